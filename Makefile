@@ -1,0 +1,34 @@
+# Each target sets itself up: the only thing that must be there is a Python of 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup run test check bench demo fuzz reference clean
+
+# Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
+$(VENV)/.product: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Odradek needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Name another one: make PYTHON=python3.12 …"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.product
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+setup: $(VENV)/.product
+
+run: $(VENV)/.product
+	$(BIN)/odradek start --listen 127.0.0.1:9092 --data ./data --hints
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy broker operator pipeline tests bench
+	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,1 @@
+"""Words and tools that every layer shares: ids, errors, clock, tasks, limits, settings, metrics."""

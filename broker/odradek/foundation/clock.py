@@ -1,0 +1,33 @@
+"""Time as an object, so that a test or a simulation decides what time it is.
+
+Timers are not here: they are the running event loop's (`loop.call_later`, `asyncio.sleep`, `asyncio.timeout`), and a
+simulation brings a loop whose `time()` is virtual. What the loop cannot give is the wall clock, and a monotonic
+clock for code that runs without a loop.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the Unix epoch; may jump when the host's clock is set."""
+        ...
+
+    def monotonic_seconds(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        ...
+
+
+class SystemClock:
+    """The host's clocks."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_seconds(self) -> float:
+        return time.monotonic()

@@ -1,0 +1,356 @@
+"""What can go wrong, as exceptions of the domain.
+
+A class is named as Apache Kafka names the error; `handlers.errors` alone knows its number on the wire. The message is
+for the person who reads it at the other end: what happened, to what, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class OdradekError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class UnknownServerError(OdradekError):
+    """Something unexpected failed in the broker; its log has the trace."""
+
+
+class RequestError(OdradekError):
+    """A request that cannot be done; answered with an error code, the connection lives on."""
+
+
+# --- what a request says ------------------------------------------------------------------------------------------
+
+
+class InvalidRequest(RequestError):
+    """The request contradicts itself or the protocol."""
+
+
+class UnsupportedVersion(RequestError):
+    """The API exists, but not in the version asked for."""
+
+
+class UnsupportedForMessageFormat(RequestError):
+    """The stored message format cannot express what was asked."""
+
+
+class InvalidTimestamp(RequestError):
+    """A record's timestamp lies outside the bounds that the topic allows."""
+
+
+class InvalidRequiredAcks(RequestError):
+    """acks is none of 0, 1 and -1."""
+
+
+class InvalidConfig(RequestError):
+    """A configuration key or value that is not allowed."""
+
+
+class InvalidReplicationFactor(RequestError):
+    """A replication factor below one or above the number of brokers."""
+
+
+class InvalidReplicaAssignment(RequestError):
+    """An explicit replica assignment that cannot be."""
+
+
+class InvalidPartitions(RequestError):
+    """A partition count below one, or one that would shrink a topic."""
+
+
+class InvalidTopic(RequestError):
+    """A topic name that is not allowed, or an operation that is not allowed on this topic."""
+
+
+class TopicAlreadyExists(RequestError):
+    """There is a topic of that name."""
+
+
+class TopicDeletionDisabled(RequestError):
+    """delete.topic.enable is false."""
+
+
+class PolicyViolation(RequestError):
+    """The request is valid but a policy of this cluster refuses it."""
+
+
+class InvalidCommitOffsetSize(RequestError):
+    """Offset metadata longer than offset.metadata.max.bytes."""
+
+
+class InvalidGroupId(RequestError):
+    """A group id that is empty or not allowed here."""
+
+
+class InvalidSessionTimeout(RequestError):
+    """A session timeout outside group.min.session.timeout.ms and group.max.session.timeout.ms."""
+
+
+class UnsupportedCompressionType(RequestError):
+    """A codec that the request's version does not know."""
+
+
+# --- partitions and logs -------------------------------------------------------------------------------------------
+
+
+class UnknownTopicOrPartition(RequestError):
+    """No such topic or partition on this broker."""
+
+
+class UnknownTopicId(RequestError):
+    """No topic has this id; it may have been deleted and created anew."""
+
+
+class InconsistentTopicId(RequestError):
+    """The topic's id here is another than the one that the request or its session names."""
+
+
+class NotLeaderOrFollower(RequestError):
+    """This broker does not lead the partition; refresh the metadata."""
+
+
+class LeaderNotAvailable(RequestError):
+    """The partition has no leader at the moment."""
+
+
+class FencedLeaderEpoch(RequestError):
+    """The request's leader epoch is older than the broker's."""
+
+
+class UnknownLeaderEpoch(RequestError):
+    """The request's leader epoch is newer than the broker's."""
+
+
+class OffsetOutOfRange(RequestError):
+    """The offset lies below the log's start or above its end."""
+
+
+class OffsetNotAvailable(RequestError):
+    """The high watermark of a new leader has not caught up yet; try again."""
+
+
+class CorruptRecord(RequestError):
+    """A batch whose CRC, length or layout is wrong."""
+
+
+class InvalidRecord(RequestError):
+    """A batch that is whole but not allowed: no key on a compacted topic, wrong offsets, a control batch from a client."""
+
+
+class RecordTooLarge(RequestError):
+    """A batch larger than the topic's max.message.bytes."""
+
+
+class RecordListTooLarge(RequestError):
+    """More bytes in one append than a segment may hold."""
+
+
+class KafkaStorageError(RequestError):
+    """The disk under the partition failed; the partition is offline here."""
+
+
+class LogDirNotFound(RequestError):
+    """No log directory of that path is configured."""
+
+
+class NotEnoughReplicas(RequestError):
+    """Fewer replicas in sync than min.insync.replicas; nothing was written."""
+
+
+class NotEnoughReplicasAfterAppend(RequestError):
+    """Written, but fewer replicas in sync than min.insync.replicas hold it."""
+
+
+class RequestTimedOut(RequestError):
+    """The time the request allowed ran out."""
+
+
+# --- producers -----------------------------------------------------------------------------------------------------
+
+
+class OutOfOrderSequence(RequestError):
+    """A sequence number after a gap: a batch before it is missing."""
+
+
+class DuplicateSequence(RequestError):
+    """A sequence number older than the last five batches kept."""
+
+
+class UnknownProducerId(RequestError):
+    """The producer's state is not known here any more."""
+
+
+class InvalidProducerEpoch(RequestError):
+    """The producer's epoch is older than the newest seen."""
+
+
+class ProducerFenced(RequestError):
+    """A newer instance of the same transactional id took over."""
+
+
+class InvalidProducerIdMapping(RequestError):
+    """The producer id does not belong to this transactional id."""
+
+
+class TransactionalIdAuthorizationFailed(RequestError):
+    """The principal may not use this transactional id."""
+
+
+# --- fetch sessions ------------------------------------------------------------------------------------------------
+
+
+class FetchSessionIdNotFound(RequestError):
+    """The fetch session was evicted or never was; start a new one."""
+
+
+class InvalidFetchSessionEpoch(RequestError):
+    """The fetch session's epoch is not the next one."""
+
+
+class FetchSessionTopicIdError(RequestError):
+    """The session mixes topic names and topic ids."""
+
+
+# --- groups --------------------------------------------------------------------------------------------------------
+
+
+class CoordinatorNotAvailable(RequestError):
+    """The coordinator is not there at the moment; try again."""
+
+
+class CoordinatorLoadInProgress(RequestError):
+    """The coordinator is still reading its state; try again."""
+
+
+class NotCoordinator(RequestError):
+    """Another broker coordinates this group."""
+
+
+class IllegalGeneration(RequestError):
+    """The generation is not the group's current one."""
+
+
+class InconsistentGroupProtocol(RequestError):
+    """The member shares no protocol with the rest of the group, or is of another protocol type."""
+
+
+class UnknownMemberId(RequestError):
+    """The member is not part of the group."""
+
+
+class MemberIdRequired(RequestError):
+    """Join again with the member id in this answer. `member_id` holds it."""
+
+    def __init__(self, message: str, *, member_id: str) -> None:
+        super().__init__(message)
+        self.member_id = member_id
+
+
+class RebalanceInProgress(RequestError):
+    """The group rebalances; join again."""
+
+
+class FencedInstanceId(RequestError):
+    """Another member took over this static instance id."""
+
+
+class UnreleasedInstanceId(RequestError):
+    """The static instance id is still in use by another member."""
+
+
+class GroupMaxSizeReached(RequestError):
+    """The group has group.max.size members."""
+
+
+class GroupIdNotFound(RequestError):
+    """No group of that id."""
+
+
+class NonEmptyGroup(RequestError):
+    """The group has members; stop them first."""
+
+
+class GroupSubscribedToTopic(RequestError):
+    """The group still subscribes to the topic."""
+
+
+class FencedMemberEpoch(RequestError):
+    """The member's epoch is not the one that the coordinator knows."""
+
+
+class StaleMemberEpoch(RequestError):
+    """The member must fetch its new epoch with a heartbeat and try again."""
+
+
+class UnsupportedAssignor(RequestError):
+    """No server-side assignor of that name."""
+
+
+class InvalidRegularExpression(RequestError):
+    """The subscription's regular expression cannot be compiled."""
+
+
+# --- cluster -------------------------------------------------------------------------------------------------------
+
+
+class BrokerNotAvailable(RequestError):
+    """The broker asked for is not there."""
+
+
+class NotController(RequestError):
+    """This node is not the active controller."""
+
+
+class ClusterAuthorizationFailed(RequestError):
+    """The principal may not do this to the cluster."""
+
+
+class TopicAuthorizationFailed(RequestError):
+    """The principal may not do this to the topic."""
+
+
+class GroupAuthorizationFailed(RequestError):
+    """The principal may not do this to the group."""
+
+
+class ThrottlingQuotaExceeded(RequestError):
+    """A quota was exceeded; wait for the time in the answer."""
+
+
+# --- not answers on the wire ---------------------------------------------------------------------------------------
+
+
+class SettingError(OdradekError):
+    """A setting whose key or value is wrong. The message names the key, the value and what is allowed."""
+
+
+class FrameError(OdradekError):
+    """Bytes on a connection that are no frame of the protocol; the connection is closed."""
+
+
+class StoreError(OdradekError):
+    """The root of the registry's errors."""
+
+
+class NodeExists(StoreError):
+    """The registry has a node of that path."""
+
+
+class NoNode(StoreError):
+    """The registry has no node of that path."""
+
+
+class VersionConflict(StoreError):
+    """The node changed since it was read."""
+
+
+class StoreConnectionLost(StoreError):
+    """The registry did not answer; whether the write happened is not known."""
+
+
+class StoreSessionExpired(StoreError):
+    """The registry gave up this session: its ephemerals are gone."""
+
+
+class DirectoryLocked(OdradekError):
+    """Another process uses the log directory."""

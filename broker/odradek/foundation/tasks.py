@@ -1,0 +1,56 @@
+"""Background tasks with an owner: each has a name, a failure is logged and reported, and closing ends them all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+
+class TaskOwner:
+    """Holds the tasks that one component started, until they end or it closes."""
+
+    def __init__(self, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None) -> None:
+        self._name = name
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run `coroutine` as a task named `<owner>/<name>`.
+
+        Raises RuntimeError when the owner is closed already: a task started then would have nobody to end it.
+        """
+        if self._closed:
+            coroutine.close()
+            raise RuntimeError(f"{self._name} is closed and cannot start the task {name!r}")
+        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}/{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is None:
+            return
+        logger.error("task %s failed", task.get_name(), exc_info=failure)
+        if self._on_failure is not None:
+            self._on_failure(task.get_name(), failure)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until all of it has ended. Failures were logged as they happened."""
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
