@@ -1,0 +1,374 @@
+"""The disk as an object, and the only user of the operating system's file calls below `log`.
+
+Everything that a log does to a disk goes through `Disk` and `DiskFile`, so that a test can hand in a disk that
+forgets unsynced pages at a crash, tears a write, fills up or fails at a chosen call. `SystemDisk` is the real one.
+
+Files are addressed by position, never by a shared cursor: an append is one `pwritev` at the size that this process
+knows, so a write that failed half-way is overwritten by the next one even where cutting it off failed too.
+Errors come out as `OSError`: what they mean for a partition is decided in `log.log` and `log.directory`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from odradek.foundation.errors import DirectoryLocked
+
+Buffer = bytes | bytearray | memoryview
+
+# preadv with this flag answers EAGAIN instead of waiting for the device; 0 where the platform lacks it.
+_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
+
+
+class DirectoryEntry(NamedTuple):
+    """One name in a directory; size and times only of files."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+    modified_ms: int
+
+
+class DiskUsage(NamedTuple):
+    """The volume under a directory, in bytes; `usable_bytes` is what an unprivileged process may still write."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
+class DiskFile(Protocol):
+    """One open file. Reads may come from any thread; writes from one at a time."""
+
+    path: str
+    size: int
+
+    def append(self, buffers: Sequence[Buffer], size_bytes: int) -> None:
+        """Write the buffers, `size_bytes` in all, at the end. After an OSError `size` is what it was before."""
+        ...
+
+    def pread(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+    def pread_cached(self, position: int, size: int) -> bytes | None:
+        """As `pread`, but None when any of it would have to be fetched from the device."""
+        ...
+
+    def read_into(self, position: int, buffer: Buffer) -> int:
+        """Fill the writable `buffer` from `position`; how many bytes there were."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, which must not be more than it has."""
+        ...
+
+    def sync(self) -> None:
+        """Return once everything written so far is on the device."""
+        ...
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile; -1 where there is none."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back; a second call does nothing."""
+        ...
+
+
+class DiskLock(Protocol):
+    """Holds a lock file until closed."""
+
+    def close(self) -> None:
+        """Let another process have it."""
+        ...
+
+
+class Disk(Protocol):
+    """What a log asks of the file system. Paths are absolute or relative to the process, as str."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing. FileNotFoundError when it is not there and `create` is false."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """A whole small file."""
+        ...
+
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Put `data` at `path` in one step: after a crash there is the old content or the new one."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or directory, taking the place of a file that has the name."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; it need not be there."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all in it; it need not be there."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make the directory and those above it; they may be there already."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Return once the names in the directory are on the device."""
+        ...
+
+    def entries(self, path: str) -> list[DirectoryEntry]:
+        """What the directory holds, in no order."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
+        ...
+
+    def usage(self, path: str) -> DiskUsage:
+        """How full the volume is."""
+        ...
+
+    def lock(self, path: str) -> DiskLock:
+        """Take the lock file, making it when needed. Raises DirectoryLocked when another process has it."""
+        ...
+
+
+class FileSlice:
+    """A range of a log file that a fetch answers with: sent by `sendfile` or read when it is sent.
+
+    The file stays open as long as a slice of it lives, also when the segment was deleted meanwhile.
+    """
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: DiskFile | None, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def fileno(self) -> int:
+        """The descriptor to send from; -1 for an empty slice or a disk without descriptors."""
+        return -1 if self.file is None else self.file.fileno()
+
+    def read(self) -> bytes:
+        """The bytes; may wait for the device. Raises OSError, or when the file has become shorter than the slice."""
+        if self.file is None:
+            return b""
+        data = self.file.pread(self.position, self.size)
+        if len(data) != self.size:
+            raise OSError(
+                errno.EIO,
+                f"{len(data)} of {self.size} bytes are left at position {self.position}",
+                self.file.path,
+            )
+        return data
+
+    def read_cached(self) -> bytes | None:
+        """The bytes when the page cache has them all, else None: then `read` on a thread that may wait."""
+        if self.file is None:
+            return b""
+        return self.file.pread_cached(self.position, self.size)
+
+
+EMPTY_SLICE = FileSlice(None, 0, 0)
+
+
+class SystemFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_descriptor", "_never_waits", "path", "size")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        # A file system that does not know RWF_NOWAIT (tmpfs on older kernels) keeps its files in memory anyway.
+        self._never_waits = not _NO_WAIT
+        self.size = os.fstat(descriptor).st_size
+
+    def append(self, buffers: Sequence[Buffer], size_bytes: int) -> None:
+        written = os.pwritev(self._descriptor, buffers, self.size)
+        if written != size_bytes:
+            self._append_rest(b"".join(buffers), written)
+        self.size += size_bytes
+
+    def _append_rest(self, data: bytes, written: int) -> None:
+        # A short write is how a disk that fills up in the middle, or a signal, shows itself; the next write tells.
+        view = memoryview(data)
+        while written < len(data):
+            count = os.pwrite(self._descriptor, view[written:], self.size + written)
+            if count == 0:
+                raise OSError(errno.ENOSPC, "the file takes no more bytes", self.path)
+            written += count
+
+    def pread(self, position: int, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        if len(data) < size and data:
+            # One call moves at most 2 GiB, and a signal may cut it short.
+            parts = [data]
+            while size := size - len(data):
+                position += len(data)
+                if not (data := os.pread(self._descriptor, size, position)):
+                    break
+                parts.append(data)
+            return b"".join(parts)
+        return data
+
+    def pread_cached(self, position: int, size: int) -> bytes | None:
+        if self._never_waits:
+            return self.pread(position, size)
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(self._descriptor, (buffer,), position, _NO_WAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            self._never_waits = True
+            return self.pread(position, size)
+        return buffer if count == size else None  # type: ignore[return-value]
+
+    def read_into(self, position: int, buffer: Buffer) -> int:
+        total = 0
+        view = memoryview(buffer)
+        while total < len(view):
+            count = os.preadv(self._descriptor, (view[total:],), position + total)
+            if count == 0:
+                break
+            total += count
+        return total
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        # A deleted segment's file closes when the last fetch that still sends from it is done.
+        self.close()
+
+
+class _SystemLock:
+    """An flock on an open file; the kernel lets go of it when the process dies."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class SystemDisk:
+    """The host's file systems."""
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return SystemFile(path, os.open(path, flags, 0o644))
+
+    def read(self, path: str) -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = []
+            while data := os.read(descriptor, 1 << 20):
+                parts.append(data)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path) or ".")
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def entries(self, path: str) -> list[DirectoryEntry]:
+        found = []
+        with os.scandir(path) as listing:
+            for entry in listing:
+                if entry.is_dir(follow_symlinks=True):
+                    found.append(DirectoryEntry(entry.name, True, 0, 0))
+                else:
+                    status = entry.stat()
+                    found.append(
+                        DirectoryEntry(entry.name, False, status.st_size, status.st_mtime_ns // 1_000_000)
+                    )
+        return found
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def usage(self, path: str) -> DiskUsage:
+        status = os.statvfs(path)
+        return DiskUsage(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+
+    def lock(self, path: str) -> _SystemLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # Kafka locks the file with fcntl (lockf), which flock does not see: taking both keeps a JVM broker out too.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise DirectoryLocked(
+                f"another process uses the log directory {os.path.dirname(path)!r} (it holds {path}): "
+                "stop it, or give this broker a directory of its own"
+            ) from error
+        return _SystemLock(descriptor)
