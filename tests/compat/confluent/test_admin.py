@@ -1,0 +1,196 @@
+"""confluent-kafka's admin client: topics, configs, groups and records, as an operator handles them."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.support.peers import CreateTopic
+from tests.support.samples import BASE_TIME_MS
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def error_code(raised: pytest.ExceptionInfo[KafkaException]) -> int:
+    code: int = raised.value.args[0].code()
+    return code
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0, timestamp=BASE_TIME_MS + number)
+    assert producer.flush(30) == 0
+
+
+def test_the_cluster_describes_itself(admin: AdminClient, bootstrap: str) -> None:
+    described = admin.describe_cluster().result(10)
+    assert len(described.cluster_id) == 22
+    (node,) = described.nodes
+    assert f"{node.host}:{node.port}" == bootstrap
+    assert described.controller.id == node.id
+
+
+def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
+    admin.create_topics([NewTopic(unique, 3, 1, config={"retention.ms": "60000"})])[unique].result(20)
+    with pytest.raises(KafkaException) as raised:
+        admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(20)
+    assert error_code(raised) == KafkaError.TOPIC_ALREADY_EXISTS
+    described = admin.describe_topics(TopicCollection([unique]))[unique].result(20)
+    assert [(part.id, part.leader.id, len(part.replicas)) for part in described.partitions] == [
+        (0, described.partitions[0].leader.id, 1),
+        (1, described.partitions[0].leader.id, 1),
+        (2, described.partitions[0].leader.id, 1),
+    ]
+    admin.create_partitions([NewPartitions(unique, 5)])[unique].result(20)
+    assert len(admin.list_topics(unique, timeout=10).topics[unique].partitions) == 5
+    admin.delete_topics([unique])[unique].result(20)
+    assert unique not in admin.list_topics(timeout=10).topics
+    with pytest.raises(KafkaException) as raised:
+        admin.delete_topics([unique])[unique].result(20)
+    assert error_code(raised) == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        (NewTopic("bad/name", 1, 1), KafkaError.TOPIC_EXCEPTION),
+        (NewTopic("t" * 250, 1, 1), KafkaError.TOPIC_EXCEPTION),
+        (NewTopic("no-partitions", 0, 1), KafkaError.INVALID_PARTITIONS),
+        (NewTopic("many-replicas", 1, 3), KafkaError.INVALID_REPLICATION_FACTOR),
+        (NewTopic("bad-config", 1, 1, config={"no.such.config": "1"}), KafkaError.INVALID_CONFIG),
+        (NewTopic("bad-value", 1, 1, config={"retention.ms": "soon"}), KafkaError.INVALID_CONFIG),
+    ],
+    ids=lambda value: value.topic[:20] if isinstance(value, NewTopic) else "",
+)
+def test_a_topic_that_cannot_be_is_refused_for_its_reason(
+    admin: AdminClient, topic: NewTopic, code: int
+) -> None:
+    with pytest.raises(KafkaException) as raised:
+        admin.create_topics([topic])[topic.topic].result(20)
+    assert error_code(raised) == code
+
+
+def test_configs_are_described_with_their_source_and_changed_one_by_one(
+    admin: AdminClient, topic: str
+) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    configs = admin.describe_configs([resource])[resource].result(10)
+    assert configs["retention.ms"].value == "604800000"
+    assert configs["retention.ms"].source == ConfigSource.DEFAULT_CONFIG.value
+    changed = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry("retention.ms", "1000000", incremental_operation=AlterConfigOpType.SET),
+            ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND),
+        ],
+    )
+    admin.incremental_alter_configs([changed])[changed].result(10)
+    configs = admin.describe_configs([resource])[resource].result(10)
+    assert configs["retention.ms"].value == "1000000"
+    assert configs["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    assert configs["cleanup.policy"].value == "delete,compact"
+    back = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
+        ],
+    )
+    admin.incremental_alter_configs([back])[back].result(10)
+    assert admin.describe_configs([resource])[resource].result(10)["retention.ms"].value == "604800000"
+
+
+def test_the_brokers_configs_are_described(admin: AdminClient) -> None:
+    (node,) = admin.describe_cluster().result(10).nodes
+    resource = ConfigResource(ResourceType.BROKER, str(node.id))
+    configs = admin.describe_configs([resource])[resource].result(10)
+    assert configs["message.max.bytes"].value == "1048588"
+    assert configs["log.segment.bytes"].value == "1073741824"
+    assert configs["log.dirs"].is_read_only
+
+
+def test_records_are_deleted_up_to_an_offset(admin: AdminClient, bootstrap: str, topic: str) -> None:
+    fill(bootstrap, topic, 10)
+    part = TopicPartition(topic, 0, 4)
+    assert admin.delete_records([part])[part].result(10).low_watermark == 4
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (4, 10)
+    beyond = TopicPartition(topic, 0, 11)
+    with pytest.raises(KafkaException) as raised:
+        admin.delete_records([beyond])[beyond].result(10)
+    assert error_code(raised) == KafkaError.OFFSET_OUT_OF_RANGE
+    consumer.close()
+
+
+def test_offsets_are_listed(admin: AdminClient, bootstrap: str, topic: str) -> None:
+    fill(bootstrap, topic, 10)
+    part = TopicPartition(topic, 0)
+
+    def offset(spec: OffsetSpec) -> int:
+        answered = admin.list_offsets({part: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
+        found: int = answered[part].result(10).offset
+        return found
+
+    asked = [OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.max_timestamp()]
+    assert [offset(spec) for spec in asked] == [0, 10, 9]
+    assert offset(OffsetSpec.for_timestamp(BASE_TIME_MS + 3)) == 3
+
+
+def test_groups_are_seen_and_their_offsets_set(
+    admin: AdminClient, bootstrap: str, create_topic: CreateTopic, unique: str
+) -> None:
+    topic = create_topic(2)
+    parts = [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 5)]
+    asked = ConsumerGroupTopicPartitions(unique, parts)
+    admin.alter_consumer_group_offsets([asked])[unique].result(10)
+    (listed,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(unique)]).values()
+    found = {(part.partition, part.offset) for part in listed.result(10).topic_partitions}
+    assert found == {(0, 3), (1, 5)}
+    listing = admin.list_consumer_groups().result(10)
+    assert unique in {group.group_id for group in listing.valid}
+    described = admin.describe_consumer_groups([unique])[unique].result(10)
+    assert (described.state.name, list(described.members)) == ("EMPTY", [])
+    admin.delete_consumer_groups([unique])[unique].result(10)
+    with pytest.raises(KafkaException) as raised:
+        admin.delete_consumer_groups([unique])[unique].result(10)
+    assert error_code(raised) == KafkaError.GROUP_ID_NOT_FOUND
+
+
+def test_a_deleted_topic_made_again_is_another_topic(admin: AdminClient, bootstrap: str, unique: str) -> None:
+    ids = []
+    for _ in range(2):
+        admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(20)
+        ids.append(str(admin.describe_topics(TopicCollection([unique]))[unique].result(10).topic_id))
+        fill(bootstrap, unique, 3)
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+        assert consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=10) == (0, 3)
+        consumer.close()
+        admin.delete_topics([unique])[unique].result(20)
+    assert ids[0] != ids[1]

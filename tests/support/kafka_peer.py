@@ -1,0 +1,181 @@
+"""Apache Kafka itself, one node in KRaft mode on loopback: the peer that says what is right, and how fast.
+
+Formatting its storage takes a JVM start; the formatted folder is the same for every start with the same
+node id and cluster id, so it is kept in `.cache/` and copied. The calls are those of `broker_process.Broker`.
+
+Left out: clusters of several nodes, TLS and SASL.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.broker_process import STOP_SECONDS_MAX, free_port
+from tests.support.java import (
+    CACHE,
+    KAFKA_VERSION,
+    java_arguments,
+    java_environment,
+    kafka_classpath,
+    run_kafka_tool,
+)
+
+CLUSTER_ID = "b2RyYWRla3BlZXJrYWZrYQ"
+START_SECONDS_MAX = 90
+_STARTED = "Kafka Server started"
+
+# What a single node needs, and what makes a test's waiting short; everything else is Kafka's default.
+_BASE = {
+    "process.roles": "broker,controller",
+    "node.id": "0",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class KafkaPeer:
+    """Apache Kafka 4.1.1 on 127.0.0.1; `settings` are added to its `server.properties`."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        heap: str = "1g",
+        quick: bool = True,
+        version: str = KAFKA_VERSION,
+    ) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = port or free_port()
+        self.controller_port = free_port()
+        self.settings = dict(settings or {})
+        self._heap = heap
+        self._quick = quick
+        self._version = version
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "kafka.log"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "Kafka was not started"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def start(self) -> float:
+        """Format when the folder is new, start, wait until it serves; seconds from exec to then."""
+        assert not self.is_running, "Kafka runs already"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties = self._write_properties()
+        if not self.data.exists():
+            shutil.copytree(self._formatted(properties), self.data)
+        command = java_arguments(
+            "kafka.Kafka",
+            [str(properties)],
+            classpath=kafka_classpath(self._version),
+            heap=self._heap,
+            quick=self._quick,
+            log_level="info",
+        )
+        before = len(self.log())
+        started = time.perf_counter()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=java_environment(),
+                cwd=self.folder,
+            )
+        while _STARTED not in self.log()[before:]:
+            if self._process.poll() is not None or time.perf_counter() - started > START_SECONDS_MAX:
+                self.close()
+                raise AssertionError(f"Kafka did not start\n{self.log()[-6000:]}")
+            time.sleep(0.02)
+        return time.perf_counter() - started
+
+    def stop(self, *, seconds_max: float = STOP_SECONDS_MAX) -> int:
+        return self._end(signal.SIGTERM, seconds_max=seconds_max)
+
+    def kill(self) -> int:
+        return self._end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
+
+    def restart(self, *, crash: bool = False) -> None:
+        _ = self.kill() if crash else self.stop()
+        self.start()
+
+    def close(self) -> None:
+        if self.is_running:
+            self.kill()
+
+    def _end(self, how: signal.Signals, *, seconds_max: float) -> int:
+        process = self._process
+        assert process is not None, "Kafka was not started"
+        process.send_signal(how)
+        try:
+            code = process.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        self._process = None
+        return code
+
+    def _write_properties(self) -> Path:
+        controller = f"127.0.0.1:{self.controller_port}"
+        values = {
+            **_BASE,
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.quorum.voters": f"0@{controller}",
+            "log.dirs": str(self.data),
+            **self.settings,
+        }
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        return path
+
+    def _formatted(self, properties: Path) -> Path:
+        kept = CACHE / "kafka" / f"{self._version}-formatted"
+        if kept.exists():
+            return kept
+        scratch = self.folder / "formatted"
+        lines = properties.read_text().replace(f"log.dirs={self.data}", f"log.dirs={scratch}")
+        to_format = self.folder / "format.properties"
+        to_format.write_text(lines)
+        run_kafka_tool(
+            "kafka.tools.StorageTool",
+            *("format", "--cluster-id", CLUSTER_ID, "--config", str(to_format)),
+            version=self._version,
+        )
+        staged = kept.with_name(f"{kept.name}.{self.port}")
+        shutil.copytree(scratch, staged)
+        try:
+            staged.rename(kept)
+        except OSError:
+            shutil.rmtree(staged)  # another run was first
+        return kept
