@@ -1,0 +1,153 @@
+"""Frames in a stream of bytes: a signed big-endian 32-bit size, then that many bytes.
+
+    size  int32   bytes that follow, 0 <= size <= the bound
+    body  bytes
+
+A `FrameReader` does no I/O. It says where the next bytes should be received (`get_buffer`), is told how
+many arrived (`received`), and gives back the frames that are complete. Many readers share one receive
+buffer, because between two reads a connection keeps only the beginning of an unfinished frame: ten thousand
+idle connections hold no buffers. Bytes are copied out of the shared buffer once for all the frames in it; a
+large frame is received in place, in its own memory.
+
+A frame's memory is its receiver's alone and writable, so a log may set offsets in a batch where it lies.
+Frames that arrived together share one allocation: a small frame kept for long keeps its neighbours.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from odradek.foundation.errors import FrameError
+from odradek.foundation.limits import (
+    FRAME_BYTES_BEFORE_RESERVE,
+    FRAME_RESERVE_FACTOR,
+    RECEIVE_BUFFER_BYTES,
+)
+
+SIZE_BYTES: Final = 4
+_SIZE: Final = Struct(">i")
+_size_at = _SIZE.unpack_from
+
+
+def receive_buffer() -> memoryview:
+    """Memory for the readers of one event loop to share: each fills and empties it within one callback."""
+    return memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+
+
+class FrameReader:
+    """Finds the frames of one connection.
+
+    `size_max` is the largest body allowed, in bytes. After a wrong size `failure` holds the FrameError that
+    says so, and everything received later is ignored: there is no way back to a frame boundary.
+    """
+
+    __slots__ = ("_large", "_large_size", "_position", "_rest", "_shared", "failure", "size_max")
+
+    def __init__(self, size_max: int, shared: memoryview | None = None) -> None:
+        self.size_max = size_max
+        self.failure: FrameError | None = None
+        self._shared = receive_buffer() if shared is None else shared
+        self._rest: bytearray | None = None  # the beginning of an unfinished frame, its size included
+        self._large: memoryview | None = None  # memory reserved for the unfinished frame
+        self._large_size = 0  # the whole unfinished frame, its size included
+        self._position = 0  # bytes of the unfinished frame that have arrived in `_large`
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes belong; valid until `received` is called."""
+        large = self._large
+        return self._shared if large is None else large[self._position :]
+
+    def received(self, size: int) -> list[memoryview]:
+        """The frames completed by the `size` bytes now in the buffer that `get_buffer` gave last."""
+        if self._large is not None:
+            return self._received_large(size)
+        return self._split(self._shared[:size])
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
+        """The frames completed by `data`, which is copied."""
+        if self._large is None:
+            return self._split(memoryview(data))
+        frames: list[memoryview] = []
+        rest = memoryview(data)
+        while len(rest) and self._large is not None:
+            buffer = self.get_buffer()
+            size = min(len(rest), len(buffer))
+            buffer[:size] = rest[:size]
+            frames += self._received_large(size)
+            rest = rest[size:]
+        if len(rest):
+            frames += self._split(rest)
+        return frames
+
+    def bytes_held(self) -> int:
+        """Memory that this reader keeps between two reads, in bytes."""
+        if self._large is not None:
+            return len(self._large)
+        return 0 if self._rest is None else len(self._rest)
+
+    def _split(self, arrived: memoryview) -> list[memoryview]:
+        if self.failure is not None:
+            return []
+        rest = self._rest
+        if rest is None:
+            data = bytearray(arrived)
+        else:
+            rest += arrived
+            data = rest
+            self._rest = None
+        frames: list[memoryview] = []
+        view = memoryview(data)
+        position, end = 0, len(data)
+        while end - position >= SIZE_BYTES:
+            (size,) = _size_at(view, position)
+            if not 0 <= size <= self.size_max:
+                self._fail(size)
+                return frames
+            after = position + SIZE_BYTES + size
+            if after > end:
+                self._keep(view, position, whole=SIZE_BYTES + size)
+                return frames
+            frames.append(view[position + SIZE_BYTES : after])
+            position = after
+        if position < end:
+            self._keep(view, position, whole=SIZE_BYTES)
+        return frames
+
+    def _keep(self, view: memoryview, position: int, *, whole: int) -> None:
+        """Keep an unfinished frame: as the bytes that came, or in memory of its own once it has shown that
+        it is large.
+        """
+        arrived = len(view) - position
+        if arrived < FRAME_BYTES_BEFORE_RESERVE:
+            self._rest = bytearray(view[position:])
+            return
+        self._reserve(view[position:], whole=whole)
+
+    def _reserve(self, beginning: memoryview, *, whole: int) -> None:
+        # Not the whole announced size at once, but a multiple of what has come: a peer makes the broker
+        # hold no more than that multiple of what it sent, whatever size it announces.
+        arrived = len(beginning)
+        large = memoryview(bytearray(min(whole, arrived * FRAME_RESERVE_FACTOR)))
+        large[:arrived] = beginning
+        self._large = large
+        self._large_size = whole
+        self._position = arrived
+
+    def _received_large(self, size: int) -> list[memoryview]:
+        large = self._large
+        assert large is not None
+        self._position += size
+        if self._position < len(large):
+            return []
+        if len(large) < self._large_size:
+            self._reserve(large, whole=self._large_size)
+            return []
+        self._large = None
+        return [large[SIZE_BYTES:]]
+
+    def _fail(self, size: int) -> None:
+        self.failure = FrameError(
+            f"a frame announces {size} bytes, allowed are 0 to {self.size_max}; the peer speaks another "
+            f"protocol (TLS or HTTP, perhaps) or socket.request.max.bytes is too small for it"
+        )

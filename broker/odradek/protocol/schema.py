@@ -1,0 +1,146 @@
+"""Message schemas: kio's generated classes, loaded when first asked for, and what their fields look like on
+the wire.
+
+kio has one frozen dataclass per message, version and nested structure; each field's metadata holds its wire
+type. Only the classes are used. kio's own reader reserves memory for whatever array length a message
+announces, and the process is aborted when that fails, so five hostile bytes would end the broker; its
+writer costs tens of microseconds for a message that ours writes in a few. `reading` and `writing` take
+their place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from functools import cache
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Final, NamedTuple, get_args, get_origin
+
+from odradek.foundation.errors import UnsupportedVersion
+from odradek.protocol.api import ApiKey
+
+REQUEST: Final = "request"
+RESPONSE: Final = "response"
+DATA: Final = "data"
+
+# The wire type of a structure; all other types are named as in kio's metadata ("int32", "string",
+# "error_code", ...).
+STRUCTURE: Final = "structure"
+
+
+class FieldSchema(NamedTuple):
+    """One field of a message or nested structure."""
+
+    name: str
+    wire_type: str
+    is_array: bool
+    is_nullable: bool  # the array if it is one, else the value
+    structure: Any  # the class of the nested structure, or None
+    tag: int | None  # the number of a tagged field, None for a field that is always sent
+    default: Any  # MISSING when the schema gives none
+
+
+def fields_of(structure: Any) -> tuple[FieldSchema, ...]:
+    """The fields of a kio class in the order of the wire."""
+    return tuple(_field_schema(field) for field in dataclasses.fields(structure))
+
+
+def _field_schema(field: dataclasses.Field[Any]) -> FieldSchema:
+    declared, is_nullable = _without_none(field.type)
+    is_array = get_origin(declared) is tuple
+    if is_array:
+        declared, _ = _without_none(get_args(declared)[0])
+    is_structure = dataclasses.is_dataclass(declared)
+    return FieldSchema(
+        name=field.name,
+        wire_type=STRUCTURE if is_structure else field.metadata["kafka_type"],
+        is_array=is_array,
+        is_nullable=is_nullable,
+        structure=declared if is_structure else None,
+        tag=field.metadata.get("tag"),
+        default=field.default,
+    )
+
+
+def _without_none(declared: Any) -> tuple[Any, bool]:
+    if get_origin(declared) is not UnionType:
+        return declared, False
+    (inner,) = (argument for argument in get_args(declared) if argument is not NoneType)
+    return inner, True
+
+
+@cache
+def message_class(api_key: int, api_version: int, kind: str) -> Any:
+    """kio's class of a request or response (`kind`).
+
+    Raises UnsupportedVersion when there is no such API or version.
+    """
+    try:
+        name = ApiKey(api_key).name
+        return _load(name.lower(), api_version, kind)
+    except ValueError:
+        raise UnsupportedVersion(f"there is no API with the number {api_key}") from None
+    except ModuleNotFoundError:
+        raise UnsupportedVersion(f"there is no version {api_version} of {name}") from None
+
+
+@cache
+def data_class(name: str, version: int) -> Any:
+    """kio's class of a structure that is not a request or response, such as `consumer_protocol_assignment`.
+
+    Raises UnsupportedVersion when there is no such version.
+    """
+    try:
+        return _load(name, version, DATA)
+    except ModuleNotFoundError:
+        raise UnsupportedVersion(f"there is no version {version} of {name}") from None
+
+
+def _load(name: str, version: int, kind: str) -> Any:
+    load_primitives()
+    module = importlib.import_module(f"kio.schema.{name}.v{version}.{kind}")
+    for value in vars(module).values():
+        if isinstance(value, type) and dataclasses.is_dataclass(value) and _kind(value) == kind:
+            return value
+    raise AssertionError(f"{module.__name__} has no {kind}")
+
+
+def _kind(structure: Any) -> str:
+    kind: str = structure.__type__.name
+    return kind
+
+
+@cache
+def load_primitives() -> ModuleType:
+    """kio's primitive types, loaded without hypothesis.
+
+    kio imports hypothesis wherever it is installed, to register strategies for its types: half of a
+    broker's start.
+    """
+    hidden = "hypothesis" not in sys.modules
+    if hidden:
+        sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("kio.static.primitive")
+    finally:
+        if hidden:
+            del sys.modules["hypothesis"]
+
+
+def versions_of(api_key: int) -> range:
+    """The versions that have a schema. Reads a directory: not for the hot road."""
+    package = importlib.import_module(f"kio.schema.{ApiKey(api_key).name.lower()}")
+    return _versions(package)
+
+
+def versions_of_data(name: str) -> range:
+    """The versions of a structure that is not a request or response."""
+    return _versions(importlib.import_module(f"kio.schema.{name}"))
+
+
+def _versions(package: ModuleType) -> range:
+    from pkgutil import iter_modules
+
+    numbers = [int(module.name[1:]) for module in iter_modules(package.__path__) if module.name[:1] == "v"]
+    return range(min(numbers), max(numbers) + 1)
