@@ -1,0 +1,363 @@
+"""The record batch, version 2, as a view over bytes: nothing is copied and no record is looked at.
+
+    0   int64   base offset            set on append
+    8   int32   batch length           bytes after this field
+    12  int32   partition leader epoch set on append
+    16  int8    magic                  2
+    17  uint32  CRC-32C                of everything from byte 21 on
+    21  int16   attributes             0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete
+    horizon 23  int32   last offset delta 27  int64   base timestamp         ms; the delete horizon when its
+    bit is set 35  int64   max timestamp          ms 43  int64   producer id            -1: none 51  int16
+    producer epoch         -1: none 53  int32   base sequence          -1: none 57  int32   record count 61
+    records, compressed together when the codec says so
+
+Offset and leader epoch lie before the CRC's range, so a broker sets them without touching the checksum.
+The hot road takes `read_header` or `verified_header` (one struct call for all fields); `BatchView` is for
+code that needs a field or two. Records are `records.record`'s; formats before 2 are `records.legacy`'s.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.records.checksum import crc32c
+from odradek.records.compression import Compression
+
+Buffer = bytes | bytearray | memoryview
+
+MAGIC: Final = 2
+HEADER_BYTES: Final = 61
+# What every format has at its front: offset and the length of what follows.
+LOG_OVERHEAD_BYTES: Final = 12
+MAGIC_POSITION: Final = 16
+CRC_RANGE_POSITION: Final = 21
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+SEQUENCE_MAX: Final = 2**31 - 1
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_INT64: Final = struct.Struct(">q")
+_INT32: Final = struct.Struct(">i")
+_UINT32: Final = struct.Struct(">I")
+_INT16: Final = struct.Struct(">h")
+
+assert _HEADER.size == HEADER_BYTES
+
+_unpack_header = _HEADER.unpack_from
+_unpack_int64 = _INT64.unpack_from
+_unpack_int32 = _INT32.unpack_from
+_unpack_uint32 = _UINT32.unpack_from
+_unpack_int16 = _INT16.unpack_from
+_pack_int64_into = _INT64.pack_into
+_pack_int32_into = _INT32.pack_into
+
+
+class TimestampType(enum.IntEnum):
+    """Whose clock a batch's timestamps come from: the producer's or the broker's."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+def advance_sequence(sequence: int, increment: int) -> int:
+    """The sequence number `increment` records after `sequence`; after 2^31-1 comes 0."""
+    return (sequence + increment) & SEQUENCE_MAX
+
+
+class BatchHeader(NamedTuple):
+    """All fields of a batch's header, as they stand in the bytes."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header included."""
+        return self.batch_length + LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number, or -1 when the batch has none."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON_FLAG != 0
+
+    @property
+    def compression(self) -> Compression:
+        """Raises CorruptRecord for a number that is no codec."""
+        return _compression(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return _timestamp_type(self.attributes)
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Every field of the header at `position`, unchecked. Raises CorruptRecord when 61 bytes are not there."""
+    try:
+        return BatchHeader._make(_unpack_header(buffer, position))
+    except struct.error:
+        raise _short_header(buffer, position) from None
+
+
+def verified_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`, its length, magic and CRC found right. Raises CorruptRecord otherwise."""
+    try:
+        header = BatchHeader._make(_unpack_header(buffer, position))
+    except struct.error:
+        raise _short_header(buffer, position) from None
+    end = position + LOG_OVERHEAD_BYTES + header[1]
+    if header[3] != MAGIC or header[1] < HEADER_BYTES - LOG_OVERHEAD_BYTES or end > len(buffer):
+        raise _wrong_frame(header, position=position, size=len(buffer))
+    computed = crc32c(memoryview(buffer)[position + CRC_RANGE_POSITION : end])
+    if computed != header[4]:
+        raise CorruptRecord(
+            f"the batch at byte {position} (base offset {header[0]}, {end - position} bytes) has the checksum"
+            f" {computed:#010x} where its header says {header[4]:#010x}: it was damaged on the way or on disk"
+        )
+    return header
+
+
+class BatchView:
+    """A batch inside a larger buffer, its fields read where they lie.
+
+    Raises CorruptRecord when the buffer cannot even hold a header at `position`; everything else is for
+    `verify`. The buffer must outlive the view and may be changed beneath it (`assign`), which the view then
+    shows.
+    """
+
+    __slots__ = ("buffer", "position")
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        if position < 0 or len(buffer) - position < HEADER_BYTES:
+            raise _short_header(buffer, position)
+        self.buffer = buffer
+        self.position = position
+
+    def __repr__(self) -> str:
+        return (
+            f"BatchView(position={self.position}, base_offset={self.base_offset},"
+            f" last_offset={self.last_offset}, record_count={self.record_count},"
+            f" size_bytes={self.size_bytes}, attributes={self.attributes:#04x})"
+        )
+
+    @property
+    def header(self) -> BatchHeader:
+        """All fields at once, as they are now."""
+        return BatchHeader._make(_unpack_header(self.buffer, self.position))
+
+    @property
+    def base_offset(self) -> int:
+        return int(_unpack_int64(self.buffer, self.position)[0])
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header included, as its length field says."""
+        return int(_unpack_int32(self.buffer, self.position + 8)[0]) + LOG_OVERHEAD_BYTES
+
+    @property
+    def leader_epoch(self) -> int:
+        return int(_unpack_int32(self.buffer, self.position + 12)[0])
+
+    @property
+    def magic(self) -> int:
+        return self.buffer[self.position + MAGIC_POSITION]
+
+    @property
+    def crc(self) -> int:
+        return int(_unpack_uint32(self.buffer, self.position + 17)[0])
+
+    @property
+    def attributes(self) -> int:
+        return int(_unpack_int16(self.buffer, self.position + 21)[0])
+
+    @property
+    def last_offset_delta(self) -> int:
+        return int(_unpack_int32(self.buffer, self.position + 23)[0])
+
+    @property
+    def base_timestamp_ms(self) -> int:
+        return int(_unpack_int64(self.buffer, self.position + 27)[0])
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        return int(_unpack_int64(self.buffer, self.position + 35)[0])
+
+    @property
+    def producer_id(self) -> int:
+        return int(_unpack_int64(self.buffer, self.position + 43)[0])
+
+    @property
+    def producer_epoch(self) -> int:
+        return int(_unpack_int16(self.buffer, self.position + 51)[0])
+
+    @property
+    def base_sequence(self) -> int:
+        return int(_unpack_int32(self.buffer, self.position + 53)[0])
+
+    @property
+    def record_count(self) -> int:
+        return int(_unpack_int32(self.buffer, self.position + 57)[0])
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number, or -1 when the batch has none."""
+        return self.header.last_sequence
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON_FLAG != 0
+
+    @property
+    def compression(self) -> Compression:
+        """Raises CorruptRecord for a number that is no codec."""
+        return _compression(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return _timestamp_type(self.attributes)
+
+    @property
+    def bytes_view(self) -> memoryview:
+        """The whole batch. Raises CorruptRecord when its length does not fit the buffer."""
+        size = self.size_bytes
+        if size < HEADER_BYTES or self.position + size > len(self.buffer):
+            raise _wrong_frame(self.header, position=self.position, size=len(self.buffer))
+        return memoryview(self.buffer)[self.position : self.position + size]
+
+    @property
+    def payload(self) -> memoryview:
+        """The records as they are stored, maybe compressed. Raises CorruptRecord as `bytes_view` does."""
+        return self.bytes_view[HEADER_BYTES:]
+
+    def verify(self) -> None:
+        """Check length, magic and CRC. Raises CorruptRecord, which says what is wrong and where."""
+        verified_header(self.buffer, self.position)
+
+
+def split(buffer: Buffer) -> Iterator[BatchView]:
+    """The batches that follow each other in `buffer`, unverified.
+
+    Raises CorruptRecord, after the whole batches before, when the tail is no whole batch of magic 2.
+    """
+    position = 0
+    size = len(buffer)
+    while position < size:
+        view = BatchView(buffer, position)
+        end = position + view.size_bytes
+        if view.magic != MAGIC or end - position < HEADER_BYTES or end > size:
+            raise _wrong_frame(view.header, position=position, size=size)
+        yield view
+        position = end
+
+
+def assign(buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:
+    """Write the first record's offset and the leader's epoch into the batch, in place; the CRC covers neither."""
+    _pack_int64_into(buffer, position, base_offset)
+    _pack_int32_into(buffer, position + 12, leader_epoch)
+
+
+def set_log_append_time(buffer: bytearray | memoryview, position: int, *, timestamp_ms: int) -> None:
+    """Stamp the batch with the broker's time, in place: attributes, max timestamp and CRC change.
+
+    Readers take the max timestamp for every record then. Raises CorruptRecord when the length does not fit.
+    """
+    header = read_header(buffer, position)
+    size = header.size_bytes
+    if size < HEADER_BYTES or position + size > len(buffer):
+        raise _wrong_frame(header, position=position, size=len(buffer))
+    _INT16.pack_into(buffer, position + 21, header.attributes | LOG_APPEND_TIME_FLAG)
+    _pack_int64_into(buffer, position + 35, timestamp_ms)
+    update_crc(buffer, position)
+
+
+def update_crc(buffer: bytearray | memoryview, position: int = 0) -> None:
+    """Compute the CRC of the batch at `position` and write it in place. The length must be right already."""
+    size = LOG_OVERHEAD_BYTES + int(_unpack_int32(buffer, position + 8)[0])
+    checksum = crc32c(memoryview(buffer)[position + CRC_RANGE_POSITION : position + size])
+    _UINT32.pack_into(buffer, position + 17, checksum)
+
+
+def write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> None:
+    """Write all fields of `header` in place, the CRC as it says."""
+    _HEADER.pack_into(buffer, position, *header)
+
+
+def _compression(attributes: int) -> Compression:
+    number = attributes & COMPRESSION_MASK
+    if number > Compression.ZSTD:
+        raise CorruptRecord(f"a batch names the compression codec {number}; 0 to 4 are known")
+    return Compression(number)
+
+
+def _timestamp_type(attributes: int) -> TimestampType:
+    return TimestampType.LOG_APPEND_TIME if attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
+
+
+def _short_header(buffer: Buffer, position: int) -> CorruptRecord:
+    return CorruptRecord(
+        f"a batch header at byte {position} needs {HEADER_BYTES} bytes"
+        f" and {max(len(buffer) - position, 0)} are there"
+    )
+
+
+def _wrong_frame(header: BatchHeader, *, position: int, size: int) -> CorruptRecord:
+    if header.magic != MAGIC:
+        return CorruptRecord(f"the batch at byte {position} has magic {header.magic}; only 2 can stand here")
+    if header.size_bytes < HEADER_BYTES:
+        return CorruptRecord(
+            f"the batch at byte {position} gives its size as {header.size_bytes} bytes;"
+            f" its header alone takes {HEADER_BYTES}"
+        )
+    return CorruptRecord(
+        f"the batch at byte {position} is cut off: it needs {header.size_bytes} bytes"
+        f" and {size - position} are there"
+    )

@@ -1,0 +1,247 @@
+"""Writes batches: for clients and tools, for the topics that the broker keeps for itself, and for compaction.
+
+A record comes in as a tuple `(timestamp_ms, key, value)` or `(timestamp_ms, key, value, headers)`: what a
+`record.Record` holds after its offset, so `record[1:]` can be written again. What comes out is a `bytearray`,
+which `batch.assign` can still write to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from odradek.foundation.errors import CorruptRecord, InvalidRecord
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    BatchView,
+    TimestampType,
+    update_crc,
+    write_header,
+)
+from odradek.records.compression import Compression, compress, decompress
+from odradek.records.varint import encode_varint
+
+RecordHeaders = Sequence[tuple[str, bytes | None]]
+
+# The largest framing of one record: length, attributes, timestamp and offset delta, key, value and header
+# counts.
+RECORD_OVERHEAD_BYTES_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
+_NULL: Final = b"\x01"  # the varint of -1
+_SHORT: Final = tuple(bytes((value << 1,)) for value in range(64))  # varints of 0 to 63
+
+
+def encode_record(
+    *,
+    timestamp_delta_ms: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: RecordHeaders = (),
+) -> bytes:
+    """One record as it lies in a batch, its length in front."""
+    parts = [
+        b"\x00",
+        _SHORT[timestamp_delta_ms] if 0 <= timestamp_delta_ms < 64 else encode_varint(timestamp_delta_ms),
+        _SHORT[offset_delta] if 0 <= offset_delta < 64 else encode_varint(offset_delta),
+    ]
+    if key is None:
+        parts.append(_NULL)
+    else:
+        size = len(key)
+        parts.append(_SHORT[size] if size < 64 else encode_varint(size))
+        parts.append(key)
+    if value is None:
+        parts.append(_NULL)
+    else:
+        size = len(value)
+        parts.append(_SHORT[size] if size < 64 else encode_varint(size))
+        parts.append(value)
+    if headers:
+        _encode_headers(parts, headers)
+    else:
+        parts.append(b"\x00")
+    body = b"".join(parts)
+    size = len(body)
+    return (_SHORT[size] if size < 64 else encode_varint(size)) + body
+
+
+def _encode_headers(parts: list[bytes], headers: RecordHeaders) -> None:
+    parts.append(encode_varint(len(headers)))
+    for name, value in headers:
+        name_bytes = name.encode()
+        parts.append(encode_varint(len(name_bytes)))
+        parts.append(name_bytes)
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts.append(encode_varint(len(value)))
+            parts.append(value)
+
+
+class BatchBuilder:
+    """Collects records until `build` makes a batch of them.
+
+    `payload_bytes` is what they take before compression; `HEADER_BYTES` more is the batch's size then. Not
+    for use after `build`.
+    """
+
+    __slots__ = ("_base_timestamp_ms", "_max_timestamp_ms", "_next_offset_delta", "_records", "payload_bytes")
+
+    def __init__(self) -> None:
+        self._records: list[bytes] = []
+        self._base_timestamp_ms = -1
+        self._max_timestamp_ms = -1
+        self._next_offset_delta = 0
+        self.payload_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: RecordHeaders = (),
+        *,
+        offset_delta: int | None = None,
+    ) -> int:
+        """Add a record and return its offset delta; without `offset_delta` it follows the one before.
+
+        Raises ValueError when `offset_delta` is not above that of the record before.
+        """
+        if not self._records:
+            self._base_timestamp_ms = timestamp_ms
+        if offset_delta is None:
+            offset_delta = self._next_offset_delta
+        elif offset_delta < self._next_offset_delta:
+            raise ValueError(
+                f"offset delta {offset_delta} does not rise; at least {self._next_offset_delta} is due"
+            )
+        encoded = encode_record(
+            timestamp_delta_ms=timestamp_ms - self._base_timestamp_ms,
+            offset_delta=offset_delta,
+            key=key,
+            value=value,
+            headers=headers,
+        )
+        self._records.append(encoded)
+        self._next_offset_delta = offset_delta + 1
+        self.payload_bytes += len(encoded)
+        if timestamp_ms > self._max_timestamp_ms:
+            self._max_timestamp_ms = timestamp_ms
+        return offset_delta
+
+    def build(
+        self,
+        *,
+        base_offset: int = 0,
+        compression: Compression = Compression.NONE,
+        compression_level: int | None = None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        leader_epoch: int = -1,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        is_control: bool = False,
+        is_transactional: bool = False,
+        last_offset_delta: int | None = None,
+    ) -> bytearray:
+        """The whole batch, CRC included.
+
+        `last_offset_delta` may lie beyond the last record, as compaction leaves it.
+        With log-append time every record counts as of the largest timestamp that was added.
+        """
+        if last_offset_delta is None:
+            last_offset_delta = max(self._next_offset_delta - 1, 0)
+        attributes = int(compression)
+        if timestamp_type == TimestampType.LOG_APPEND_TIME:
+            attributes |= LOG_APPEND_TIME_FLAG
+        if is_transactional:
+            attributes |= TRANSACTIONAL_FLAG
+        if is_control:
+            attributes |= CONTROL_FLAG
+        payload = b"".join(self._records)
+        header = BatchHeader(
+            base_offset=base_offset,
+            batch_length=0,
+            leader_epoch=leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=last_offset_delta,
+            base_timestamp_ms=self._base_timestamp_ms,
+            max_timestamp_ms=self._max_timestamp_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=len(self._records),
+        )
+        return frame(header, compress(payload, compression, level=compression_level))
+
+
+def frame(header: BatchHeader, payload: bytes | bytearray | memoryview) -> bytearray:
+    """A batch of these fields around stored records; length and CRC are computed."""
+    batch = bytearray(HEADER_BYTES)
+    batch += payload
+    write_header(batch, 0, header._replace(batch_length=len(batch) - LOG_OVERHEAD_BYTES))
+    update_crc(batch)
+    return batch
+
+
+def build_batch(records: Iterable[tuple[Any, ...]], **fields: Any) -> bytearray:
+    """One batch of `(timestamp_ms, key, value[, headers])` tuples; `fields` are `BatchBuilder.build`'s."""
+    builder = BatchBuilder()
+    append = builder.append
+    for record in records:
+        append(*record)
+    return builder.build(**fields)
+
+
+def recompress(
+    batch: BatchView,
+    compression: Compression,
+    *,
+    level: int | None = None,
+    size_max: int = DECOMPRESSED_BATCH_BYTES_MAX,
+) -> bytearray:
+    """The same batch under another codec: a topic whose compression.type is not `producer` stores it so.
+
+    Raises CorruptRecord when the records cannot be decompressed within `size_max`.
+    """
+    header = batch.header
+    payload = decompress(batch.payload, header.compression, size_max=size_max)
+    attributes = header.attributes & ~COMPRESSION_MASK | compression
+    return frame(header._replace(attributes=attributes), compress(payload, compression, level=level))
+
+
+def rebuild(batch: BatchView, kept: Iterable[tuple[int, bytes]]) -> bytearray:
+    """The batch with only the records in `kept`: pairs of offset delta and stored bytes, in order.
+
+    Header fields, the last offset delta among them, stay, so that offsets and sequences keep their place;
+    compression is done anew. Raises InvalidRecord when the deltas do not rise.
+    """
+    header = batch.header
+    parts: list[bytes] = []
+    before = -1
+    for offset_delta, encoded in kept:
+        if offset_delta <= before:
+            raise InvalidRecord(
+                f"offset delta {offset_delta} after {before} in the batch at {header.base_offset}"
+            )
+        if offset_delta > header.last_offset_delta:
+            raise CorruptRecord(
+                f"offset delta {offset_delta} lies beyond the batch's last, {header.last_offset_delta}"
+            )
+        before = offset_delta
+        parts.append(encoded)
+    payload = compress(b"".join(parts), header.compression)
+    return frame(header._replace(record_count=len(parts)), payload)

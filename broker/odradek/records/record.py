@@ -1,0 +1,224 @@
+"""Records inside a batch, read one after the other as they are asked for.
+
+    varint  length of what follows
+    int8    attributes, unused
+    varlong timestamp delta to the batch's base timestamp
+    varint  offset delta to the batch's base offset
+    varint  key length, -1 for null; key
+    varint  value length, -1 for null; value
+    varint  header count; each: varint key length, key (UTF-8), varint value length or -1, value
+
+Every length is checked against the record's end before it is used: bytes from a stranger raise CorruptRecord
+and nothing else. The broker's produce and fetch never come here; consumers, tools, compaction, the
+coordinator's own topics and the check for keys do. The CRC is `batch`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.records.batch import MAGIC, BatchView, TimestampType
+from odradek.records.compression import decompress
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """One record. `key` and `value` are None for null; `headers` keeps order and repeated names."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class RecordSpan(NamedTuple):
+    """Where the parts of a record lie in the payload. A key or value whose start is -1 is null."""
+
+    start: int
+    end: int
+    timestamp_delta_ms: int
+    offset_delta: int
+    key_start: int
+    key_end: int
+    value_start: int
+    value_end: int
+    headers_start: int
+
+
+def decompressed_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes:
+    """The batch's records as plain bytes. Raises CorruptRecord for damage or more than `size_max` of them."""
+    return bytes(decompress(batch.payload, batch.compression, size_max=size_max))
+
+
+def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> Iterator[Record]:
+    """The batch's records with their offsets and times, decompressed when need be.
+
+    Raises CorruptRecord when it comes upon damage; the records before it have been given out by then.
+    """
+    header = batch.header
+    if header.magic != MAGIC:
+        raise CorruptRecord(
+            f"a batch of magic {header.magic} is read through the legacy formats, not as magic 2"
+        )
+    payload = decompressed_payload(batch, size_max=size_max)
+    base_offset = header.base_offset
+    base_timestamp_ms = header.base_timestamp_ms
+    append_time_ms = (
+        header.max_timestamp_ms if header.timestamp_type == TimestampType.LOG_APPEND_TIME else None
+    )
+    for span in record_spans(payload, record_count=header.record_count):
+        (
+            _,
+            end,
+            timestamp_delta_ms,
+            offset_delta,
+            key_start,
+            key_end,
+            value_start,
+            value_end,
+            headers_start,
+        ) = span
+        yield Record(
+            base_offset + offset_delta,
+            base_timestamp_ms + timestamp_delta_ms if append_time_ms is None else append_time_ms,
+            payload[key_start:key_end] if key_start >= 0 else None,
+            payload[value_start:value_end] if value_start >= 0 else None,
+            () if payload[headers_start] == 0 else read_headers(payload, headers_start, end),
+        )
+
+
+def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
+    """Where each record lies, in order; keys, values and headers are not copied.
+
+    Raises CorruptRecord when a record is cut off, contradicts itself, or when bytes remain after the last
+    one.
+    """
+    if record_count < 0:
+        raise CorruptRecord(f"a batch gives its number of records as {record_count}")
+    position = 0
+    for index in range(record_count):
+        try:
+            span = _read_span(payload, position)
+        except IndexError:
+            raise CorruptRecord(
+                f"record {index} of {record_count} at byte {position} runs past the end of the batch's"
+                f" {len(payload)} bytes of records"
+            ) from None
+        yield span
+        position = span[1]
+    if position != len(payload):
+        raise CorruptRecord(
+            f"{len(payload) - position} bytes remain after the last of {record_count} records in a batch"
+        )
+
+
+def _read_span(payload: bytes, position: int) -> RecordSpan:
+    """One record's span. An index past the payload raises IndexError, which the caller turns into an answer."""
+    start = position
+    byte = payload[position]
+    position += 1
+    if byte < 0x80:
+        size = (byte >> 1) ^ -(byte & 1)
+    else:
+        size, position = _long_varint(payload, position - 1, 5)
+    end = position + size
+    if size < 0 or end > len(payload):
+        raise CorruptRecord(
+            f"the record at byte {start} gives its size as {size} bytes"
+            f" and {len(payload) - position} are left"
+        )
+    position += 1  # attributes
+    byte = payload[position]
+    position += 1
+    if byte < 0x80:
+        timestamp_delta_ms = (byte >> 1) ^ -(byte & 1)
+    else:
+        timestamp_delta_ms, position = _long_varint(payload, position - 1, 10)
+    byte = payload[position]
+    position += 1
+    if byte < 0x80:
+        offset_delta = (byte >> 1) ^ -(byte & 1)
+    else:
+        offset_delta, position = _long_varint(payload, position - 1, 5)
+    key_start, key_end, position = _read_bytes(payload, position, end)
+    value_start, value_end, position = _read_bytes(payload, position, end)
+    # Without headers a zero is the last byte; anything else is walked through so that a bad header shows
+    # here.
+    if position >= end:
+        raise CorruptRecord(f"the record at byte {start} ends before its number of headers")
+    if payload[position] != 0:
+        _skip_headers(payload, position, end)
+    elif position + 1 != end:
+        raise CorruptRecord(f"the record at byte {start} has {end - position - 1} bytes after its last field")
+    return RecordSpan(
+        start, end, timestamp_delta_ms, offset_delta, key_start, key_end, value_start, value_end, position
+    )
+
+
+def _read_bytes(payload: bytes, position: int, end: int) -> tuple[int, int, int]:
+    """Start and end of a length-prefixed run of bytes (-1, -1 for null), and the position after it."""
+    byte = payload[position]
+    position += 1
+    if byte < 0x80:
+        size = (byte >> 1) ^ -(byte & 1)
+    else:
+        size, position = _long_varint(payload, position - 1, 5)
+    if size < 0:
+        if size != -1:
+            raise CorruptRecord(f"a length of {size} bytes at byte {position}; -1 is the lowest")
+        return -1, -1, position
+    stop = position + size
+    if stop > end:
+        raise CorruptRecord(
+            f"a field of {size} bytes at byte {position} runs past its record's end at byte {end}"
+        )
+    return position, stop, stop
+
+
+def _long_varint(payload: bytes, position: int, bytes_max: int) -> tuple[int, int]:
+    value = shift = 0
+    for index in range(position, position + bytes_max):
+        byte = payload[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> (32 if bytes_max == 5 else 64):
+                break
+            return (value >> 1) ^ -(value & 1), index + 1
+        shift += 7
+    raise CorruptRecord(f"a variable-length integer at byte {position} is longer than it may be")
+
+
+def _skip_headers(payload: bytes, position: int, end: int) -> None:
+    for _ in _header_spans(payload, position, end):
+        pass
+
+
+def _header_spans(payload: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    count, position = _long_varint(payload, position, 5)
+    # A header takes two bytes at least; a larger count is a lie that must not become a long loop.
+    if count < 0 or count > (end - position) // 2:
+        raise CorruptRecord(f"a record claims {count} headers in {max(end - position, 0)} bytes")
+    for _ in range(count):
+        key_start, key_end, position = _read_bytes(payload, position, end)
+        if key_start < 0:
+            raise CorruptRecord(f"a record header before byte {position} has a null name")
+        value_start, value_end, position = _read_bytes(payload, position, end)
+        yield key_start, key_end, value_start, value_end
+    if position != end:
+        raise CorruptRecord(f"a record ends at byte {end} and its headers at byte {position}")
+
+
+def read_headers(payload: bytes, position: int, end: int) -> Headers:
+    """The headers whose count stands at `position`. What is not UTF-8 in a name becomes replacement characters."""
+    return tuple(
+        (
+            payload[key_start:key_end].decode("utf-8", "replace"),
+            payload[value_start:value_end] if value_start >= 0 else None,
+        )
+        for key_start, key_end, value_start, value_end in _header_spans(payload, position, end)
+    )
