@@ -3,7 +3,7 @@
 Everything that a log does to a disk goes through `Disk` and `DiskFile`, so that a test can hand in a disk that
 forgets unsynced pages at a crash, tears a write, fills up or fails at a chosen call. `SystemDisk` is the real one.
 
-Files are addressed by position, never by a shared cursor: an append is one `pwritev` at the size that this process
+Files are addressed by position, never by a shared cursor: an append is one `pwrite` at the size that this process
 knows, so a write that failed half-way is overwritten by the next one even where cutting it off failed too.
 Errors come out as `OSError`: what they mean for a partition is decided in `log.log` and `log.directory`.
 """
@@ -14,7 +14,6 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from odradek.foundation.errors import DirectoryLocked
@@ -47,8 +46,16 @@ class DiskFile(Protocol):
     path: str
     size: int
 
-    def append(self, buffers: Sequence[Buffer], size_bytes: int) -> None:
-        """Write the buffers, `size_bytes` in all, at the end. After an OSError `size` is what it was before."""
+    def append(self, data: Buffer) -> None:
+        """Write all of `data` at the end. After an OSError `size` is what it was before."""
+        ...
+
+    def append_parts(self, head: bytes, rest: memoryview) -> None:
+        """As `append` of `head + rest`, without a copy of `rest`."""
+        ...
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Write all of `data` over what is at `position`, which must not lie behind the end."""
         ...
 
     def pread(self, position: int, size: int) -> bytes:
@@ -195,20 +202,28 @@ class SystemFile:
         self._never_waits = not _NO_WAIT
         self.size = os.fstat(descriptor).st_size
 
-    def append(self, buffers: Sequence[Buffer], size_bytes: int) -> None:
-        written = os.pwritev(self._descriptor, buffers, self.size)
-        if written != size_bytes:
-            self._append_rest(b"".join(buffers), written)
-        self.size += size_bytes
+    def append(self, data: Buffer) -> None:
+        size = len(data)
+        written = os.pwrite(self._descriptor, data, self.size)
+        if written != size:
+            self.write(self.size + written, memoryview(data)[written:])
+        self.size += size
 
-    def _append_rest(self, data: bytes, written: int) -> None:
-        # A short write is how a disk that fills up in the middle, or a signal, shows itself; the next write tells.
+    def append_parts(self, head: bytes, rest: memoryview) -> None:
+        written = os.pwritev(self._descriptor, (head, rest), self.size)
+        if written != len(head) + len(rest):
+            self.write(self.size + written, (head + rest)[written:])
+        self.size += len(head) + len(rest)
+
+    def write(self, position: int, data: Buffer) -> None:
+        # A short write is how a disk that fills up in the middle, or a signal, shows itself; the next one tells.
         view = memoryview(data)
-        while written < len(data):
-            count = os.pwrite(self._descriptor, view[written:], self.size + written)
+        while view:
+            count = os.pwrite(self._descriptor, view, position)
             if count == 0:
                 raise OSError(errno.ENOSPC, "the file takes no more bytes", self.path)
-            written += count
+            view = view[count:]
+            position += count
 
     def pread(self, position: int, size: int) -> bytes:
         data = os.pread(self._descriptor, size, position)
