@@ -1,0 +1,195 @@
+"""kafka-python: a client written in Python with its own codec, against the broker."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from kafka.structs import OffsetAndMetadata
+
+from tests.support.peers import CreateTopic
+from tests.support.samples import BASE_TIME_MS, COMPRESSIONS, SAMPLES, Sample, numbered
+
+# Its own doings: deprecated calls, and sockets left to the garbage collector.
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+WAIT_SECONDS = 30
+
+
+def read(consumer: KafkaConsumer, count: int) -> list[Any]:
+    """`count` records, or those that came before the time was up."""
+    found: list[Any] = []
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len(found) < count and time.monotonic() < deadline:
+        for records in consumer.poll(timeout_ms=500).values():
+            found.extend(records)
+    return found
+
+
+def reader(bootstrap: str, topic: str, **more: Any) -> KafkaConsumer:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **more)
+    consumer.assign([TopicPartition(topic, 0)])
+    return consumer
+
+
+def can_send(sample: Sample) -> bool:
+    """kafka-python refuses a null header value, and a record without key and value."""
+    has_content = sample.key is not None or sample.value is not None
+    return has_content and all(value is not None for _, value in sample.headers)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_every_shape_of_record_comes_back(
+    bootstrap: str, topic: str, compression: str, idempotent: bool
+) -> None:
+    sender = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        compression_type=None if compression == "none" else compression,
+        enable_idempotence=idempotent,
+        linger_ms=20,
+    )
+    samples = [sample for sample in SAMPLES if can_send(sample)]
+    futures = [
+        sender.send(
+            topic,
+            value=sample.value,
+            key=sample.key,
+            headers=list(sample.headers),
+            partition=0,
+            timestamp_ms=sample.timestamp_ms,
+        )
+        for sample in samples
+    ]
+    assert [future.get(WAIT_SECONDS).offset for future in futures] == list(range(len(samples)))
+    sender.close()
+    consumer = reader(bootstrap, topic)
+    found = [
+        Sample(record.key, record.value, tuple(record.headers), timestamp_ms=record.timestamp)
+        for record in read(consumer, len(samples))
+    ]
+    assert found == samples
+    consumer.close()
+
+
+def test_a_group_goes_on_where_it_committed_over_a_restart(
+    restartable: Any, bootstrap: str, create_topic: CreateTopic, unique: str
+) -> None:
+    topic = create_topic(2)
+    values = numbered(400)
+
+    def round_trip(expected: list[bytes]) -> None:
+        sender = KafkaProducer(bootstrap_servers=bootstrap)
+        for number, value in enumerate(expected):
+            sender.send(topic, value, partition=number % 2)
+        sender.flush(WAIT_SECONDS)
+        sender.close()
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=unique,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        assert sorted(record.value for record in read(consumer, len(expected))) == expected
+        consumer.commit()
+        consumer.close()
+
+    round_trip(values[:200])
+    restartable.restart()
+    round_trip(values[200:])
+
+
+def test_two_members_share(bootstrap: str, create_topic: CreateTopic, unique: str) -> None:
+    topic = create_topic(4)
+    members = [
+        KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=unique,
+            heartbeat_interval_ms=300,
+            session_timeout_ms=6000,
+        )
+        for _ in range(2)
+    ]
+    deadline = time.monotonic() + WAIT_SECONDS
+    shares: list[int] = []
+    while shares != [2, 2] and time.monotonic() < deadline:
+        for member in members:
+            member.poll(timeout_ms=100)
+        shares = [len(member.assignment()) for member in members]
+    assert shares == [2, 2]
+    for member in members:
+        member.close()
+
+
+def test_an_idempotent_producer_survives_a_crash(restartable: Any, bootstrap: str, topic: str) -> None:
+    sender = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, acks="all", linger_ms=2)
+    values = numbered(600)
+    futures = []
+    for number, value in enumerate(values):
+        futures.append(sender.send(topic, value, partition=0))
+        if number == 300:
+            restartable.restart(crash=True)
+    sender.flush(60)
+    assert [future.get(WAIT_SECONDS).offset for future in futures] == list(range(600))
+    sender.close()
+    consumer = reader(bootstrap, topic)
+    assert [record.value for record in read(consumer, 600)] == values
+    consumer.close()
+
+
+def test_the_brokers_size_limit_is_told(bootstrap: str, create_topic: CreateTopic) -> None:
+    topic = create_topic(max_message_bytes=2000)
+    sender = KafkaProducer(bootstrap_servers=bootstrap, retries=0)
+    with pytest.raises(MessageSizeTooLargeError):
+        sender.send(topic, b"x" * 3000).get(WAIT_SECONDS)
+    sender.close()
+
+
+def test_offsets_by_time_and_at_both_ends(bootstrap: str, topic: str) -> None:
+    sender = KafkaProducer(bootstrap_servers=bootstrap)
+    for number in range(10):
+        sender.send(topic, b"v", partition=0, timestamp_ms=BASE_TIME_MS + number * 1000).get(WAIT_SECONDS)
+    sender.close()
+    consumer = reader(bootstrap, topic)
+    part = TopicPartition(topic, 0)
+    found = consumer.offsets_for_times({part: BASE_TIME_MS + 4500})[part]
+    assert (found.offset, found.timestamp) == (5, BASE_TIME_MS + 5000)
+    assert consumer.offsets_for_times({part: BASE_TIME_MS + 9001})[part] is None
+    assert (consumer.beginning_offsets([part]), consumer.end_offsets([part])) == ({part: 0}, {part: 10})
+    consumer.close()
+
+
+def test_the_admin_client_works(bootstrap: str, unique: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([NewTopic(unique, num_partitions=2, replication_factor=1)])
+    with pytest.raises(TopicAlreadyExistsError):
+        admin.create_topics([NewTopic(unique, num_partitions=2, replication_factor=1)])
+    assert unique in admin.list_topics()
+    admin.create_partitions({unique: 4})
+    (described,) = admin.describe_topics([unique])
+    assert len(described["partitions"]) == 4
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, unique, {"retention.ms": "4242"})])
+    configs = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, unique)], config_filter="all")
+    assert "4242" in str(configs)
+    part = TopicPartition(unique, 0)
+    admin.alter_group_offsets(unique, {part: OffsetAndMetadata(3, "noted", -1)})
+    listed = admin.list_group_offsets({unique: None})
+    assert listed[unique][part].offset == 3
+    assert unique in {group["group_id"] for group in admin.list_groups()}
+    assert admin.describe_groups([unique])[unique]["group_state"] == "Empty"
+    admin.delete_groups([unique])
+    admin.describe_log_dirs()
+    admin.delete_topics([unique])
+    with pytest.raises(UnknownTopicOrPartitionError):
+        admin.delete_topics([unique])
+    admin.close()
