@@ -188,6 +188,14 @@ class ProducerFenced(RequestError):
     """A newer instance of the same transactional id took over."""
 
 
+class TransactionCoordinatorFenced(RequestError):
+    """A marker from a transaction coordinator that another one has replaced."""
+
+
+class InvalidTxnState(RequestError):
+    """The transaction is not in a state that allows this."""
+
+
 class InvalidProducerIdMapping(RequestError):
     """The producer id does not belong to this transactional id."""
 
@@ -313,6 +321,14 @@ class GroupAuthorizationFailed(RequestError):
     """The principal may not do this to the group."""
 
 
+class DuplicateBrokerRegistration(RequestError):
+    """Another live broker has this id."""
+
+
+class ResourceNotFound(RequestError):
+    """The configuration resource does not exist."""
+
+
 class ThrottlingQuotaExceeded(RequestError):
     """A quota was exceeded; wait for the time in the answer."""
 
@@ -340,6 +356,10 @@ class NoNode(StoreError):
     """The registry has no node of that path."""
 
 
+class NodeNotEmpty(StoreError):
+    """The registry's node has children, so it cannot be deleted."""
+
+
 class VersionConflict(StoreError):
     """The node changed since it was read."""
 
@@ -354,3 +374,7 @@ class StoreSessionExpired(StoreError):
 
 class DirectoryLocked(OdradekError):
     """Another process uses the log directory."""
+
+
+class InconsistentClusterId(OdradekError):
+    """The data belongs to another cluster."""

@@ -8,53 +8,119 @@ from __future__ import annotations
 
 from typing import Final
 
-# Requests of one connection that may wait for their answers at once. Kafka handles one at a time; a client pipelines
-# five by default and perf tools a few hundred. Reading pauses at the bound, so TCP pushes back on the sender.
+# Requests of one connection that may wait for their answers at once. Kafka handles one at a time; a client
+# pipelines five by default and perf tools a few hundred. Reading pauses at the bound, so TCP pushes back on
+# the sender.
 REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX: Final = 256
 
-# Bytes of answers that one connection may have unsent before its requests are no longer read: a slow reader costs
-# this much memory and no more.
-RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX: Final = 8 * 1024 * 1024
+# Bytes of answers that one connection may have unsent before its requests are no longer read and its file
+# slices are no longer loaded: a slow reader costs this much memory, besides one slice's part, and no more.
+RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX: Final = 1024 * 1024
 
-# A frame is read into one buffer of its announced size only after this many bytes of it have arrived: a hostile
-# size alone reserves no memory.
+# A large file slice is loaded and sent in parts of this size: large enough that a part's fixed cost
+# vanishes, small enough for the processor's cache.
+SLICE_PART_BYTES: Final = 512 * 1024
+
+# A slice below this is read and joined with what surrounds it even where sendfile is chosen: two system
+# calls cost more than copying it.
+SENDFILE_BYTES_MIN: Final = 16 * 1024
+
+# Requests that one connection may have answered in one turn of the event loop: a few milliseconds of tiny
+# requests, which is what a busy connection may delay the others.
+REQUESTS_PER_TURN_MAX: Final = 128
+
+# Connections accepted in one turn of the event loop, for the same reason.
+ACCEPTS_PER_TURN_MAX: Final = 64
+
+# The pause after accept() failed for want of descriptors or memory; the connections wait in the kernel's
+# queue.
+ACCEPT_RETRY_PAUSE_SECONDS: Final = 0.1
+
+# Connections that the kernel completes before they are accepted (Kafka's socket.listen.backlog.size is 50,
+# which drops connections when many clients start at once).
+LISTEN_BACKLOG_DEFAULT: Final = 512
+
+# Log lines about peers that are turned away or cut off, for each kind.
+LOG_LINES_PER_MINUTE_MAX: Final = 20
+
+# A frame is read into one buffer of its announced size only after this many bytes of it have arrived: a
+# hostile size alone reserves no memory.
 FRAME_BYTES_BEFORE_RESERVE: Final = 64 * 1024
 
-# A large frame's memory is reserved in steps of at most this many times what has arrived of it: a peer that announces
-# a size and stalls holds no more than this multiple of what it sent. Frames up to 1 MiB need one step.
+# A large frame's memory is reserved in steps of at most this many times what has arrived of it: a peer that
+# announces a size and stalls holds no more than this multiple of what it sent. Frames up to 1 MiB need one
+# step.
 FRAME_RESERVE_FACTOR: Final = 16
 
 # The buffer that all connections of an event loop receive into: the most that one read can bring, held once.
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 
-# Array elements of all depths in one request that is decoded into objects (Produce is not): some two seconds of work
-# and a few hundred megabytes at the worst, while the largest requests of real clients stay below a tenth of it.
+# Array elements of all depths in one request that is decoded into objects (Produce is not): some two
+# seconds of work and a few hundred megabytes at the worst, while the largest requests of real clients stay
+# below a tenth of it.
 REQUEST_ARRAY_ELEMENTS_MAX: Final = 1_000_000
 
-# Batches whose sequence numbers are kept per producer and partition to answer a duplicate with its old offset;
-# Kafka's number, which bounds a client's max.in.flight.requests.per.connection.
+# Batches whose sequence numbers are kept per producer and partition to answer a duplicate with its old
+# offset; Kafka's number, which bounds a client's max.in.flight.requests.per.connection.
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 
-# What one compressed batch may grow to where records are read (compacted topics, the coordinators' topics, tools,
-# clients). Kafka has no bound, and a megabyte of gzip can hold a gigabyte: a hostile producer could end the broker.
+# What one compressed batch may grow to where records are read (compacted topics, the coordinators' topics,
+# tools, clients). Kafka has no bound, and a megabyte of gzip can hold a gigabyte: a hostile producer could
+# end the broker.
 DECOMPRESSED_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 
-# Producer ids remembered per partition besides those with an open transaction. Kafka bounds them by time only, so
-# a client that asks for a new id per batch grows the broker without end; here the oldest are forgotten first, as
-# if they had expired. Each takes about 600 bytes.
-PRODUCER_IDS_PER_PARTITION_MAX: Final = 50_000
+# Producer ids remembered per partition besides those with an open transaction. Kafka bounds them by time
+# only, so a client that asks for a new id per batch grows the broker without end; here the oldest are
+# forgotten first, as if they had expired. Each takes up to a kilobyte.
+PRODUCER_IDS_PER_PARTITION_MAX: Final = 20_000
 
-# A client's pause before another try: short at first, since most errors worth another try are over in a moment
-# (a coordinator that loads, a topic just made), doubled up to a second so that a broken cluster is not hammered.
+# A client's pause before another try: short at first, since most errors worth another try are over in a
+# moment (a coordinator that loads, a topic just made), doubled up to a second so that a broken cluster is
+# not hammered.
 CLIENT_RETRY_PAUSE_MS_MIN: Final = 20
 CLIENT_RETRY_PAUSE_MS_MAX: Final = 1_000
 
 # Further tries for a topic that the broker does not know, within a client's call.
 CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
 
-# Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). Also tells that what
-# answers is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.
+# Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). Also tells
+# that what answers is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
 
 # Requests that a client has under way on one connection; the broker takes more, but nothing is won by it.
 CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
+
+# Index entries of a segment that are kept in memory until they are written in one call: 256 stand for a
+# megabyte of log, so index writes vanish in the cost of appends, and a thousand busy partitions hold some
+# 20 MB of them.
+INDEX_ENTRIES_UNWRITTEN_MAX: Final = 256
+
+# Places in a segment that readers are likely to ask for next, offset to position: enough for a few hundred
+# consumers at the tail. A reader that is not remembered costs an index search.
+READ_POSITIONS_REMEMBERED_MAX: Final = 256
+
+# Closed segments whose files stay open for readers, over all partitions; those used longest ago are closed
+# first. Each holds up to three descriptors. The segment that is written to stays open besides.
+CLOSED_SEGMENTS_OPEN_MAX: Final = 256
+
+# Fetches that wait for records at once, over all connections; one more is answered at once with what there
+# is. Each costs about a kilobyte with its timer.
+FETCHES_WAITING_MAX: Final = 65_536
+
+# Threads for what may wait for a disk: fsync, deletion, and reads that are not in the page cache.
+BLOCKING_THREADS_MAX: Final = 4
+
+# Errors of single partitions that one scrape interval may log; the counters tell the rest.
+ERROR_LINES_PER_MINUTE_MAX: Final = 60
+
+# Bytes of group and offset records that go into one batch of the offsets topic, unless one change alone is larger:
+# below the smallest max.message.bytes that anybody sets, large enough to share an append among thousands of commits.
+GROUP_RECORD_BATCH_BYTES_MAX: Final = 512 * 1024
+
+# Bytes of group and offset records that may wait for one partition of the offsets topic to be written. Beyond it
+# clients are told to try again: a disk or replica this slow must not fill the memory.
+GROUP_RECORDS_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+
+# Partitions that one CreateTopics or CreatePartitions request may make, as in Kafka: more in one registry write would
+# hold up everything else.
+NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000

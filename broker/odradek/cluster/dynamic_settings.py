@@ -1,0 +1,80 @@
+"""The broker's settings as they are now: those it was started with, below those changed while it runs.
+
+Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one, which wins.
+Whoever must act on a change subscribes; whoever only reads takes `current` each time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from odradek.cluster.changes import config_changes
+from odradek.cluster.image import ClusterImage, ImageHolder, ResourceKind
+from odradek.cluster.paths import DEFAULT_BROKER
+from odradek.foundation.errors import SettingError
+from odradek.foundation.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+SettingsCallback = Callable[[Settings, Settings], None]
+
+
+class DynamicSettings:
+    """Follows `images`. `static` are the settings of the start, `current` those in force."""
+
+    def __init__(self, static: Settings, images: ImageHolder) -> None:
+        self.static = static
+        self.current = static
+        self._broker_id = str(static.effective_broker_id)
+        self._callbacks: list[SettingsCallback] = []
+        self._apply(images.current)
+        # Made first and so told first: those who are told later read settings that fit the new image.
+        images.subscribe(self._follow)
+
+    def subscribe(self, callback: SettingsCallback) -> Callable[[], None]:
+        """Call `callback(old, new)` after each change of any value; the result ends it."""
+        self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    def overrides(self, image: ClusterImage) -> dict[str, str]:
+        """What the cluster sets over the static settings, by key."""
+        return merged_overrides(
+            default=image.config(ResourceKind.BROKER, DEFAULT_BROKER),
+            own=image.config(ResourceKind.BROKER, self._broker_id),
+        )
+
+    def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        changed = config_changes(old, new)
+        if any(
+            kind is ResourceKind.BROKER and name in (DEFAULT_BROKER, self._broker_id)
+            for kind, name in changed
+        ):
+            self._apply(new)
+
+    def _apply(self, image: ClusterImage) -> None:
+        overrides = self.overrides(image)
+        try:
+            new = self.static.with_overrides(overrides) if overrides else self.static
+        except SettingError as error:
+            # They were checked when they were set; the static ones have changed since, so that they no longer fit.
+            logger.error("dynamic settings are ignored, since with them the settings contradict: %s", error)
+            new = self.static
+        old, self.current = self.current, new
+        if new == old:
+            return
+        for callback in list(self._callbacks):
+            try:
+                callback(old, new)
+            except Exception:
+                logger.exception("%r could not follow a change of the settings", callback)
+
+
+def merged_overrides(*, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The texts that count where a broker has both kinds."""
+    return {**default, **own}

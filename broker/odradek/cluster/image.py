@@ -1,0 +1,115 @@
+"""The cluster as every part of a broker sees it: immutable, replaced as a whole.
+
+An image is taken once and used throughout a request, so that one answer never mixes two states of the cluster. Whoever
+keeps something derived from it compares by identity: a new image is a new object, and unchanged topics stay the same ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from odradek.foundation.ids import TopicId
+
+logger = logging.getLogger(__name__)
+
+NO_LEADER: Final = -1
+
+
+class ResourceKind(StrEnum):
+    """What can have settings of its own; the values are the folders below `/config`."""
+
+    TOPIC = "topics"
+    BROKER = "brokers"
+    GROUP = "groups"
+    CLIENT_METRICS = "client-metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """One partition; `partition_epoch` is the version of its state in the registry."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """One topic; `partitions[n]` is the partition n."""
+
+    name: str
+    id: TopicId
+    partitions: tuple[PartitionImage, ...]
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """One live broker; `endpoints` are host and port by listener name."""
+
+    id: int
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None
+    epoch: int
+
+
+Configs = Mapping[tuple[ResourceKind, str], Mapping[str, str]]
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterImage:
+    """Brokers, topics and settings at one moment. The mappings are never changed."""
+
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    configs: Configs = field(default_factory=dict)
+
+    def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
+        """The texts set for one resource, by key; empty when none are."""
+        return self.configs.get((kind, name), _NOTHING)
+
+
+ImageCallback = Callable[[ClusterImage, ClusterImage], None]
+
+
+class ImageHolder:
+    """The current image, and those who want to hear of the next."""
+
+    def __init__(self, image: ClusterImage | None = None) -> None:
+        self.current = image or ClusterImage()
+        self._callbacks: list[ImageCallback] = []
+
+    def subscribe(self, callback: ImageCallback) -> Callable[[], None]:
+        """Call `callback(old, new)` at each change, in the order of subscription; the result ends it."""
+        self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    def replace(self, new: ClusterImage) -> None:
+        """Make `new` the current image and tell every subscriber before returning.
+
+        A subscriber that fails is logged and does not keep the others from hearing: the cluster has changed all the same.
+        """
+        old = self.current
+        self.current = new
+        for callback in list(self._callbacks):
+            try:
+                callback(old, new)
+            except Exception:
+                logger.exception("%r could not follow a change of the cluster", callback)

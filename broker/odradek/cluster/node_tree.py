@@ -1,0 +1,128 @@
+"""The registry's tree itself, in memory: what a batch of operations may do, and what it changes. No I/O, no waiting.
+
+`plan` checks operations one after the other against the tree as it would be, and answers with the rows that change; `apply`
+makes it so. Between the two a store may write the rows down, so that nothing is visible before it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from odradek.cluster.store import ANY_VERSION, Check, Create, Delete, Node, Operation, Put
+from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, VersionConflict
+
+
+class Row(NamedTuple):
+    """One node as it is stored. `owner` is the session of an ephemeral node, 0 for a lasting one."""
+
+    data: bytes
+    version: int
+    owner: int
+
+
+# What a batch changes: the new row of each path, or None where the node goes.
+Changes = dict[str, Row | None]
+
+
+def parent_of(path: str) -> str:
+    """`/a` for `/a/b`; `/` for `/a`."""
+    return path.rpartition("/")[0] or "/"
+
+
+class NodeTree:
+    """All nodes by path, and the names of each one's children."""
+
+    def __init__(self, rows: Iterable[tuple[str, Row]] = ()) -> None:
+        self._rows: dict[str, Row] = {"/": Row(b"", 0, 0)}
+        self._children: dict[str, set[str]] = {"/": set()}
+        self.apply(dict(sorted(rows)))
+
+    def get(self, path: str) -> Node:
+        row = self._rows.get(path)
+        if row is None:
+            raise NoNode(f"the registry has no node {path}")
+        return Node(row.data, row.version)
+
+    def exists(self, path: str) -> bool:
+        return path in self._rows
+
+    def children(self, path: str) -> list[str]:
+        names = self._children.get(path)
+        if names is None:
+            raise NoNode(f"the registry has no node {path}")
+        return sorted(names)
+
+    def owned_by(self, session: int) -> list[str]:
+        """The ephemeral nodes of a session."""
+        return [path for path, row in self._rows.items() if row.owner == session]
+
+    def plan(self, operations: Sequence[Operation], *, session: int) -> Changes:
+        """What the operations would change. Raises what the first impossible one calls for; changes nothing."""
+        changes: Changes = {}
+        for operation in operations:
+            if isinstance(operation, Create):
+                self._plan_create(operation, changes, session=session)
+                continue
+            row = self._row(operation.path, changes)
+            if operation.version not in (ANY_VERSION, row.version):
+                raise VersionConflict(
+                    f"{operation.path} has version {row.version} in the registry, not {operation.version}"
+                )
+            if isinstance(operation, Put):
+                changes[operation.path] = Row(operation.data, row.version + 1, row.owner)
+            elif isinstance(operation, Delete):
+                self._plan_delete(operation.path, changes)
+            else:
+                assert isinstance(operation, Check)
+        return changes
+
+    def apply(self, changes: Changes) -> set[str]:
+        """Make the changes; the paths whose watchers must hear of them (the nodes, and parents that gained or lost one)."""
+        touched: set[str] = set()
+        for path, row in changes.items():
+            parent = parent_of(path)
+            if row is None:
+                # A node made and deleted by one batch was never there.
+                if self._rows.pop(path, None) is None:
+                    continue
+                self._children.pop(path)
+                self._children[parent].discard(path.rpartition("/")[2])
+                touched.add(parent)
+            else:
+                if path not in self._rows:
+                    self._children[parent].add(path.rpartition("/")[2])
+                    self._children[path] = set()
+                    touched.add(parent)
+                self._rows[path] = row
+            touched.add(path)
+        return touched
+
+    def _row(self, path: str, changes: Changes) -> Row:
+        row = changes[path] if path in changes else self._rows.get(path)
+        if row is None:
+            raise NoNode(f"the registry has no node {path}")
+        return row
+
+    def _plan_create(self, operation: Create, changes: Changes, *, session: int) -> None:
+        path = operation.path
+        if not path.startswith("/") or path.endswith("/") or "//" in path:
+            raise ValueError(f"{path!r} is not a path: it must begin with / and must not end with it")
+        there = changes[path] if path in changes else self._rows.get(path)
+        if there is not None:
+            raise NodeExists(f"the registry has a node {path} already")
+        parent = self._row(parent_of(path), changes)
+        if parent.owner:
+            raise NoNode(f"{parent_of(path)} is ephemeral and cannot have children")
+        # Popped first, so that a node deleted and made anew stands after its parent in the order of changes.
+        changes.pop(path, None)
+        changes[path] = Row(operation.data, 0, session if operation.ephemeral else 0)
+
+    def _plan_delete(self, path: str, changes: Changes) -> None:
+        prefix = path + "/"
+        names = {prefix + name for name in self._children.get(path, ())}
+        names.update(changed for changed in changes if parent_of(changed) == path)
+        if any(changes[name] is not None if name in changes else True for name in names):
+            raise NodeNotEmpty(f"{path} has children in the registry and cannot be deleted")
+        changes.pop(path, None)
+        changes[path] = None

@@ -1,0 +1,180 @@
+"""The bytes of the registry's nodes: JSON as Kafka writes it, to values and back.
+
+A node that cannot be read raises StoreError with its path, since serving on without it would lose what it says.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from odradek.cluster.image import BrokerImage, PartitionImage
+from odradek.foundation.errors import StoreError
+from odradek.foundation.ids import TopicId
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+
+class TopicNode(NamedTuple):
+    """A topic's id and the replicas of each partition, by number."""
+
+    id: TopicId
+    replicas: Mapping[int, tuple[int, ...]]
+
+
+def write_json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_json(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a node. Raises StoreError when there is none."""
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise StoreError(
+            f"the registry's node {path} is not JSON: {error}; restore it from a backup"
+        ) from error
+    if not isinstance(value, dict):
+        raise StoreError(f"the registry's node {path} is not a JSON object; restore it from a backup")
+    return value
+
+
+def topic_id_text(topic_id: TopicId) -> str:
+    """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def parse_topic_id(text: str) -> TopicId:
+    """The opposite of `topic_id_text`. Raises ValueError."""
+    try:
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is not a topic id: {error}") from error
+
+
+def write_cluster_id(cluster_id: str) -> bytes:
+    return write_json({"version": "1", "id": cluster_id})
+
+
+def read_cluster_id(path: str, data: bytes) -> str:
+    return str(_field(path, read_json(path, data), "id"))
+
+
+def write_topic(topic_id: TopicId, replicas: Sequence[Sequence[int]]) -> bytes:
+    return write_json(
+        {
+            "version": 3,
+            "topic_id": topic_id_text(topic_id),
+            "partitions": {str(number): list(brokers) for number, brokers in enumerate(replicas)},
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+    )
+
+
+def read_topic(path: str, data: bytes) -> TopicNode:
+    value = read_json(path, data)
+    partitions = _field(path, value, "partitions")
+    replicas = {int(number): tuple(brokers) for number, brokers in partitions.items()}
+    if sorted(replicas) != list(range(len(replicas))):
+        raise StoreError(f"the registry's node {path} leaves out partitions: it has {sorted(replicas)}")
+    return TopicNode(parse_topic_id(_field(path, value, "topic_id")), replicas)
+
+
+def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -> bytes:
+    return write_json(
+        {
+            "controller_epoch": controller_epoch,
+            "leader": partition.leader,
+            "version": 1,
+            "leader_epoch": partition.leader_epoch,
+            "isr": list(partition.isr),
+        }
+    )
+
+
+def read_partition_state(
+    path: str, data: bytes, *, number: int, replicas: tuple[int, ...], version: int
+) -> PartitionImage:
+    value = read_json(path, data)
+    return PartitionImage(
+        partition=number,
+        leader=_field(path, value, "leader"),
+        leader_epoch=_field(path, value, "leader_epoch"),
+        replicas=replicas,
+        isr=tuple(_field(path, value, "isr")),
+        partition_epoch=version,
+    )
+
+
+def write_broker(broker: BrokerImage, *, protocols: Mapping[str, str], wall_ms: int) -> bytes:
+    """`protocols` are the security protocols by listener name."""
+    host, port = next(iter(broker.endpoints.values()), ("", -1))
+    endpoints = [
+        f"{name}://{f'[{address}]' if ':' in address else address}:{number}"
+        for name, (address, number) in broker.endpoints.items()
+    ]
+    return write_json(
+        {
+            "version": 5,
+            "endpoints": endpoints,
+            "listener_security_protocol_map": dict(protocols),
+            "rack": broker.rack,
+            "epoch": broker.epoch,
+            "host": host,
+            "port": port,
+            "jmx_port": -1,
+            "features": {},
+            "timestamp": str(wall_ms),
+        }
+    )
+
+
+def read_broker(path: str, data: bytes) -> BrokerImage:
+    value = read_json(path, data)
+    endpoints: dict[str, tuple[str, int]] = {}
+    for text in _field(path, value, "endpoints"):
+        name, _, address = text.partition("://")
+        host, _, port = address.rpartition(":")
+        endpoints[name] = (host.strip("[]"), int(port))
+    return BrokerImage(
+        id=int(path.rpartition("/")[2]),
+        endpoints=endpoints,
+        rack=value.get("rack"),
+        epoch=_field(path, value, "epoch"),
+    )
+
+
+def write_controller(broker_id: int, *, wall_ms: int) -> bytes:
+    return write_json({"version": 1, "brokerid": broker_id, "timestamp": str(wall_ms)})
+
+
+def read_controller(path: str, data: bytes) -> int:
+    return int(_field(path, read_json(path, data), "brokerid"))
+
+
+def write_config(values: Mapping[str, str]) -> bytes:
+    return write_json({"version": 1, "config": dict(values)})
+
+
+def read_config(path: str, data: bytes) -> dict[str, str]:
+    return {str(key): str(text) for key, text in _field(path, read_json(path, data), "config").items()}
+
+
+def write_producer_ids(broker_id: int, *, first: int, last: int) -> bytes:
+    return write_json({"version": 1, "broker": broker_id, "block_start": str(first), "block_end": str(last)})
+
+
+def read_producer_ids(path: str, data: bytes) -> int:
+    """The last id of the last block given out."""
+    return int(_field(path, read_json(path, data), "block_end"))
+
+
+def _field(path: str, value: Mapping[str, Any], name: str) -> Any:
+    if name not in value:
+        raise StoreError(f"the registry's node {path} has no field {name}; restore it from a backup")
+    return value[name]

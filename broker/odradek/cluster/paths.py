@@ -1,0 +1,87 @@
+"""Where things are in the registry: Kafka's ZooKeeper paths.
+
+/cluster/id                                  {"version":"1","id":CLUSTER_ID}
+/brokers/ids/N             ephemeral         {"version":5,"endpoints":[…],"listener_security_protocol_map":{…},
+                                              "rack":…,"epoch":E,"host":…,"port":…,"timestamp":…}
+/brokers/seqid                               its version numbers the broker epochs
+/brokers/topics/T                            {"version":3,"topic_id":BASE64,"partitions":{"0":[1]},…}
+/brokers/topics/T/partitions/P/state         {"version":1,"leader":1,"leader_epoch":0,"isr":[1],"controller_epoch":1}
+/controller                ephemeral         {"version":1,"brokerid":1,"timestamp":…}
+/controller_epoch                            the epoch as text
+/config/topics/T, /config/brokers/N, …       {"version":1,"config":{KEY:TEXT}}
+/admin/delete_topics/T                       empty; the topic is being deleted
+/latest_producer_id_block                    {"version":1,"broker":1,"block_start":"0","block_end":"999"}
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLUSTER_ID: Final = "/cluster/id"
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_EPOCHS: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+CONFIG: Final = "/config"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+
+DEFAULT_BROKER: Final = "<default>"
+
+# Lasting nodes that are there from the first start, parents first.
+SKELETON: Final = (
+    "/cluster",
+    "/brokers",
+    BROKER_IDS,
+    BROKER_EPOCHS,
+    TOPICS,
+    CONFIG,
+    "/config/topics",
+    "/config/brokers",
+    "/config/groups",
+    "/config/client-metrics",
+    "/config/users",
+    "/config/clients",
+    "/config/changes",
+    "/admin",
+    DELETE_TOPICS,
+)
+
+
+def broker(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def topic_partitions(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(name: str, number: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{number}"
+
+
+def partition_state(name: str, number: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{number}/state"
+
+
+def config(kind: str, name: str) -> str:
+    """The node of one resource's settings; `kind` is topics, brokers, groups or client-metrics."""
+    return f"{CONFIG}/{kind}/{escape(name)}"
+
+
+def escape(name: str) -> str:
+    """A name fit for one step of a path: groups may have any name, slashes included."""
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
+def unescape(step: str) -> str:
+    return step.replace("%2F", "/").replace("%25", "%")
+
+
+def deletion(name: str) -> str:
+    return f"{DELETE_TOPICS}/{name}"

@@ -1,0 +1,89 @@
+"""Which brokers hold which partitions of a new topic.
+
+Round-robin from a random start: the leaders (first replicas) go around the brokers, and the followers of one partition
+start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. With racks,
+the order of brokers alternates between racks, so neighbours in it are in different ones.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from odradek.foundation.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
+
+
+def place(
+    brokers: Mapping[int, str | None],
+    *,
+    partition_count: int,
+    replication_factor: int,
+    rng: random.Random,
+    first_partition: int = 0,
+) -> list[tuple[int, ...]]:
+    """The replicas of each new partition, leaders first.
+
+    `brokers` are the racks by live broker id; `first_partition` is the number of the first new one, when a topic grows.
+    Raises InvalidPartitions and InvalidReplicationFactor.
+    """
+    if partition_count < 1:
+        raise InvalidPartitions(f"the number of partitions is {partition_count}; it must be at least 1")
+    if replication_factor < 1:
+        raise InvalidReplicationFactor(
+            f"the replication factor is {replication_factor}; it must be at least 1"
+        )
+    if replication_factor > len(brokers):
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} broker(s) are "
+            "registered; ask for fewer replicas or start more brokers"
+        )
+    order = _alternate_racks(brokers)
+    count = len(order)
+    start = rng.randrange(count)
+    shift = rng.randrange(count)
+    placed: list[tuple[int, ...]] = []
+    for number in range(first_partition, first_partition + partition_count):
+        if number > 0 and number % count == 0:
+            shift += 1
+        leader = (start + number) % count
+        others = [
+            (leader + 1 + (shift + step) % (count - 1)) % count for step in range(replication_factor - 1)
+        ]
+        placed.append(tuple(order[position] for position in (leader, *others)))
+    return placed
+
+
+def _alternate_racks(brokers: Mapping[int, str | None]) -> list[int]:
+    racks: dict[str | None, list[int]] = {}
+    for broker_id in sorted(brokers):
+        racks.setdefault(brokers[broker_id], []).append(broker_id)
+    order: list[int] = []
+    queues = [racks[rack] for rack in sorted(racks, key=lambda rack: rack or "")]
+    while any(queues):
+        order.extend(queue.pop(0) for queue in queues if queue)
+    return order
+
+
+def check_assignment(
+    assignment: Sequence[tuple[int, ...]], *, brokers: Mapping[int, str | None]
+) -> list[tuple[int, ...]]:
+    """An assignment that a client gave, partition by partition from the first. Raises InvalidReplicaAssignment."""
+    factor = len(assignment[0]) if assignment else 0
+    for number, replicas in enumerate(assignment):
+        if not replicas:
+            raise InvalidReplicaAssignment(f"partition {number} is assigned to no broker; give at least one")
+        if len(set(replicas)) < len(replicas):
+            raise InvalidReplicaAssignment(
+                f"partition {number} is assigned to {list(replicas)}, which names a broker twice"
+            )
+        unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
+        if unknown:
+            raise InvalidReplicaAssignment(
+                f"partition {number} is assigned to {list(replicas)}, but the brokers {unknown} are not registered; "
+                f"those that are: {sorted(brokers)}"
+            )
+        if len(replicas) != factor:
+            raise InvalidReplicaAssignment(
+                f"partition {number} has {len(replicas)} replicas and partition 0 has {factor}; give all the same number"
+            )
+    return list(assignment)

@@ -1,0 +1,53 @@
+"""Which names a topic may have, and which topics are the cluster's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.foundation.errors import InvalidTopic
+
+# Kafka's bound: a directory is named topic-partition, and file names end at 255.
+TOPIC_NAME_LENGTH_MAX: Final = 249
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state"})
+
+_ALLOWED: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def is_internal_topic(name: str) -> bool:
+    """Whether the cluster makes and writes this topic itself."""
+    return name in INTERNAL_TOPICS
+
+
+def validate_topic_name(name: str) -> None:
+    """Raises InvalidTopic, saying what is wrong, for a name that no topic may have."""
+    if not name:
+        raise InvalidTopic("a topic's name must not be empty")
+    if name in (".", ".."):
+        raise InvalidTopic(f"a topic cannot be named {name!r}, since it is no name of a directory")
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        raise InvalidTopic(
+            f"the topic name of {len(name)} characters is too long ({name[:32]}…): {TOPIC_NAME_LENGTH_MAX} are allowed"
+        )
+    if not _ALLOWED.fullmatch(name):
+        raise InvalidTopic(
+            f"the topic name {name!r} has characters that are not allowed: use letters and digits of ASCII, "
+            "'.', '_' and '-'"
+        )
+
+
+def collision_key(name: str) -> str:
+    """Names with the same key cannot both be: metrics write '.' as '_'."""
+    return name.replace(".", "_")
+
+
+def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
+    """A topic whose name differs only in '.' and '_', or None."""
+    if "." not in name and "_" not in name:
+        return None
+    key = collision_key(name)
+    return next((other for other in existing if other != name and other.replace(".", "_") == key), None)

@@ -1,0 +1,48 @@
+"""Who wants to hear of changes of which node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from odradek.cluster.store import WatchCallback
+
+logger = logging.getLogger(__name__)
+
+
+class Watches:
+    """Callbacks by path, called on the event loop one step after the change."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[str, list[WatchCallback]] = {}
+
+    def add(self, path: str, callback: WatchCallback) -> Callable[[], None]:
+        """Watch `path`; the result takes the watch back, and may be called more than once."""
+        self._callbacks.setdefault(path, []).append(callback)
+
+        def remove() -> None:
+            callbacks = self._callbacks.get(path, [])
+            if callback in callbacks:
+                callbacks.remove(callback)
+            if not callbacks:
+                self._callbacks.pop(path, None)
+
+        return remove
+
+    def notify(self, paths: Iterable[str]) -> None:
+        """Tell everyone who watches one of `paths`."""
+        if not self._callbacks:
+            return
+        loop = asyncio.get_running_loop()
+        for path in paths:
+            for callback in self._callbacks.get(path, ()):
+                loop.call_soon(self._call, path, callback)
+
+    def _call(self, path: str, callback: WatchCallback) -> None:
+        # Taken back between the change and now.
+        if callback in self._callbacks.get(path, ()):
+            callback(path)
+
+    def clear(self) -> None:
+        self._callbacks.clear()

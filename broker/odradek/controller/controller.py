@@ -1,0 +1,505 @@
+"""The one that decides for the cluster: topics, partitions, settings, producer ids, who is a member.
+
+It alone writes the cluster's shape to the registry. Every decision is: look at the current image, plan (`topic_plans`,
+`config_plans`, pure), write to the registry in one step, then hand the brokers the image that follows. Decisions are made one
+after the other, so that of two requests for one topic the first wins. Nothing is in the image that the registry does not hold.
+
+A topic dies in three steps: a mark in `/admin/delete_topics` (from here on it is gone, whatever happens), an image
+without it, which makes every broker put its files aside, and the removal of its nodes with the mark. A start that finds marks
+reports them (`pending_deletions`), so that files of the dead are not taken for logs to adopt, and ends them on
+`complete_deletions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import random
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from odradek.cluster import changes, nodes, paths
+from odradek.cluster.dynamic_settings import DynamicSettings
+from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder, ResourceKind, TopicImage
+from odradek.cluster.loading import load_image
+from odradek.cluster.store import Create, Delete, Operation, Put, Store, children_or_none, get_or_none
+from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
+from odradek.controller import config_plans, topic_plans
+from odradek.controller.internal_topics import internal_topic
+from odradek.controller.requests import (
+    ConfigChange,
+    CreatedTopic,
+    CreateOutcome,
+    DeletedTopic,
+    DeleteOutcome,
+    NewPartitions,
+    NewTopic,
+    Outcome,
+    Resource,
+)
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import (
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    NodeExists,
+    NoNode,
+    RequestError,
+    TopicAlreadyExists,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import TopicId, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class Controller:
+    """The active controller. `start` before anything else; then `register_broker` once the broker listens."""
+
+    def __init__(
+        self,
+        store: Store,
+        images: ImageHolder,
+        settings: DynamicSettings,
+        clock: Clock,
+        *,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._images = images
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng or random.SystemRandom()
+        self._lock = asyncio.Lock()
+        self._epoch = 0
+        self._broker_epoch = 0
+        self._collisions: dict[str, str] = {}
+        self._deleting: dict[str, TopicId] = {}
+
+    # --- start and stop ------------------------------------------------------------------------------------------
+
+    async def start(self, *, cluster_id: str | None = None) -> None:
+        """Become the controller and read the cluster.
+
+        `cluster_id` is the one that the log directories know, if any; a new registry takes it over. Raises
+        InconsistentClusterId when the registry has another, DuplicateBrokerRegistration when another controller is active.
+        """
+        async with self._lock:
+            await self._prepare_registry(cluster_id)
+            image = await load_image(self._store)
+            self._collisions = {collision_key(name): name for name in image.topics}
+            self._deleting = await self._read_deletions()
+            self._images.replace(image)
+
+    async def stop(self) -> None:
+        """Leave the cluster: the registrations go, so that others know at once."""
+        async with self._lock:
+            for path in (paths.broker(self._broker_id), paths.CONTROLLER):
+                try:
+                    await self._store.delete(path)
+                except NoNode:
+                    logger.debug("%s was not registered", path)
+
+    @property
+    def _broker_id(self) -> int:
+        return self._settings.static.effective_broker_id
+
+    @property
+    def pending_deletions(self) -> Mapping[str, TopicId]:
+        """Topics whose deletion was cut short by the last stop: their files must go, not be adopted."""
+        return dict(self._deleting)
+
+    async def _prepare_registry(self, cluster_id: str | None) -> None:
+        """The skeleton, the cluster's id, and this controller's epoch: one write, most of it on the first start only."""
+        operations: list[Operation] = [
+            Create(path) for path in paths.SKELETON if not await self._store.exists(path)
+        ]
+        stored = await get_or_none(self._store, paths.CLUSTER_ID)
+        if stored is None:
+            # 22 characters of URL-safe base64, as Kafka's.
+            made = base64.urlsafe_b64encode(uuid.UUID(int=self._rng.getrandbits(128), version=4).bytes)
+            text = cluster_id or made.decode().rstrip("=")
+            operations.append(Create(paths.CLUSTER_ID, nodes.write_cluster_id(text)))
+        elif cluster_id not in (None, nodes.read_cluster_id(paths.CLUSTER_ID, stored.data)):
+            there = nodes.read_cluster_id(paths.CLUSTER_ID, stored.data)
+            raise InconsistentClusterId(
+                f"the log directories belong to the cluster {cluster_id} and the registry to {there}; "
+                "point the broker at the directories and the registry of one cluster"
+            )
+        epoch = await get_or_none(self._store, paths.CONTROLLER_EPOCH)
+        self._epoch = 1 if epoch is None else int(epoch.data) + 1
+        text_epoch = str(self._epoch).encode()
+        if epoch is None:
+            operations.append(Create(paths.CONTROLLER_EPOCH, text_epoch))
+        else:
+            operations.append(Put(paths.CONTROLLER_EPOCH, text_epoch, epoch.version))
+        # Not in the skeleton's first write: its version must rise at every start.
+        operations.append(Put(paths.BROKER_EPOCHS, b""))
+        wall_ms = self._clock.wall_ms()
+        operations.append(
+            Create(paths.CONTROLLER, nodes.write_controller(self._broker_id, wall_ms=wall_ms), ephemeral=True)
+        )
+        try:
+            await self._store.multi(operations)
+        except NodeExists as error:
+            raise DuplicateBrokerRegistration(f"another controller is active: {error}") from error
+        self._broker_epoch = (await self._store.get(paths.BROKER_EPOCHS)).version
+
+    async def _read_deletions(self) -> dict[str, TopicId]:
+        deletions: dict[str, TopicId] = {}
+        for name in await children_or_none(self._store, paths.DELETE_TOPICS):
+            node = await get_or_none(self._store, paths.topic(name))
+            deletions[name] = (
+                uuid.UUID(int=0) if node is None else nodes.read_topic(paths.topic(name), node.data).id
+            )
+        return deletions
+
+    async def register_broker(
+        self,
+        *,
+        endpoints: Mapping[str, tuple[str, int]],
+        rack: str | None = None,
+        protocols: Mapping[str, str] | None = None,
+        broker_id: int | None = None,
+    ) -> BrokerImage:
+        """Make a broker a member: by default this one. `endpoints` are what clients are told, by listener.
+
+        Raises DuplicateBrokerRegistration when a live broker has the id.
+        """
+        async with self._lock:
+            broker = BrokerImage(
+                id=self._broker_id if broker_id is None else broker_id,
+                endpoints=dict(endpoints),
+                rack=rack,
+                epoch=self._broker_epoch,
+            )
+            data = nodes.write_broker(
+                broker,
+                protocols=protocols or dict.fromkeys(endpoints, "PLAINTEXT"),
+                wall_ms=self._clock.wall_ms(),
+            )
+            try:
+                await self._store.create(paths.broker(broker.id), data, ephemeral=True)
+            except NodeExists as error:
+                raise DuplicateBrokerRegistration(
+                    f"a live broker has the id {broker.id} already; give this one another node.id"
+                ) from error
+            self._images.replace(changes.with_broker(self._images.current, broker))
+            return broker
+
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    async def create_topics(
+        self, requests: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[CreateOutcome]:
+        """Make topics; one outcome for each request, in order. With `validate_only` nothing is made.
+
+        Raises PolicyViolation when all together ask for too many partitions, and StoreError when the registry fails.
+        """
+        async with self._lock:
+            outcomes: list[CreateOutcome] = []
+            plans: dict[str, topic_plans.TopicPlan] = {}
+            collisions = dict(self._collisions) if len(requests) > 1 else self._collisions
+            for request in requests:
+                try:
+                    plan = self._plan(request, plans=plans, collisions=collisions)
+                except RequestError as error:
+                    outcomes.append(error)
+                    continue
+                plans[request.name] = plan
+                if len(requests) > 1:
+                    collisions[collision_key(request.name)] = request.name
+                outcomes.append(_created(plan))
+            topic_plans.check_partition_count(sum(len(plan.topic.partitions) for plan in plans.values()))
+            if plans and not validate_only:
+                await self._make_topics(list(plans.values()))
+            return outcomes
+
+    def _plan(
+        self, request: NewTopic, *, plans: Mapping[str, object], collisions: Mapping[str, str]
+    ) -> topic_plans.TopicPlan:
+        if request.name in self._deleting or request.name in plans:
+            reason = "is being deleted" if request.name in self._deleting else "already exists"
+            raise TopicAlreadyExists(f"Topic '{request.name}' {reason}.")
+        return topic_plans.plan_topic(
+            request,
+            image=self._images.current,
+            collisions=collisions,
+            settings=self._settings.current,
+            rng=self._rng,
+        )
+
+    async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
+        operations: list[Operation] = []
+        for plan in plans:
+            operations.extend(topic_plans.creation_operations(plan, controller_epoch=self._epoch))
+        await self._store.multi(operations)
+        image = changes.with_topics(self._images.current, [plan.topic for plan in plans])
+        configs = {(ResourceKind.TOPIC, plan.topic.name): plan.config for plan in plans if plan.config}
+        if configs:
+            image = changes.with_configs(image, configs)
+        for plan in plans:
+            self._collisions[collision_key(plan.topic.name)] = plan.topic.name
+        self._images.replace(image)
+
+    async def ensure_topic(self, name: str) -> TopicImage:
+        """The topic, made with the broker's defaults when it is not there (internal topics with their own).
+
+        Raises the RequestError of a topic that cannot be made.
+        """
+        image = self._images.current
+        if name not in image.topics:
+            request = NewTopic(name=name)
+            if is_internal_topic(name):
+                request = internal_topic(
+                    name, settings=self._settings.current, broker_count=len(image.brokers)
+                )
+            (outcome,) = await self.create_topics([request])
+            if isinstance(outcome, RequestError) and not isinstance(outcome, TopicAlreadyExists):
+                raise outcome
+        topic = self._images.current.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"the topic {name} is being deleted; try again")
+        return topic
+
+    async def register_existing(
+        self,
+        name: str,
+        *,
+        topic_id: TopicId | None,
+        partition_count: int,
+        leader_epochs: Mapping[int, int] | None = None,
+    ) -> TopicImage:
+        """Take a topic into the registry whose logs were found on disk, as in a directory that Kafka wrote.
+
+        `leader_epochs` are the newest epochs in the logs by partition; leadership starts one above. Raises InvalidTopic for a
+        name that no topic may have, TopicAlreadyExists when the registry knows it.
+        """
+        async with self._lock:
+            validate_topic_name(name)
+            if name in self._images.current.topics or name in self._deleting:
+                raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+            epochs = leader_epochs or {}
+            topic = TopicImage(
+                name=name,
+                id=topic_id or topic_plans.new_topic_id(self._rng),
+                partitions=tuple(
+                    topic_plans.new_partition(
+                        number, (self._broker_id,), leader_epoch=epochs.get(number, -1) + 1
+                    )
+                    for number in range(partition_count)
+                ),
+                is_internal=is_internal_topic(name),
+            )
+            config = {}
+            if topic.is_internal:
+                made = internal_topic(name, settings=self._settings.current, broker_count=1).config
+                config = {key: text for key, text in made.items() if text is not None}
+            await self._make_topics([topic_plans.TopicPlan(topic, config)])
+            return topic
+
+    async def bump_leader_epochs(self, partitions: Iterable[TopicPartition]) -> None:
+        """Begin a new leadership of partitions whose log may have lost its tail, so that readers notice."""
+        async with self._lock:
+            image = self._images.current
+            operations: list[Operation] = []
+            bumped: dict[str, TopicImage] = {}
+            for name, number in partitions:
+                topic = bumped.get(name) or image.topics.get(name)
+                if topic is None or number >= len(topic.partitions):
+                    continue
+                before = topic.partitions[number]
+                after = replace(
+                    before, leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1
+                )
+                operations.append(
+                    Put(
+                        paths.partition_state(name, number),
+                        nodes.write_partition_state(after, controller_epoch=self._epoch),
+                        before.partition_epoch,
+                    )
+                )
+                bumped[name] = replace(
+                    topic,
+                    partitions=(*topic.partitions[:number], after, *topic.partitions[number + 1 :]),
+                )
+            if operations:
+                await self._store.multi(operations)
+                self._images.replace(changes.with_topics(image, bumped.values()))
+
+    async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
+        """Delete topics named by name or id; one outcome each, in order. Their files are put aside before this returns."""
+        async with self._lock:
+            outcomes: list[DeleteOutcome] = []
+            doomed: dict[str, TopicId] = {}
+            for wanted in topics:
+                try:
+                    topic = self._find(wanted)
+                    if topic.name in doomed:
+                        raise _unknown(wanted)
+                except RequestError as error:
+                    outcomes.append(error)
+                    continue
+                doomed[topic.name] = topic.id
+                outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
+            if doomed:
+                await self._store.multi([Create(paths.deletion(name)) for name in doomed])
+                self._deleting.update(doomed)
+                image = changes.with_topics(self._images.current, without=doomed)
+                gone = {(ResourceKind.TOPIC, name): None for name in doomed}
+                self._images.replace(changes.with_configs(image, gone))
+                await self._remove_nodes(doomed)
+            return outcomes
+
+    def _find(self, wanted: str | TopicId) -> TopicImage:
+        if not self._settings.current.delete_topic_enable:
+            raise TopicDeletionDisabled("Topic deletion is disabled: delete.topic.enable is false.")
+        image = self._images.current
+        topic = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
+        if topic is None:
+            raise _unknown(wanted)
+        return topic
+
+    async def complete_deletions(self) -> None:
+        """End the deletions that the last stop cut short; call it once their files are put aside."""
+        async with self._lock:
+            await self._remove_nodes(dict(self._deleting))
+
+    async def _remove_nodes(self, names: Iterable[str]) -> None:
+        for name in list(names):
+            doomed = [
+                path
+                for number in await children_or_none(self._store, paths.topic_partitions(name))
+                for path in (paths.partition_state(name, int(number)), paths.partition(name, int(number)))
+            ]
+            doomed += [
+                paths.topic_partitions(name),
+                paths.topic(name),
+                paths.config(ResourceKind.TOPIC, name),
+                paths.deletion(name),
+            ]
+            operations = [Delete(path) for path in doomed if await self._store.exists(path)]
+            await self._store.multi(operations)
+            self._deleting.pop(name, None)
+            if self._collisions.get(collision_key(name)) == name:
+                del self._collisions[collision_key(name)]
+
+    async def create_partitions(
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Grow topics; one outcome for each request, in order, None for success."""
+        async with self._lock:
+            outcomes: list[Outcome] = []
+            for request in requests:
+                try:
+                    grown = topic_plans.plan_growth(request, image=self._images.current, rng=self._rng)
+                except RequestError as error:
+                    outcomes.append(error)
+                    continue
+                if not validate_only:
+                    first_new = len(self._images.current.topics[request.topic].partitions)
+                    await self._store.multi(
+                        topic_plans.growth_operations(
+                            grown, first_new=first_new, controller_epoch=self._epoch
+                        )
+                    )
+                    self._images.replace(changes.with_topics(self._images.current, [grown]))
+                outcomes.append(None)
+            return outcomes
+
+    # --- settings ------------------------------------------------------------------------------------------------
+
+    async def alter_configs(
+        self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Replace all settings of resources; what is not named goes back to its default. One outcome each, in order."""
+        async with self._lock:
+            outcomes: list[Outcome] = []
+            for resource, texts in requests:
+                try:
+                    given = config_plans.given_texts(texts)
+                except RequestError as error:
+                    outcomes.append(error)
+                    continue
+                outcomes.append(await self._set_config(resource, given, validate_only=validate_only))
+            return outcomes
+
+    async def incremental_alter_configs(
+        self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Change single settings of resources; one outcome each, in order, None for success."""
+        async with self._lock:
+            outcomes: list[Outcome] = []
+            for resource, wanted in requests:
+                before = self._images.current.config(resource.kind, config_plans.config_name(resource))
+                try:
+                    texts = config_plans.incremental_texts(resource, wanted, before=before)
+                except RequestError as error:
+                    outcomes.append(error)
+                    continue
+                outcomes.append(await self._set_config(resource, texts, validate_only=validate_only))
+            return outcomes
+
+    async def _set_config(
+        self, resource: Resource, texts: Mapping[str, str], *, validate_only: bool
+    ) -> Outcome:
+        image = self._images.current
+        name = config_plans.config_name(resource)
+        try:
+            config_plans.check_resource(resource, image=image, settings=self._settings.static)
+            valid = config_plans.validated(
+                resource,
+                texts,
+                before=image.config(resource.kind, name),
+                settings=self._settings.current,
+                static=self._settings.static,
+            )
+        except RequestError as error:
+            return error
+        if not validate_only and valid != dict(image.config(resource.kind, name)):
+            path = paths.config(resource.kind, name)
+            there = await self._store.exists(path)
+            data = nodes.write_config(valid)
+            await self._store.multi([Put(path, data) if there else Create(path, data)])
+            self._images.replace(changes.with_configs(image, {(resource.kind, name): valid}))
+        return None
+
+    # --- producer ids --------------------------------------------------------------------------------------------
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """A block of producer ids that nobody was ever given: the first, and how many."""
+        async with self._lock:
+            block = await get_or_none(self._store, paths.PRODUCER_ID_BLOCK)
+            first = 0 if block is None else nodes.read_producer_ids(paths.PRODUCER_ID_BLOCK, block.data) + 1
+            last = first + nodes.PRODUCER_ID_BLOCK_SIZE - 1
+            data = nodes.write_producer_ids(self._broker_id, first=first, last=last)
+            if block is None:
+                await self._store.create(paths.PRODUCER_ID_BLOCK, data)
+            else:
+                await self._store.put(paths.PRODUCER_ID_BLOCK, data, version=block.version)
+            return first, nodes.PRODUCER_ID_BLOCK_SIZE
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as the controller last made it."""
+        return self._images.current
+
+
+def _created(plan: topic_plans.TopicPlan) -> CreatedTopic:
+    topic = plan.topic
+    return CreatedTopic(
+        name=topic.name,
+        id=topic.id,
+        partition_count=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        config=plan.config,
+    )
+
+
+def _unknown(wanted: str | TopicId) -> RequestError:
+    if isinstance(wanted, str):
+        return UnknownTopicOrPartition(f"This server does not host the topic {wanted!r}.")
+    return UnknownTopicId(f"This server does not host a topic with the id {nodes.topic_id_text(wanted)}.")

@@ -1,0 +1,45 @@
+"""How the cluster's own topics are made."""
+
+from __future__ import annotations
+
+from odradek.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.controller.requests import NewTopic
+from odradek.foundation.settings import Settings
+
+
+def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
+    """The request that makes an internal topic.
+
+    Kafka refuses to make one while there are fewer brokers than its replication factor (3 by default), which leaves a single
+    broker without groups until the setting is lowered; here there are as many replicas as brokers.
+    """
+    if name == CONSUMER_OFFSETS:
+        return NewTopic(
+            name=name,
+            partition_count=settings.offsets_topic_num_partitions,
+            replication_factor=_capped(settings.offsets_topic_replication_factor, broker_count),
+            config={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(max(settings.offsets_topic_segment_bytes, 1 << 20)),
+            },
+        )
+    if name == TRANSACTION_STATE:
+        factor = _capped(settings.transaction_state_log_replication_factor, broker_count)
+        return NewTopic(
+            name=name,
+            partition_count=settings.transaction_state_log_num_partitions,
+            replication_factor=factor,
+            config={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, factor)),
+                "segment.bytes": str(max(settings.transaction_state_log_segment_bytes, 1 << 20)),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    raise ValueError(f"{name} is not an internal topic that this broker makes")
+
+
+def _capped(factor: int, broker_count: int) -> int:
+    return max(1, min(factor, broker_count))

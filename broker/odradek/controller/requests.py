@@ -1,0 +1,85 @@
+"""What the controller is asked for, and what it answers: plain values, without the protocol's versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from odradek.cluster.image import ResourceKind
+from odradek.foundation.errors import RequestError
+from odradek.foundation.ids import TopicId
+
+# The number that asks for the broker's default, for partitions and for replicas.
+USE_DEFAULT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to make. With `assignment` (brokers by partition) the two counts must be USE_DEFAULT."""
+
+    name: str
+    partition_count: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    config: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """A topic that was made, or would be; `config` are the texts that were set for it."""
+
+    name: str
+    id: TopicId
+    partition_count: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """A topic to grow to `total_count`; `assignments` are the brokers of each new partition, or None to let us choose."""
+
+    topic: str
+    total_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopic:
+    """A topic that was deleted."""
+
+    name: str
+    id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Whose settings: a topic, a broker (the name "" is the default of all), a group."""
+
+    kind: ResourceKind
+    name: str
+
+
+class ConfigOperation(IntEnum):
+    """What an incremental change does to a key; the numbers are the wire's."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One key of an incremental change."""
+
+    key: str
+    operation: ConfigOperation
+    value: str | None
+
+
+CreateOutcome = CreatedTopic | RequestError
+DeleteOutcome = DeletedTopic | RequestError
+# None is success.
+Outcome = RequestError | None

@@ -1,0 +1,156 @@
+"""Consumer groups and their offsets; producers and transactions."""
+
+from __future__ import annotations
+
+from odradek.foundation.setting_types import (
+    INT32_MAX,
+    EachOf,
+    Kind,
+    OneOf,
+    Scope,
+    boolean,
+    integer,
+    text,
+    words,
+)
+
+CLUSTER_WIDE = Scope.CLUSTER_WIDE
+
+
+class GroupSettings:
+    """Groups of the classic protocol, and what both protocols share."""
+
+    group_min_session_timeout_ms: int = integer(
+        6000, "The shortest session timeout that a member of a classic group may ask for."
+    )
+    group_max_session_timeout_ms: int = integer(
+        1_800_000, "The longest session timeout that a member of a classic group may ask for."
+    )
+    group_initial_rebalance_delay_ms: int = integer(
+        3000, "How long the first rebalance of an empty classic group waits for more members."
+    )
+    group_max_size: int = integer(INT32_MAX, "Members of one classic group.", 1)
+    group_coordinator_rebalance_protocols: tuple[str, ...] = words(
+        ("classic", "consumer", "streams"),
+        "The group protocols that are served.",
+        EachOf("consumer", "classic", "share", "streams"),
+    )
+    group_coordinator_append_linger_ms: int = integer(
+        5, "How long writes of a coordinator may wait to be appended together.", 0
+    )
+
+
+class ConsumerGroupSettings:
+    """Groups whose assignment the broker computes (KIP-848)."""
+
+    group_consumer_assignors: tuple[str, ...] = words(
+        ("uniform", "range"), "The server-side assignors; the first is the default."
+    )
+    group_consumer_max_size: int = integer(INT32_MAX, "Members of one consumer group.", 1)
+    group_consumer_session_timeout_ms: int = integer(
+        45_000, "A member without a heartbeat for this long is removed.", 1
+    )
+    group_consumer_min_session_timeout_ms: int = integer(
+        45_000, "The shortest session timeout that a group may be given.", 1
+    )
+    group_consumer_max_session_timeout_ms: int = integer(
+        60_000, "The longest session timeout that a group may be given.", 1
+    )
+    group_consumer_heartbeat_interval_ms: int = integer(
+        5000, "The time between heartbeats that members are told.", 1
+    )
+    group_consumer_min_heartbeat_interval_ms: int = integer(
+        5000, "The shortest heartbeat interval that a group may be given.", 1
+    )
+    group_consumer_max_heartbeat_interval_ms: int = integer(
+        15_000, "The longest heartbeat interval that a group may be given.", 1
+    )
+    group_consumer_migration_policy: str = text(
+        "bidirectional",
+        "Whether a group may change between the classic and the consumer protocol while it has members.",
+        OneOf("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", any_case=True),
+    )
+    group_consumer_regex_refresh_interval_ms: int = integer(
+        600_000, "How often subscribed patterns are matched against the topics anew.", 10_000, internal=True
+    )
+
+
+class OffsetSettings:
+    """Committed offsets and the topic that holds them."""
+
+    offset_metadata_max_bytes: int = integer(4096, "The longest note that a commit may carry.")
+    offsets_retention_minutes: int = integer(
+        10_080, "Offsets of a group without members are dropped after this long.", 1
+    )
+    offsets_retention_check_interval_ms: int = integer(
+        600_000, "How often expired offsets are looked for.", 1, kind=Kind.LONG
+    )
+    offsets_topic_num_partitions: int = integer(
+        50, "Partitions of __consumer_offsets; must not change once the topic is there.", 1
+    )
+    offsets_topic_replication_factor: int = integer(
+        3,
+        "Replicas of __consumer_offsets; a cluster with fewer brokers makes as many as it has brokers.",
+        1,
+        kind=Kind.SHORT,
+    )
+    offsets_topic_segment_bytes: int = integer(
+        104_857_600, "The segment size of __consumer_offsets; small ones load and compact faster.", 1
+    )
+    offsets_topic_compression_codec: int = integer(
+        0, "The compression of commits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."
+    )
+    offsets_commit_timeout_ms: int = integer(
+        5000, "A commit that the replicas have not taken by then is answered with an error.", 1
+    )
+    offsets_load_buffer_size: int = integer(
+        5 << 20, "Bytes of __consumer_offsets read at once while a coordinator loads.", 1
+    )
+
+
+class ProducerSettings:
+    """Idempotent producers and transactions."""
+
+    producer_id_expiration_ms: int = integer(
+        86_400_000,
+        "The state of a producer that has not written for this long is dropped.",
+        1,
+        scope=CLUSTER_WIDE,
+    )
+    producer_id_expiration_check_interval_ms: int = integer(
+        600_000, "How often expired producers are looked for.", 1, internal=True
+    )
+    transactional_id_expiration_ms: int = integer(
+        604_800_000, "A transactional id that has not been used for this long is forgotten.", 1
+    )
+    transaction_max_timeout_ms: int = integer(
+        900_000, "The longest transaction timeout that a producer may ask for.", 1
+    )
+    transaction_state_log_num_partitions: int = integer(
+        50, "Partitions of __transaction_state; must not change once the topic is there.", 1
+    )
+    transaction_state_log_replication_factor: int = integer(
+        3,
+        "Replicas of __transaction_state; a cluster with fewer brokers makes as many as it has brokers.",
+        1,
+        kind=Kind.SHORT,
+    )
+    transaction_state_log_min_isr: int = integer(2, "min.insync.replicas of __transaction_state.", 1)
+    transaction_state_log_segment_bytes: int = integer(
+        104_857_600, "The segment size of __transaction_state.", 1
+    )
+    transaction_state_log_load_buffer_size: int = integer(
+        5 << 20, "Bytes of __transaction_state read at once while a coordinator loads.", 1
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = integer(
+        10_000, "How often transactions past their timeout are aborted.", 1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = integer(
+        3_600_000, "How often expired transactional ids are removed.", 1
+    )
+    transaction_partition_verification_enable: bool = boolean(
+        True, "Whether a transactional write is checked to belong to an open transaction.", scope=CLUSTER_WIDE
+    )
+    transaction_two_phase_commit_enable: bool = boolean(
+        False, "Whether transactions may be prepared by an outside coordinator."
+    )

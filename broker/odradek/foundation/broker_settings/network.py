@@ -1,0 +1,104 @@
+"""Who the broker is, where it listens, and what a connection may cost."""
+
+from __future__ import annotations
+
+from odradek.foundation.setting_types import (
+    INT32_MAX,
+    OneOf,
+    Scope,
+    integer,
+    long,
+    text,
+)
+
+PER_BROKER = Scope.PER_BROKER
+CLUSTER_WIDE = Scope.CLUSTER_WIDE
+
+
+class IdentitySettings:
+    """The broker's number and place."""
+
+    node_id: int | None = integer(
+        None,
+        "The number of this broker, unlike every other in the cluster. Without it, broker.id; then 1.",
+        0,
+    )
+    broker_id: int = integer(-1, "The older name of node.id; -1 leaves the number to node.id.")
+    broker_rack: str | None = text(
+        None, "The rack or zone this broker stands in; replicas of one partition are spread over racks."
+    )
+    log_dir: str = text("/tmp/kafka-logs", "The directory for logs when log.dirs is not given.")
+    log_dirs: str | None = text(
+        None, "The directories for logs, parted by commas; new partitions go where the fewest are."
+    )
+
+
+class ListenerSettings:
+    """Where clients connect and which address they are told."""
+
+    listeners: str = text(
+        "PLAINTEXT://:9092",
+        "Addresses to listen on, as NAME://host:port parted by commas; no host means every interface, port 0 a free one.",
+        scope=PER_BROKER,
+    )
+    advertised_listeners: str | None = text(
+        None, "The addresses that clients are told to connect to, by listener; without it those of listeners."
+    )
+    listener_security_protocol_map: str = text(
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "The security protocol of each listener name, as NAME:PROTOCOL parted by commas.",
+        scope=PER_BROKER,
+    )
+    inter_broker_listener_name: str | None = text(
+        None,
+        "The listener over which brokers talk to each other; without it the one of security.inter.broker.protocol.",
+    )
+    security_inter_broker_protocol: str = text(
+        "PLAINTEXT",
+        "The security protocol between brokers when inter.broker.listener.name is not given.",
+        OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    )
+
+
+class ConnectionSettings:
+    """Bounds on connections and requests."""
+
+    socket_send_buffer_bytes: int = integer(
+        102_400, "SO_SNDBUF of client connections; -1 leaves the operating system's choice."
+    )
+    socket_receive_buffer_bytes: int = integer(
+        102_400, "SO_RCVBUF of client connections; -1 leaves the operating system's choice."
+    )
+    socket_request_max_bytes: int = integer(
+        104_857_600, "The largest request that is read; a larger one ends its connection.", 1
+    )
+    socket_listen_backlog_size: int = integer(
+        50, "Connections that may wait to be accepted (the operating system may allow fewer).", 1
+    )
+    max_connections: int = integer(
+        INT32_MAX, "Connections that may be open at once over all listeners.", 0, scope=CLUSTER_WIDE
+    )
+    max_connections_per_ip: int = integer(
+        INT32_MAX, "Connections that may be open at once from one address.", 0, scope=CLUSTER_WIDE
+    )
+    max_connections_per_ip_overrides: str = text(
+        "", "Exceptions to max.connections.per.ip, as address:count parted by commas.", scope=CLUSTER_WIDE
+    )
+    max_connection_creation_rate: int = integer(
+        INT32_MAX, "Connections that may be opened per second.", 0, scope=CLUSTER_WIDE
+    )
+    connections_max_idle_ms: int = long(600_000, "A connection without a request for this long is closed.")
+    queued_max_requests: int = integer(500, "Requests that may wait for a worker before reading pauses.", 1)
+    queued_max_request_bytes: int = long(
+        -1, "Bytes of requests that may wait before reading pauses; -1 sets no bound."
+    )
+    request_timeout_ms: int = integer(30_000, "How long the broker waits for answers to its own requests.")
+    fetch_max_bytes: int = integer(
+        57_671_680, "The most bytes that one fetch is answered with, one batch excepted.", 1024
+    )
+    max_incremental_fetch_session_cache_slots: int = integer(
+        1000, "Fetch sessions that are remembered; more evict the ones used longest ago.", 0
+    )
+    max_request_partition_size_limit: int = integer(
+        2000, "The most partitions in one DescribeTopicPartitions answer.", 1
+    )

@@ -1,0 +1,89 @@
+"""Replication, the controller, and the way a broker leaves."""
+
+from __future__ import annotations
+
+from odradek.foundation.setting_types import (
+    INT64_MAX,
+    Scope,
+    boolean,
+    integer,
+    long,
+    text,
+)
+
+CLUSTER_WIDE = Scope.CLUSTER_WIDE
+
+
+class ReplicaSettings:
+    """Followers."""
+
+    num_replica_fetchers: int = integer(
+        1, "Connections with which a follower fetches from each leader.", scope=CLUSTER_WIDE
+    )
+    replica_fetch_max_bytes: int = integer(
+        1 << 20, "The most bytes that a follower asks for per partition, one batch excepted.", 0
+    )
+    replica_fetch_response_max_bytes: int = integer(
+        10 << 20, "The most bytes that a follower asks for per fetch, one batch excepted.", 0
+    )
+    replica_fetch_min_bytes: int = integer(1, "The fewest bytes that a follower's fetch waits for.")
+    replica_fetch_wait_max_ms: int = integer(500, "The longest that a follower's fetch waits.")
+    replica_fetch_backoff_ms: int = integer(1000, "How long a follower pauses after an error.", 0)
+    replica_lag_time_max_ms: int = long(
+        30_000, "A follower that has not caught up for this long leaves the in-sync replicas."
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = long(
+        5000, "How often high watermarks are written down."
+    )
+    replica_socket_timeout_ms: int = integer(30_000, "How long a follower waits for a leader's answer.")
+    replica_socket_receive_buffer_bytes: int = integer(
+        65_536, "SO_RCVBUF of a follower's connections; -1 leaves the operating system's choice."
+    )
+    replica_selector_class: str | None = text(
+        None, "How the replica nearest to a consumer is chosen (KIP-392)."
+    )
+    leader_replication_throttled_rate: int = long(
+        INT64_MAX,
+        "Bytes per second that leaders send for throttled replicas.",
+        0,
+        scope=Scope.PER_BROKER,
+        internal=True,
+    )
+    follower_replication_throttled_rate: int = long(
+        INT64_MAX,
+        "Bytes per second that followers take for throttled replicas.",
+        0,
+        scope=Scope.PER_BROKER,
+        internal=True,
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = long(
+        INT64_MAX,
+        "Bytes per second for moving replicas between log directories.",
+        0,
+        scope=Scope.PER_BROKER,
+        internal=True,
+    )
+
+
+class ControllerSettings:
+    """The controller and a broker's life in the cluster."""
+
+    auto_leader_rebalance_enable: bool = boolean(
+        True, "Whether leadership goes back to each partition's first replica from time to time."
+    )
+    leader_imbalance_check_interval_seconds: int = long(
+        300, "How often the leaders' balance is looked at.", 1
+    )
+    controlled_shutdown_enable: bool = boolean(
+        True, "Whether a stopping broker first hands its leaderships over."
+    )
+    broker_session_timeout_ms: int = integer(
+        9000, "A broker without a heartbeat for this long counts as gone."
+    )
+    broker_heartbeat_interval_ms: int = integer(2000, "The time between a broker's heartbeats.")
+    controller_socket_timeout_ms: int = integer(
+        30_000, "How long the controller waits for a broker's answer."
+    )
+    log_dir_failure_timeout_ms: int = long(
+        30_000, "A broker that cannot report a failed log directory for this long stops.", 1
+    )

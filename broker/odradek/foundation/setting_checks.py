@@ -1,0 +1,156 @@
+"""Settings that contradict each other although each value by itself is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from odradek.foundation.endpoints import Endpoint
+from odradek.foundation.errors import SettingError
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings import Settings
+
+
+def contradictions(settings: Settings) -> Iterator[str]:
+    """One sentence for each thing that is wrong."""
+    yield from _listeners(settings)
+    yield from _connections(settings)
+    yield from _retention(settings)
+    yield from _groups(settings)
+    yield from _replication(settings)
+    if not settings.log_directories:
+        yield "log.dirs names no directory; give at least one path"
+    if len(set(settings.log_directories)) < len(settings.log_directories):
+        yield f"log.dirs={settings.log_dirs} names a directory twice"
+    if settings.broker_id >= 0 and settings.node_id not in (None, settings.broker_id):
+        yield f"node.id={settings.node_id} and broker.id={settings.broker_id} differ; give only node.id"
+
+
+def _listeners(settings: Settings) -> Iterator[str]:
+    try:
+        endpoints = settings.listener_endpoints
+        advertised = settings.advertised_endpoints
+    except SettingError as error:
+        yield str(error)
+        return
+    names = [endpoint.listener_name for endpoint in endpoints]
+    if not endpoints:
+        yield "listeners is empty; give at least one address, as PLAINTEXT://127.0.0.1:9092"
+    yield from _repeated_listeners(settings, endpoints)
+    for endpoint in endpoints:
+        if endpoint.security_protocol != "PLAINTEXT":
+            yield (
+                f"listeners={settings.listeners}: {endpoint.listener_name} asks for {endpoint.security_protocol}, "
+                "and only PLAINTEXT is served; map the listener to PLAINTEXT in listener.security.protocol.map"
+            )
+    for endpoint in advertised:
+        if endpoint.listener_name not in names:
+            yield (
+                f"advertised.listeners={settings.advertised_listeners}: there is no listener "
+                f"{endpoint.listener_name} in listeners={settings.listeners}"
+            )
+        if settings.advertised_listeners and endpoint.host in ("0.0.0.0", "::"):
+            yield (
+                f"advertised.listeners={settings.advertised_listeners}: clients cannot connect to {endpoint.host}; "
+                "give a name or an address that reaches this host"
+            )
+    wanted = settings.inter_broker_listener_name
+    if wanted is not None and wanted.upper() not in names:
+        yield f"inter.broker.listener.name={wanted} is not one of listeners={settings.listeners}"
+
+
+def _repeated_listeners(settings: Settings, endpoints: tuple[Endpoint, ...]) -> Iterator[str]:
+    names = [endpoint.listener_name for endpoint in endpoints]
+    for name in {name for name in names if names.count(name) > 1}:
+        # An IPv4 and an IPv6 address may share one name and port, as in Kafka; anything else may not.
+        versions = [":" in endpoint.host for endpoint in endpoints if endpoint.listener_name == name]
+        if sorted(versions) != [False, True]:
+            yield f"listeners={settings.listeners} names the listener {name} twice; give each its own name"
+    ports = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
+    if len(set(ports)) < len(ports):
+        yield f"listeners={settings.listeners} names one address twice"
+
+
+def _connections(settings: Settings) -> Iterator[str]:
+    try:
+        overrides = settings.connections_per_ip_overrides
+    except SettingError as error:
+        yield str(error)
+        return
+    if settings.max_connections_per_ip == 0 and not overrides:
+        yield "max.connections.per.ip=0 lets nobody connect; give max.connections.per.ip.overrides too"
+    waiting = settings.queued_max_request_bytes
+    if 0 < waiting < settings.socket_request_max_bytes:
+        yield (
+            f"queued.max.request.bytes={waiting} must be at least socket.request.max.bytes="
+            f"{settings.socket_request_max_bytes}, or -1"
+        )
+
+
+def _retention(settings: Settings) -> Iterator[str]:
+    for key in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        value = getattr(settings, key.replace(".", "_"))
+        if value is not None and (value == 0 or value < -1):
+            yield f"Invalid value {value} for configuration {key}: it must be at least 1, or -1 for ever"
+    if settings.effective_roll_ms < 1:
+        yield f"Invalid value {settings.log_roll_ms} for configuration log.roll.ms: it must be at least 1"
+    if settings.effective_roll_jitter_ms < 0:
+        yield (
+            f"Invalid value {settings.log_roll_jitter_ms} for configuration log.roll.jitter.ms: "
+            "it must be at least 0"
+        )
+    if settings.log_cleaner_min_compaction_lag_ms > settings.log_cleaner_max_compaction_lag_ms:
+        yield (
+            f"log.cleaner.min.compaction.lag.ms={settings.log_cleaner_min_compaction_lag_ms} must not be above "
+            f"log.cleaner.max.compaction.lag.ms={settings.log_cleaner_max_compaction_lag_ms}"
+        )
+
+
+def _groups(settings: Settings) -> Iterator[str]:
+    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
+        yield (
+            f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms} must not be above "
+            f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
+        )
+    for name in ("session_timeout", "heartbeat_interval"):
+        value = getattr(settings, f"group_consumer_{name}_ms")
+        lowest = getattr(settings, f"group_consumer_min_{name}_ms")
+        highest = getattr(settings, f"group_consumer_max_{name}_ms")
+        if not lowest <= value <= highest:
+            suffix = f"{name.replace('_', '.')}.ms"
+            yield (
+                f"group.consumer.{suffix}={value} must be between group.consumer.min.{suffix}={lowest} "
+                f"and group.consumer.max.{suffix}={highest}"
+            )
+    if settings.group_consumer_heartbeat_interval_ms >= settings.group_consumer_session_timeout_ms:
+        yield (
+            f"group.consumer.heartbeat.interval.ms={settings.group_consumer_heartbeat_interval_ms} must be below "
+            f"group.consumer.session.timeout.ms={settings.group_consumer_session_timeout_ms}"
+        )
+    known = {"uniform", "range"}
+    for assignor in settings.group_consumer_assignors:
+        # Kafka's full class names are taken too; a class that is not one of Kafka's own cannot run here.
+        if assignor.rpartition(".")[2].removesuffix("Assignor").lower() not in known:
+            yield (
+                f"group.consumer.assignors names {assignor}; it must be a list of uniform and range, "
+                "since classes of Java cannot be loaded"
+            )
+
+
+def _replication(settings: Settings) -> Iterator[str]:
+    if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
+        yield (
+            f"replica.fetch.wait.max.ms={settings.replica_fetch_wait_max_ms} must not be above "
+            f"replica.lag.time.max.ms={settings.replica_lag_time_max_ms}, or followers drop out in quiet times"
+        )
+    if settings.default_replication_factor < 1:
+        yield (
+            f"Invalid value {settings.default_replication_factor} for configuration default.replication.factor: "
+            "it must be at least 1"
+        )
+    if not 0 <= settings.offsets_topic_compression_codec <= 4:
+        yield (
+            f"Invalid value {settings.offsets_topic_compression_codec} for configuration "
+            "offsets.topic.compression.codec: it must be between 0 and 4"
+        )

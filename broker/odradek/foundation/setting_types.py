@@ -1,0 +1,366 @@
+"""What a setting is: its kind, default, allowed values, meaning, and who may change it while the broker runs.
+
+One declaration serves everything that asks about a setting: the reading of `server.properties`, DescribeConfigs and
+AlterConfigs, and `docs/reference/settings.md`. Values travel as text (as in a properties file and on the wire) and live
+as Python values; `Setting.parse` and `Setting.text` go between them. Which settings there are is not said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from typing import Any, Final, Protocol
+
+from odradek.foundation.errors import SettingError
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+
+class Kind(IntEnum):
+    """The type of a value; the numbers are DescribeConfigs' own."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Scope(Enum):
+    """Who may change a setting while the broker runs. The values are the words of the reference page."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class Allowed(Protocol):
+    """A rule for values. `check` returns None, or what a value must be when this one is not allowed."""
+
+    def check(self, value: Any) -> str | None: ...
+
+    def __str__(self) -> str: ...
+
+
+class Range:
+    """Numbers from `minimum` to `maximum`, or the one `exception` (as -1 for "unlimited")."""
+
+    __slots__ = ("exception", "maximum", "minimum")
+
+    def __init__(
+        self, minimum: float, maximum: float | None = None, *, exception: float | None = None
+    ) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+        self.exception = exception
+
+    def check(self, value: Any) -> str | None:
+        if value == self.exception and self.exception is not None:
+            return None
+        if value < self.minimum or (self.maximum is not None and value > self.maximum):
+            return str(self)
+        return None
+
+    def __str__(self) -> str:
+        if self.maximum is None:
+            bound = f"at least {self.minimum}"
+        else:
+            bound = f"between {self.minimum} and {self.maximum}"
+        return bound if self.exception is None else f"{bound}, or {self.exception}"
+
+
+class OneOf:
+    """One of a few words; `any_case` forgives capitals."""
+
+    __slots__ = ("any_case", "words")
+
+    def __init__(self, *words: str, any_case: bool = False) -> None:
+        self.words = words
+        self.any_case = any_case
+
+    def check(self, value: Any) -> str | None:
+        if value in self.words or (self.any_case and value.lower() in {word.lower() for word in self.words}):
+            return None
+        nearest = nearest_key(value, self.words)
+        return f"{self}" if nearest is None else f"{self} (did you mean {nearest}?)"
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+
+class EachOf:
+    """A list whose every word is one of a few."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def check(self, value: Any) -> str | None:
+        return None if all(word in self.words for word in value) else str(self)
+
+    def __str__(self) -> str:
+        return f"a list of {', '.join(self.words)}"
+
+
+class NotEmpty:
+    """Any text but the empty one."""
+
+    __slots__ = ()
+
+    def check(self, value: Any) -> str | None:
+        return None if value else str(self)
+
+    def __str__(self) -> str:
+        return "a text that is not empty"
+
+
+class ThrottledReplicas:
+    """`*`, or a list of partition:broker pairs."""
+
+    __slots__ = ()
+
+    def check(self, value: Any) -> str | None:
+        if value in ((), ("*",)):
+            return None
+        for pair in value:
+            partition, colon, broker = pair.partition(":")
+            if not (colon and partition.isdecimal() and broker.isdecimal()):
+                return str(self)
+        return None
+
+    def __str__(self) -> str:
+        return "* or a list of partition:broker pairs such as 0:1,1:2"
+
+
+_WHOLE_NUMBER_BOUNDS: Final = {Kind.SHORT: 2**15 - 1, Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX}
+
+
+class Setting:
+    """One key: how its text is read, its default, what is allowed, who may change it, and what it means.
+
+    `attribute` is its name in Python; `synonyms` are the keys that give the value when this one is absent, first match
+    first (each in its own unit); `used` is false for keys that Kafka knows and this broker has no use for.
+    """
+
+    __slots__ = (
+        "allowed",
+        "attribute",
+        "default",
+        "default_text",
+        "doc",
+        "internal",
+        "key",
+        "kind",
+        "scope",
+        "synonyms",
+        "used",
+    )
+
+    def __init__(
+        self,
+        kind: Kind,
+        default: Any,
+        doc: str,
+        *,
+        allowed: Allowed | None = None,
+        scope: Scope = Scope.READ_ONLY,
+        key: str = "",
+        synonyms: tuple[str, ...] = (),
+        used: bool = True,
+        internal: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.default = default
+        self.doc = doc
+        self.allowed = allowed
+        self.scope = scope
+        self.synonyms = synonyms
+        self.used = used
+        self.internal = internal
+        self.name(key)
+        self.default_text = self.text(default)
+
+    def name(self, key: str) -> None:
+        """Give the setting its key, as `log.segment.bytes`."""
+        self.key = key
+        self.attribute = key.replace(".", "_").replace("-", "_")
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        if not self.key:
+            self.name(attribute.replace("_", "."))
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the value is a secret that no answer and no log line may show."""
+        return self.kind is Kind.PASSWORD
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.scope is not Scope.READ_ONLY
+
+    def parse(self, text: str) -> Any:
+        """The value of `text`. Raises SettingError naming key, value and what is allowed."""
+        try:
+            value = _parse(self.kind, text.strip())
+        except ValueError:
+            raise self.refusal(text, _KIND_TEXT[self.kind]) from None
+        return self.check(value, text=text)
+
+    def check(self, value: Any, *, text: str | None = None) -> Any:
+        """The value itself, when it is allowed. Raises SettingError when it is not."""
+        if self.allowed is not None and value is not None:
+            wanted = self.allowed.check(value)
+            if wanted is not None:
+                raise self.refusal(self.text(value) if text is None else text, wanted)
+        return value
+
+    def refusal(self, text: str | None, wanted: str) -> SettingError:
+        """The error for a value that must be `wanted` instead."""
+        shown = "[hidden]" if self.is_sensitive else text
+        return SettingError(f"Invalid value {shown} for configuration {self.key}: it must be {wanted}")
+
+    def text(self, value: Any) -> str | None:
+        """The value as text, as Kafka writes it; None stays None."""
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        if isinstance(value, float):
+            return java_double(value)
+        return str(value)
+
+
+_KIND_TEXT: Final = {
+    Kind.BOOLEAN: "true or false",
+    Kind.SHORT: f"a whole number of at most {2**15 - 1}",
+    Kind.INT: f"a whole number of at most {INT32_MAX}",
+    Kind.LONG: f"a whole number of at most {INT64_MAX}",
+    Kind.DOUBLE: "a number",
+}
+
+
+def _parse(kind: Kind, text: str) -> Any:
+    bound = _WHOLE_NUMBER_BOUNDS.get(kind)
+    if bound is not None:
+        # int() also takes "1_000" and digits of other scripts, which Kafka refuses.
+        if "_" in text or not text.isascii():
+            raise ValueError(text)
+        number = int(text)
+        if not -bound - 1 <= number <= bound:
+            raise ValueError(text)
+        return number
+    if kind is Kind.BOOLEAN:
+        return (
+            {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else _bad(text)
+        )
+    if kind is Kind.DOUBLE:
+        number_with_point = float(text)
+        return _bad(text) if number_with_point != number_with_point else number_with_point
+    if kind is Kind.LIST:
+        return tuple(word.strip() for word in text.split(",")) if text else ()
+    return text
+
+
+def _bad(text: str) -> Any:
+    raise ValueError(text)
+
+
+def java_double(value: float) -> str:
+    """A double in Java's notation: 0.5, 1.0E10, 1.7976931348623157E308."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    if not exponent:
+        digits = mantissa.rstrip("0").rstrip(".").lstrip("-")
+        exponent = str(len(digits.partition(".")[0]) - 1)
+        mantissa = f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:].replace('.', '').rstrip('0') or '0'}"
+    if "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}E{int(exponent)}"
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str | None:
+    """The known key that looks most like `key`, or None when none is near."""
+    import difflib  # here, because most starts have no unknown key
+
+    matches = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+# --- declarations, one function per kind so that a table reads as columns -------------------------------------------
+
+
+def _range(minimum: float | None, maximum: float | None, exception: float | None = None) -> Range | None:
+    return None if minimum is None else Range(minimum, maximum, exception=exception)
+
+
+def integer(
+    default: int | None,
+    doc: str,
+    minimum: int | None = None,
+    maximum: int | None = None,
+    *,
+    exception: int | None = None,
+    scope: Scope = Scope.READ_ONLY,
+    synonyms: tuple[str, ...] = (),
+    kind: Kind = Kind.INT,
+    internal: bool = False,
+) -> Any:
+    """A whole number of 32 bits."""
+    allowed = _range(minimum, maximum, exception)
+    return Setting(kind, default, doc, allowed=allowed, scope=scope, synonyms=synonyms, internal=internal)
+
+
+def long(
+    default: int | None,
+    doc: str,
+    minimum: int | None = None,
+    *,
+    scope: Scope = Scope.READ_ONLY,
+    synonyms: tuple[str, ...] = (),
+    internal: bool = False,
+) -> Any:
+    """A whole number of 64 bits."""
+    return integer(default, doc, minimum, scope=scope, synonyms=synonyms, kind=Kind.LONG, internal=internal)
+
+
+def double(
+    default: float,
+    doc: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    scope: Scope = Scope.READ_ONLY,
+) -> Any:
+    """A number with a decimal point."""
+    return Setting(Kind.DOUBLE, default, doc, allowed=_range(minimum, maximum), scope=scope)
+
+
+def boolean(default: bool, doc: str, *, scope: Scope = Scope.READ_ONLY) -> Any:
+    """true or false."""
+    return Setting(Kind.BOOLEAN, default, doc, scope=scope)
+
+
+def text(
+    default: str | None, doc: str, allowed: Allowed | None = None, *, scope: Scope = Scope.READ_ONLY
+) -> Any:
+    """A text, trimmed."""
+    return Setting(Kind.STRING, default, doc, allowed=allowed, scope=scope)
+
+
+def words(
+    default: tuple[str, ...], doc: str, allowed: Allowed | None = None, *, scope: Scope = Scope.READ_ONLY
+) -> Any:
+    """A list of words parted by commas; a tuple in Python."""
+    return Setting(Kind.LIST, default, doc, allowed=allowed, scope=scope)

@@ -1,0 +1,306 @@
+"""The broker's settings: Kafka's `server.properties` keys as one frozen object.
+
+`Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is written) and
+warns of keys that nobody knows. Values are attributes named as the keys, with underscores: `settings.log_segment_bytes`.
+Where Kafka has several keys for one thing (`log.retention.hours`, `.minutes`, `.ms`), the properties at the end of the
+class give the one value that counts. Which keys there are is declared in `foundation.broker_settings`; defaults of
+topics and changes while the broker runs are the matter of `cluster.configs` and `cluster.dynamic_settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+from odradek.foundation.broker_settings.groups import (
+    ConsumerGroupSettings,
+    GroupSettings,
+    OffsetSettings,
+    ProducerSettings,
+)
+from odradek.foundation.broker_settings.logs import (
+    CleanerSettings,
+    MessageSettings,
+    RetentionSettings,
+    SegmentSettings,
+    TopicSettings,
+)
+from odradek.foundation.broker_settings.network import (
+    ConnectionSettings,
+    IdentitySettings,
+    ListenerSettings,
+)
+from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
+from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
+from odradek.foundation.errors import SettingError
+from odradek.foundation.setting_types import Setting, nearest_key
+
+AREAS: Final = (
+    IdentitySettings,
+    ListenerSettings,
+    ConnectionSettings,
+    TopicSettings,
+    SegmentSettings,
+    RetentionSettings,
+    MessageSettings,
+    CleanerSettings,
+    GroupSettings,
+    ConsumerGroupSettings,
+    OffsetSettings,
+    ProducerSettings,
+    ReplicaSettings,
+    ControllerSettings,
+)
+
+# Every key that this broker uses, in the order of declaration.
+USED: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        setting.key: setting
+        for area in AREAS
+        for setting in vars(area).values()
+        if isinstance(setting, Setting)
+    }
+)
+
+_DEFAULTS: Final = {setting.attribute: setting.default for setting in USED.values()}
+
+MS_PER_MINUTE: Final = 60_000
+MS_PER_HOUR: Final = 3_600_000
+_DEFAULT_NODE_ID: Final = 1
+
+
+def all_settings() -> Mapping[str, Setting]:
+    """Every key that Kafka 4.1 knows, by key: those this broker uses, then those it does not."""
+    # Loaded here: a start whose keys are all used ones does not need two hundred more.
+    from odradek.foundation.broker_settings.unused import UNUSED
+
+    return {**USED, **UNUSED}
+
+
+def find_setting(key: str) -> Setting | None:
+    """The declaration of `key`, or None for a key that Kafka 4.1 does not know.
+
+    A key for one listener, as `listener.name.internal.ssl.keystore.location`, is declared by what follows the name.
+    """
+    if key in USED:
+        return USED[key]
+    from odradek.foundation.broker_settings.unused import UNUSED
+
+    if key.startswith("listener.name."):
+        _, _, base = key.removeprefix("listener.name.").partition(".")
+        return USED.get(base) or UNUSED.get(base) or _mechanism_setting(base)
+    return UNUSED.get(key)
+
+
+def _mechanism_setting(base: str) -> Setting | None:
+    """`scram-sha-256.sasl.jaas.config`: a key for one SASL mechanism of a listener."""
+    from odradek.foundation.broker_settings.unused import UNUSED
+
+    _, _, key = base.partition(".")
+    return UNUSED.get(key) if key.startswith(("sasl.", "connections.")) else None
+
+
+class Settings(
+    IdentitySettings,
+    ListenerSettings,
+    ConnectionSettings,
+    TopicSettings,
+    SegmentSettings,
+    RetentionSettings,
+    MessageSettings,
+    CleanerSettings,
+    GroupSettings,
+    ConsumerGroupSettings,
+    OffsetSettings,
+    ProducerSettings,
+    ReplicaSettings,
+    ControllerSettings,
+):
+    """All settings of one broker, checked; never changes.
+
+    `given` are the entries as they were written; `warnings` are keys that nobody knows, one sentence each; `unused` are
+    keys that Kafka knows and this broker does not need.
+    """
+
+    given: Mapping[str, str]
+    warnings: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    def __init__(self, entries: Mapping[str, str] | None = None) -> None:
+        """Read `entries`, texts by key. Raises SettingError that lists every mistake."""
+        given = dict(entries or {})
+        values: dict[str, Any] = dict(_DEFAULTS)
+        problems: list[str] = []
+        warnings: list[str] = []
+        unused: list[str] = []
+        for key, text in given.items():
+            setting = find_setting(key)
+            if setting is None:
+                _note_unknown(key, warnings=warnings, unused=unused)
+                continue
+            try:
+                value = setting.parse(text)
+            except SettingError as error:
+                problems.append(str(error))
+                continue
+            if not setting.used or key.startswith("listener.name."):
+                unused.append(key)
+            else:
+                values[setting.attribute] = value
+        values.update(given=MappingProxyType(given), warnings=tuple(warnings), unused=tuple(unused))
+        self.__dict__.update(values)
+        if not problems:
+            problems.extend(_contradictions(self))
+        if problems:
+            raise _setting_error(problems)
+
+    @classmethod
+    def of(cls, **values: object) -> Settings:
+        """Settings from Python names and values, as `Settings.of(log_segment_bytes=1 << 20)`; for tests and tools.
+
+        Raises SettingError for a name that is no setting, as well as for wrong values.
+        """
+        texts: dict[str, str] = {}
+        for attribute, value in values.items():
+            setting = find_setting(attribute.replace("_", "."))
+            if setting is None:
+                raise SettingError(f"{attribute} is not the name of a setting")
+            text = setting.text(tuple(value) if isinstance(value, list) else value)
+            if text is not None:
+                texts[setting.key] = text
+        return cls(texts)
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> Settings:
+        """These settings with some keys set anew. Raises SettingError as the constructor does."""
+        return Settings({**self.given, **overrides})
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        raise AttributeError(f"settings are frozen: {attribute} cannot be set; use with_overrides")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        raise AttributeError(f"settings are frozen: {attribute} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and self.given == other.given
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.given.items()))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{key}={self.shown(key)}" for key in self.given)
+        return f"Settings({shown})"
+
+    def shown(self, key: str) -> str:
+        """The text given for `key`, fit for a log line: a secret, or a key whose nature is unknown, is hidden."""
+        setting = find_setting(key)
+        return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]
+
+    def text(self, key: str) -> str | None:
+        """The value of `key` as text, or None when it has none. Raises KeyError for an unknown key."""
+        if key in USED:
+            setting = USED[key]
+            return setting.text(getattr(self, setting.attribute))
+        return self.given.get(key, all_settings()[key].default_text)
+
+    # --- several keys, one value ---------------------------------------------------------------------------------
+
+    @property
+    def effective_broker_id(self) -> int:
+        """node.id, else broker.id, else 1."""
+        if self.node_id is not None:
+            return self.node_id
+        return self.broker_id if self.broker_id >= 0 else _DEFAULT_NODE_ID
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """log.dirs, else log.dir, as paths in order."""
+        paths = self.log_dirs or self.log_dir
+        return tuple(path.strip() for path in paths.split(",") if path.strip())
+
+    @property
+    def effective_retention_ms(self) -> int:
+        """log.retention.ms, else .minutes, else .hours; -1 for ever."""
+        if self.log_retention_ms is not None:
+            value = self.log_retention_ms
+        elif self.log_retention_minutes is not None:
+            value = self.log_retention_minutes * MS_PER_MINUTE
+        else:
+            value = self.log_retention_hours * MS_PER_HOUR
+        return value if value >= 0 else -1
+
+    @property
+    def effective_roll_ms(self) -> int:
+        """log.roll.ms, else log.roll.hours."""
+        return self.log_roll_hours * MS_PER_HOUR if self.log_roll_ms is None else self.log_roll_ms
+
+    @property
+    def effective_roll_jitter_ms(self) -> int:
+        """log.roll.jitter.ms, else log.roll.jitter.hours."""
+        jitter_ms = self.log_roll_jitter_ms
+        return self.log_roll_jitter_hours * MS_PER_HOUR if jitter_ms is None else jitter_ms
+
+    @property
+    def effective_flush_ms(self) -> int:
+        """log.flush.interval.ms, else log.flush.scheduler.interval.ms."""
+        flush_ms = self.log_flush_interval_ms
+        return self.log_flush_scheduler_interval_ms if flush_ms is None else flush_ms
+
+    @property
+    def listener_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen, from `listeners`; a host of "" is every interface, port 0 a free one."""
+        return parse_endpoints(
+            self.listeners, key="listeners", protocols=parse_protocol_map(self.listener_security_protocol_map)
+        )
+
+    @property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients are told, as far as the settings say: without advertised.listeners the same as listeners.
+
+        Hosts of "" and ports of 0 are filled in by whoever bound the sockets (`endpoints.complete`).
+        """
+        if not self.advertised_listeners:
+            return self.listener_endpoints
+        return parse_endpoints(
+            self.advertised_listeners,
+            key="advertised.listeners",
+            protocols=parse_protocol_map(self.listener_security_protocol_map),
+        )
+
+    @property
+    def connections_per_ip_overrides(self) -> Mapping[str, int]:
+        """max.connections.per.ip.overrides, as bound by address. Raises SettingError when it cannot be read."""
+        bounds: dict[str, int] = {}
+        for pair in filter(None, (word.strip() for word in self.max_connections_per_ip_overrides.split(","))):
+            address, colon, count = pair.rpartition(":")
+            if not colon or not address or not count.isdecimal():
+                raise SettingError(
+                    f"Invalid value {self.max_connections_per_ip_overrides} for configuration "
+                    "max.connections.per.ip.overrides: it must be address:count pairs parted by commas, as 10.0.0.1:100"
+                )
+            bounds[address.strip("[]")] = int(count)
+        return bounds
+
+
+def _note_unknown(key: str, *, warnings: list[str], unused: list[str]) -> None:
+    from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
+
+    if key.startswith(RETIRED_PREFIXES):
+        unused.append(key)
+        return
+    nearest = nearest_key(key, all_settings())
+    hint = "" if nearest is None else f"; did you mean {nearest}?"
+    warnings.append(f"unknown setting {key} is ignored{hint}")
+
+
+def _setting_error(problems: list[str]) -> SettingError:
+    if len(problems) == 1:
+        return SettingError(problems[0])
+    return SettingError("\n  ".join([f"{len(problems)} settings cannot be used:", *problems]))
+
+
+def _contradictions(settings: Settings) -> Iterable[str]:
+    """What is wrong although each value by itself is allowed."""
+    from odradek.foundation.setting_checks import contradictions
+
+    return contradictions(settings)
