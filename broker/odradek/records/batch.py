@@ -129,7 +129,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Every field of the header at `position`, unchecked. Raises CorruptRecord when 61 bytes are not there."""
+    """Every field of the header at `position`, unchecked. Raises CorruptRecord when it is cut off."""
     try:
         return BatchHeader._make(_unpack_header(buffer, position))
     except struct.error:
@@ -300,7 +300,7 @@ def split(buffer: Buffer) -> Iterator[BatchView]:
 
 
 def assign(buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Write the first record's offset and the leader's epoch into the batch, in place; the CRC covers neither."""
+    """Write the first record's offset and the leader's epoch in place; the CRC covers neither."""
     _pack_int64_into(buffer, position, base_offset)
     _pack_int32_into(buffer, position + 12, leader_epoch)
 

@@ -49,7 +49,7 @@ _ROOM_FACTOR: Final = 8
 
 
 def compress(data: Buffer, compression: Compression, *, level: int | None = None) -> bytes:
-    """`data` compressed and framed as Kafka's clients expect it. `level` is the codec's own; None is Kafka's."""
+    """`data` compressed and framed as Kafka's clients expect it. `level` None is Kafka's default."""
     if compression == Compression.NONE:
         return bytes(data)
     if compression == Compression.GZIP:

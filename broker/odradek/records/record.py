@@ -118,7 +118,7 @@ def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
 
 
 def _read_span(payload: bytes, position: int) -> RecordSpan:
-    """One record's span. An index past the payload raises IndexError, which the caller turns into an answer."""
+    """One record's span. An index past the payload raises IndexError, which the caller translates."""
     start = position
     byte = payload[position]
     position += 1
@@ -214,7 +214,7 @@ def _header_spans(payload: bytes, position: int, end: int) -> Iterator[tuple[int
 
 
 def read_headers(payload: bytes, position: int, end: int) -> Headers:
-    """The headers whose count stands at `position`. What is not UTF-8 in a name becomes replacement characters."""
+    """The headers whose count stands at `position`. Names that are not UTF-8 get replacement characters."""
     return tuple(
         (
             payload[key_start:key_end].decode("utf-8", "replace"),
