@@ -180,7 +180,7 @@ def write_clean_shutdown(disk: Disk, path: str, *, broker_epoch: int = -1) -> No
 
 
 def take_clean_shutdown(disk: Disk, path: str) -> bool:
-    """Whether the marker was there; it is gone now, so that a crash from here on counts as one. Raises OSError."""
+    """Whether the marker was there; it is gone now, so that a later crash counts. Raises OSError."""
     if not disk.exists(path):
         return False
     disk.remove(path)
