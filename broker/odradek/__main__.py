@@ -1,0 +1,28 @@
+"""The command `odradek`: hands the arguments to the command line.
+
+`start` takes a short road that imports neither click nor any client: the time from exec to the first acknowledged
+record is a feature, and click alone costs more than a tenth of it. Every other verb goes through `cli.main`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. `arguments` are those after the program's name. Returns the exit code (`cli.exit_codes`)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] == "start":
+        from odradek.cli import start_fast
+
+        exit_code = start_fast.main(given[1:])
+        if exit_code is not None:
+            return exit_code
+    from odradek.cli import main as command_line
+
+    return command_line.run(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

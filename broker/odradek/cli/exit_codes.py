@@ -1,0 +1,74 @@
+"""What the exit code of `odradek` says, for scripts: one table, shown in docs/reference/cli.md.
+
+An exit code is chosen from the error's class alone, never from its words. Codes above 128 are the shell's custom for
+a signal.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from odradek.foundation import errors
+
+
+class ExitCode(IntEnum):
+    """One number per kind of outcome; a number once given never changes its meaning."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONNECTION = 4
+    TIMEOUT = 5
+    EXISTS = 6
+    REFUSED = 7
+    DAMAGED = 8
+    INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.OK: "done",
+    ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
+    ExitCode.USAGE: "wrong use: an unknown option, a value that cannot be read, a setting that is not allowed at start",
+    ExitCode.NOT_FOUND: "the topic, partition, group or file named does not exist",
+    ExitCode.CONNECTION: "no broker could be reached at the address, or what answered is no Kafka broker",
+    ExitCode.TIMEOUT: "the broker did not answer in the time that --timeout gives",
+    ExitCode.EXISTS: "what was to be created exists already",
+    ExitCode.REFUSED: "the broker understood and declined: a value or a state that it does not allow",
+    ExitCode.DAMAGED: "dump-log found damage",
+    ExitCode.INTERRUPTED: "stopped by Ctrl-C",
+    ExitCode.OUTPUT_CLOSED: "the reader of stdout went away (as in `odradek consume t | head`)",
+}
+
+_NOT_FOUND = (
+    errors.UnknownTopicOrPartition,
+    errors.UnknownTopicId,
+    errors.GroupIdNotFound,
+    errors.LogDirNotFound,
+    FileNotFoundError,
+)
+_EXISTS = (errors.TopicAlreadyExists,)
+
+
+def exit_code_for(failure: BaseException) -> ExitCode:
+    """The code of a failure that reached the top."""
+    from odradek.client.errors import ClientTimeout, ConnectionFailed
+
+    if isinstance(failure, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if isinstance(failure, BrokenPipeError):
+        return ExitCode.OUTPUT_CLOSED
+    if isinstance(failure, (ClientTimeout, errors.RequestTimedOut, TimeoutError)):
+        return ExitCode.TIMEOUT
+    if isinstance(failure, ConnectionFailed):
+        return ExitCode.CONNECTION
+    if isinstance(failure, errors.SettingError):
+        return ExitCode.USAGE
+    if isinstance(failure, _NOT_FOUND):
+        return ExitCode.NOT_FOUND
+    if isinstance(failure, _EXISTS):
+        return ExitCode.EXISTS
+    if isinstance(failure, errors.RequestError):
+        return ExitCode.REFUSED
+    return ExitCode.FAILED

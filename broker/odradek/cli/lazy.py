@@ -1,0 +1,43 @@
+"""A click group whose verbs are imported when they are called: `odradek topics` does not pay for `odradek perf`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Knows each verb as `module:attribute` and imports it when it is asked for."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._verbs = dict(verbs)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = self._verbs.get(cmd_name)
+        if place is None:
+            return None
+        module_name, attribute = place.split(":")
+        command = getattr(importlib.import_module(module_name), attribute)
+        assert isinstance(command, click.Command), place
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the nearest verb named when there is no such one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as failure:
+            import difflib
+
+            nearest = difflib.get_close_matches(args[0], self._verbs, n=1)
+            if nearest and "Did you mean" not in failure.message:
+                failure.message += f" Did you mean {nearest[0]!r}?"
+            raise

@@ -1,0 +1,129 @@
+"""The root of the command line: the verbs, the options that all share, and the one place where errors become exit codes.
+
+An error reaches the user as one line on stderr that says what to do; the trace comes with --verbose. Exit codes are
+the table in `exit_codes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from odradek import __version__
+from odradek.cli.exit_codes import ExitCode, exit_code_for
+from odradek.cli.lazy import LazyGroup
+from odradek.cli.options import BOOTSTRAP_DEFAULT, GlobalOptions, connection_options
+
+VERBS = {
+    "start": "odradek.cli.start:start",
+    "topics": "odradek.cli.topics:topics",
+    "groups": "odradek.cli.groups:groups",
+    "configs": "odradek.cli.configs:configs",
+    "produce": "odradek.cli.produce:produce",
+    "consume": "odradek.cli.consume:consume",
+    "dump-log": "odradek.cli.dump_log:dump_log",
+    "perf": "odradek.cli.perf:perf",
+    "completion": "odradek.cli.completion:completion",
+}
+
+
+class CommandLine(LazyGroup):
+    """The root group; its `main` never lets a traceback out unasked."""
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any
+    ) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        exit_code = self._run(given, **extra)
+        if standalone_mode:
+            sys.exit(exit_code)
+        return exit_code
+
+    def _run(self, arguments: list[str], **extra: Any) -> int:
+        try:
+            result = super().main(args=arguments, standalone_mode=False, **extra)
+            sys.stdout.flush()
+            return int(result) if isinstance(result, int) else ExitCode.OK
+        except click.exceptions.NoArgsIsHelpError as failure:
+            failure.show()
+            return ExitCode.USAGE
+        except click.ClickException as failure:
+            failure.show()
+            return ExitCode.USAGE
+        except (KeyboardInterrupt, click.Abort):
+            return ExitCode.INTERRUPTED
+        except BrokenPipeError:
+            _forget_stdout()
+            return ExitCode.OUTPUT_CLOSED
+        except Exception as failure:
+            return report(failure, verbose="--verbose" in arguments or "-v" in arguments)
+
+
+def report(failure: Exception, *, verbose: bool) -> int:
+    """Print one line about `failure` on stderr (the whole trace when `verbose`) and return its exit code."""
+    from odradek.foundation.errors import OdradekError
+
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    if verbose:
+        traceback.print_exception(failure)
+    words = " ".join(str(failure).split())
+    if not isinstance(failure, OdradekError | OSError | ValueError) or not words:
+        words = f"{type(failure).__name__}: {words}".rstrip(": ")
+        if not verbose:
+            words += " (add --verbose for the trace)"
+    print(f"odradek: {words}", file=sys.stderr)
+    return exit_code_for(failure)
+
+
+def _forget_stdout() -> None:
+    """Point stdout at nowhere, or the interpreter complains about the closed pipe once more at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+@click.group(
+    cls=CommandLine,
+    verbs=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 not found, 4 no connection, 5 timeout, 6 exists already, "
+    "7 refused by the broker, 8 damage found, 130 interrupted.",
+)
+@connection_options
+@click.version_option(__version__, prog_name="odradek", message="%(prog)s %(version)s")
+@click.pass_context
+def command_line(
+    ctx: click.Context, bootstrap: str | None, output: str | None, timeout: float | None, verbose: bool
+) -> None:
+    """A distributed log that speaks Apache Kafka's wire protocol.
+
+    \b
+    Examples:
+      odradek start --data ./data --hints
+      odradek topics create orders --partitions 3
+      echo hello | odradek produce orders
+      odradek consume orders --from-beginning
+
+    The options here may also follow a verb. `--bootstrap` defaults to $ODRADEK_BOOTSTRAP, or else
+    127.0.0.1:9092.
+    """
+    ctx.obj = GlobalOptions(
+        bootstrap=bootstrap or os.environ.get("ODRADEK_BOOTSTRAP") or BOOTSTRAP_DEFAULT,
+        output=output,
+        timeout_seconds=timeout,
+        verbose=verbose,
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    code = command_line.main(args=arguments, prog_name="odradek", standalone_mode=False)
+    return int(code)

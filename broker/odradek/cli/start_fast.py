@@ -1,0 +1,18 @@
+"""The short road of `odradek start`: parse, read the settings, run; nothing else is imported.
+
+Where the arguments are not plainly right it returns None and click takes over, which knows how to explain.
+"""
+
+from __future__ import annotations
+
+from odradek.cli.start_options import parse
+
+
+def main(arguments: list[str]) -> int | None:
+    """Run the broker until it is stopped. Returns the exit code, or None when click shall deal with the arguments."""
+    parsed = parse(arguments)
+    if parsed is None:
+        return None
+    from odradek.cli.start_run import run
+
+    return run(parsed)

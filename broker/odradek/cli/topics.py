@@ -1,0 +1,257 @@
+"""`odradek topics`: list, create, describe, alter, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.exit_codes import ExitCode, exit_code_for
+from odradek.cli.options import Session, parse_assignments, session_options
+from odradek.cli.output import say, show
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+    from odradek.client.metadata import TopicInfo
+
+
+@click.group()
+def topics() -> None:
+    """List, create, describe, alter and delete topics."""
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Show internal topics too, such as __consumer_offsets.")
+@session_options
+def list_topics(session: Session, *, internal: bool) -> None:
+    """List the topics.
+
+    \b
+    Examples:
+      odradek topics list
+      odradek topics list --output json | jq -r '.[].name'
+    """
+
+    async def work(client: Client) -> list[TopicInfo]:
+        from odradek.client.admin.topics import TopicAdmin
+
+        return await TopicAdmin(client).list(include_internal=internal)
+
+    found = session.run(work)
+    show(
+        session.output,
+        headers=("TOPIC", "PARTITIONS", "REPLICAS", "ID"),
+        rows=[(t.name, len(t.partitions), _replication_factor(t), t.id) for t in found],
+        document=[
+            {
+                "name": topic.name,
+                "id": topic.id,
+                "partitions": len(topic.partitions),
+                "replication_factor": _replication_factor(topic),
+                "is_internal": topic.is_internal,
+            }
+            for topic in found
+        ],
+    )
+
+
+def _replication_factor(topic: TopicInfo) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions), default=0)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
+@click.option("--validate-only", is_flag=True, help="Check, but make nothing.")
+@session_options
+def create(
+    session: Session,
+    *,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+) -> int:
+    """Create topics.
+
+    \b
+    Examples:
+      odradek topics create orders --partitions 6
+      odradek topics create sessions --config cleanup.policy=compact --config segment.ms=3600000
+      odradek topics create orders --if-not-exists
+    """
+    settings = parse_assignments(configs, option="--config")
+
+    async def work(client: Client) -> dict[str, Any]:
+        from odradek.client.admin.results import TopicSpec
+        from odradek.client.admin.topics import TopicAdmin
+
+        specs = [
+            TopicSpec(
+                name=name,
+                partitions=partitions or -1,
+                replication_factor=replication_factor or -1,
+                configs=settings,
+            )
+            for name in names
+        ]
+        return await TopicAdmin(client).create_many(specs, validate_only=validate_only)
+
+    outcome = session.run(work)
+    verb = "valid" if validate_only else "created"
+    return _report(session, outcome, verb=verb, exists_is_fine=if_not_exists)
+
+
+def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_fine: bool = False) -> int:
+    """Print what became of each topic; the exit code of the first that failed."""
+    from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+
+    exit_code: int = ExitCode.OK
+    documents: list[dict[str, Any]] = []
+    for name, result in outcome.items():
+        if isinstance(result, OdradekError):
+            if exists_is_fine and isinstance(result, TopicAlreadyExists):
+                documents.append({"topic": name, "result": "exists"})
+                if not session.is_json:
+                    click.echo(f"exists   {name}")
+                continue
+            exit_code = exit_code or exit_code_for(result)
+            documents.append(
+                {"topic": name, "result": "failed", "error": type(result).__name__, "message": str(result)}
+            )
+            click.echo(f"odradek: {result}", err=True)
+            continue
+        documents.append({"topic": name, "result": verb})
+        if not session.is_json:
+            click.echo(f"{verb}  {name}")
+    if session.is_json:
+        say(session.output, "", documents)
+    return exit_code
+
+
+@topics.command()
+@click.argument("names", nargs=-1, metavar="[TOPIC…]")
+@click.option("--offsets", is_flag=True, help="Show the first and the next offset of each partition.")
+@click.option("--configs", "with_configs", is_flag=True, help="Show the settings that differ from defaults.")
+@session_options
+def describe(session: Session, *, names: tuple[str, ...], offsets: bool, with_configs: bool) -> None:
+    """Show leaders, replicas and, if asked, offsets and settings of topics (all without names).
+
+    \b
+    Examples:
+      odradek topics describe orders
+      odradek topics describe orders --offsets --configs
+      odradek topics describe --output json
+    """
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from odradek.cli.topic_details import describe_topics
+
+        return await describe_topics(client, names, with_offsets=offsets, with_configs=with_configs)
+
+    described = session.run(work)
+    if session.is_json:
+        say(session.output, "", described)
+        return
+    for index, topic in enumerate(described):
+        if index:
+            click.echo()
+        _print_topic(topic, with_offsets=offsets)
+
+
+def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
+    click.echo(
+        f"{topic['name']}  id {topic['id']}  {len(topic['partitions'])} partitions"
+        + ("  internal" if topic["is_internal"] else "")
+    )
+    for key, value in topic.get("configs", {}).items():
+        click.echo(f"  {key}={value}")
+    headers = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC"]
+    if with_offsets:
+        headers += ["FIRST", "NEXT", "RECORDS"]
+    rows = []
+    for partition in topic["partitions"]:
+        row = [
+            partition["partition"],
+            "none" if partition["leader"] < 0 else partition["leader"],
+            partition["leader_epoch"],
+            partition["replicas"],
+            partition["in_sync_replicas"],
+        ]
+        if with_offsets:
+            first, end = partition["first_offset"], partition["next_offset"]
+            row += [first, end, end - first]
+        rows.append(row)
+    show("table", headers=headers, rows=rows, document=None)
+
+
+@topics.command()
+@click.argument("name", metavar="TOPIC")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Grow to so many partitions in all.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set; may be repeated.")
+@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default; may be repeated.")
+@session_options
+def alter(
+    session: Session, *, name: str, partitions: int | None, configs: tuple[str, ...], unset: tuple[str, ...]
+) -> None:
+    """Grow a topic or change its settings.
+
+    More partitions change where keys go: records of one key may then lie in two partitions.
+
+    \b
+    Examples:
+      odradek topics alter orders --partitions 12
+      odradek topics alter orders --config retention.ms=3600000 --unset segment.bytes
+    """
+    settings = parse_assignments(configs, option="--config")
+    if not (partitions or settings or unset):
+        raise click.UsageError("nothing to alter: give --partitions, --config or --unset")
+
+    async def work(client: Client) -> None:
+        from odradek.client.admin.configs import ConfigAdmin
+        from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
+        from odradek.client.admin.topics import TopicAdmin
+
+        changes = [ConfigChange(key, value) for key, value in settings.items()]
+        changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in unset]
+        if changes:
+            await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
+        if partitions:
+            await TopicAdmin(client).create_partitions(name, total=partitions)
+
+    session.run(work)
+    say(session.output, f"altered  {name}", {"topic": name, "result": "altered"})
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
+@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@session_options
+def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
+    """Delete topics with all their records.
+
+    \b
+    Examples:
+      odradek topics delete orders
+      odradek topics delete old-1 old-2 --if-exists
+    """
+
+    async def work(client: Client) -> dict[str, Any]:
+        from odradek.client.admin.topics import TopicAdmin
+
+        return dict(await TopicAdmin(client).delete_many(names))
+
+    outcome = session.run(work)
+    if if_exists:
+        from odradek.foundation.errors import UnknownTopicOrPartition
+
+        outcome = {
+            name: None if isinstance(result, UnknownTopicOrPartition) else result
+            for name, result in outcome.items()
+        }
+    return _report(session, outcome, verb="deleted")

@@ -1,0 +1,1 @@
+"""Making, describing and changing topics, configs, groups and logs; results are frozen values."""

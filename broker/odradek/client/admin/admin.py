@@ -1,0 +1,19 @@
+"""The admin client: one object that holds what can be done with topics, configs, groups and logs."""
+
+from __future__ import annotations
+
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.groups import GroupAdmin
+from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+
+
+class Admin:
+    """`Admin(client).topics.create("orders", partitions=3)`, and so on; shares the client's connections."""
+
+    def __init__(self, client: Client) -> None:
+        self.topics = TopicAdmin(client)
+        self.configs = ConfigAdmin(client)
+        self.groups = GroupAdmin(client)
+        self.logs = LogAdmin(client)

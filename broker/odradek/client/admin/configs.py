@@ -1,0 +1,106 @@
+"""Configs of topics, brokers and groups: describe with sources, and change key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
+from odradek.client.client import Client
+from odradek.client.connection import BrokerConnection
+from odradek.client.errors import raise_for
+from odradek.protocol.api import ApiKey
+
+DESCRIBE_VERSIONS = (1, 4)
+ALTER_VERSIONS = (0, 1)
+
+
+class ConfigAdmin:
+    """What can be done with configs. The name of the brokers' common default is the empty string."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def describe(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        keys: Sequence[str] | None = None,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> list[ConfigEntry]:
+        """The configs in force, by key. Raises UnknownTopicOrPartition, InvalidConfig, …"""
+
+        async def attempt() -> Any:
+            return await (await self._whom(resource_type, name)).request(
+                ApiKey.DESCRIBE_CONFIGS,
+                versions=DESCRIBE_VERSIONS,
+                resources=[
+                    {
+                        "resource_type": int(resource_type),
+                        "resource_name": name,
+                        "configuration_keys": None if keys is None else list(keys),
+                    }
+                ],
+                include_synonyms=include_synonyms,
+                include_documentation=include_documentation,
+            )
+
+        response = await self._client.with_retries(attempt)
+        entries: list[ConfigEntry] = []
+        for result in response.results:
+            raise_for(int(result.error_code), result.error_message, about=_about(resource_type, name))
+            entries.extend(_entry(config) for config in result.configs)
+        return sorted(entries, key=lambda entry: entry.name)
+
+    async def alter(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some keys, all or none. Raises InvalidConfig, UnknownTopicOrPartition, …"""
+        configs = [
+            {"name": change.name, "config_operation": int(change.operation), "value": change.value}
+            for change in changes
+        ]
+
+        async def attempt() -> Any:
+            return await (await self._whom(resource_type, name)).request(
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                versions=ALTER_VERSIONS,
+                resources=[{"resource_type": int(resource_type), "resource_name": name, "configs": configs}],
+                validate_only=validate_only,
+            )
+
+        response = await self._client.with_retries(attempt)
+        for result in response.responses:
+            raise_for(int(result.error_code), result.error_message, about=_about(resource_type, name))
+
+    async def _whom(self, resource_type: ResourceType, name: str) -> BrokerConnection:
+        if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit():
+            return await self._client.broker(int(name))
+        return await self._client.any_broker()
+
+
+def _about(resource_type: ResourceType, name: str) -> str:
+    return f"{resource_type.name.lower().replace('_', ' ')} {name!r}"
+
+
+def _entry(config: Any) -> ConfigEntry:
+    return ConfigEntry(
+        name=str(config.name),
+        value=config.value,
+        source=_source(config.config_source),
+        is_read_only=bool(config.read_only),
+        is_sensitive=bool(config.is_sensitive),
+        documentation=getattr(config, "documentation", None),
+        synonyms=tuple((str(s.name), s.value, _source(s.source)) for s in config.synonyms),
+    )
+
+
+def _source(number: int) -> ConfigSource:
+    return ConfigSource(number) if number in ConfigSource.__members__.values() else ConfigSource.UNKNOWN

@@ -1,0 +1,274 @@
+"""Groups: list, describe, their committed offsets, delete. Every call goes to the group's coordinator.
+
+Offsets are changed here as an outsider (generation -1), which a coordinator allows only while the group has no
+members; that is the same rule that Kafka's own tools live by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
+from odradek.client.client import Client
+from odradek.client.connection import BrokerConnection
+from odradek.client.consumer.member_bytes import decode_assignment
+from odradek.client.errors import UnsupportedByBroker, error_for, raise_for
+from odradek.foundation.errors import (
+    GroupIdNotFound,
+    InvalidRequest,
+    NonEmptyGroup,
+    OdradekError,
+    UnknownMemberId,
+)
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+
+T = TypeVar("T")
+
+LIST_VERSIONS = (3, 5)
+DESCRIBE_VERSIONS = (1, 6)
+DESCRIBE_CONSUMER_VERSIONS = (0, 1)
+OFFSET_FETCH_VERSIONS = (8, 9)
+OFFSET_COMMIT_VERSIONS = (2, 9)
+OFFSET_DELETE_VERSIONS = (0, 0)
+DELETE_VERSIONS = (0, 2)
+CONSUMER_PROTOCOL = "consumer"
+DEAD = "Dead"
+
+
+class GroupAdmin:
+    """What can be done with groups."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list(self) -> list[GroupListing]:
+        """Every group of every broker, by id."""
+        cluster = await self._client.refresh(())
+        found: dict[str, GroupListing] = {}
+        for broker_id in sorted(cluster.brokers):
+            response = await self._client.with_retries(lambda: self._list_on(broker_id))  # noqa: B023 (awaited here)
+            for group in response.groups:
+                found[str(group.group_id)] = GroupListing(
+                    group_id=str(group.group_id),
+                    protocol_type=str(group.protocol_type),
+                    state=str(getattr(group, "group_state", "")),
+                    type=str(getattr(group, "group_type", "") or "classic"),
+                )
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def _list_on(self, broker_id: int) -> Any:
+        connection = await self._client.broker(broker_id)
+        response = await connection.request(
+            ApiKey.LIST_GROUPS, versions=LIST_VERSIONS, states_filter=[], types_filter=[]
+        )
+        raise_for(int(response.error_code))
+        return response
+
+    async def describe(self, group_id: str) -> GroupDescription:
+        """One group of either protocol. Raises GroupIdNotFound."""
+        try:
+            return await self._on_coordinator(group_id, lambda c: self._describe_consumer(c, group_id))
+        except (GroupIdNotFound, UnsupportedByBroker):
+            return await self._on_coordinator(group_id, lambda c: self._describe_classic(c, group_id))
+
+    async def _describe_classic(self, connection: BrokerConnection, group_id: str) -> GroupDescription:
+        response = await connection.request(
+            ApiKey.DESCRIBE_GROUPS,
+            versions=DESCRIBE_VERSIONS,
+            groups=[group_id],
+            include_authorized_operations=False,
+        )
+        group = response.groups[0]
+        message = getattr(group, "error_message", None)
+        raise_for(int(group.error_code), message, about=f"group {group_id!r}")
+        if group.group_state == DEAD:
+            raise GroupIdNotFound(
+                f"there is no group {group_id!r}; `odradek groups list` shows those that are"
+            )
+        is_consumer = group.protocol_type == CONSUMER_PROTOCOL
+        return GroupDescription(
+            group_id=group_id,
+            state=str(group.group_state),
+            type="classic",
+            protocol_type=str(group.protocol_type),
+            assignor=str(group.protocol_data),
+            coordinator=connection.broker_id(self._client.cluster),
+            members=tuple(
+                GroupMember(
+                    member_id=str(member.member_id),
+                    instance_id=getattr(member, "group_instance_id", None),
+                    client_id=str(member.client_id),
+                    client_host=str(member.client_host),
+                    assignment=_assignment(member.member_assignment) if is_consumer else (),
+                )
+                for member in group.members
+            ),
+        )
+
+    async def _describe_consumer(self, connection: BrokerConnection, group_id: str) -> GroupDescription:
+        response = await connection.request(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            versions=DESCRIBE_CONSUMER_VERSIONS,
+            group_ids=[group_id],
+            include_authorized_operations=False,
+        )
+        group = response.groups[0]
+        raise_for(int(group.error_code), group.error_message, about=f"group {group_id!r}")
+        return GroupDescription(
+            group_id=group_id,
+            state=str(group.group_state),
+            type="consumer",
+            protocol_type=CONSUMER_PROTOCOL,
+            assignor=str(group.assignor_name),
+            coordinator=connection.broker_id(self._client.cluster),
+            members=tuple(
+                GroupMember(
+                    member_id=str(member.member_id),
+                    instance_id=member.instance_id,
+                    client_id=str(member.client_id),
+                    client_host=str(member.client_host),
+                    assignment=tuple(
+                        TopicPartition(str(topic.topic_name), int(partition))
+                        for topic in member.assignment.topic_partitions
+                        for partition in topic.partitions
+                    ),
+                )
+                for member in group.members
+            ),
+        )
+
+    async def offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed, for these partitions or for all; partitions without a commit are absent."""
+        topics = None
+        if partitions is not None:
+            topics = [
+                {"name": topic, "partition_indexes": numbers}
+                for topic, numbers in _by_topic(partitions).items()
+            ]
+
+        async def ask(connection: BrokerConnection) -> dict[TopicPartition, CommittedOffset]:
+            response = await connection.request(
+                ApiKey.OFFSET_FETCH,
+                versions=OFFSET_FETCH_VERSIONS,
+                groups=[{"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": topics}],
+                require_stable=require_stable,
+            )
+            group = response.groups[0]
+            raise_for(int(group.error_code), about=f"group {group_id!r}")
+            committed: dict[TopicPartition, CommittedOffset] = {}
+            for topic in group.topics:
+                for partition in topic.partitions:
+                    key = TopicPartition(str(topic.name), int(partition.partition_index))
+                    raise_for(int(partition.error_code), about=f"partition {key}")
+                    if partition.committed_offset >= 0:
+                        committed[key] = CommittedOffset(
+                            offset=int(partition.committed_offset),
+                            leader_epoch=int(partition.committed_leader_epoch),
+                            metadata=str(partition.metadata or ""),
+                        )
+            return committed
+
+        return await self._on_coordinator(group_id, ask)
+
+    async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Set committed offsets of a group without members. Raises NonEmptyGroup when it has some."""
+        topics = [
+            {
+                "name": topic,
+                "partitions": [
+                    {
+                        "partition_index": number,
+                        "committed_offset": offsets[TopicPartition(topic, number)].offset,
+                        "committed_leader_epoch": offsets[TopicPartition(topic, number)].leader_epoch,
+                        "committed_metadata": offsets[TopicPartition(topic, number)].metadata,
+                    }
+                    for number in numbers
+                ],
+            }
+            for topic, numbers in _by_topic(offsets).items()
+        ]
+
+        async def ask(connection: BrokerConnection) -> None:
+            response = await connection.request(
+                ApiKey.OFFSET_COMMIT,
+                versions=OFFSET_COMMIT_VERSIONS,
+                group_id=group_id,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                retention_time=-1,
+                topics=topics,
+            )
+            _raise_partition_errors(response.topics, group_id)
+
+        await self._on_coordinator(group_id, ask)
+
+    async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget committed offsets. Raises GroupSubscribedToTopic while a member reads the topic."""
+        topics = [
+            {"name": topic, "partitions": [{"partition_index": number} for number in numbers]}
+            for topic, numbers in _by_topic(partitions).items()
+        ]
+
+        async def ask(connection: BrokerConnection) -> None:
+            response = await connection.request(
+                ApiKey.OFFSET_DELETE, versions=OFFSET_DELETE_VERSIONS, group_id=group_id, topics=topics
+            )
+            raise_for(int(response.error_code), about=f"group {group_id!r}")
+            _raise_partition_errors(response.topics, group_id)
+
+        await self._on_coordinator(group_id, ask)
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group without members. Raises NonEmptyGroup, GroupIdNotFound."""
+
+        async def ask(connection: BrokerConnection) -> None:
+            response = await connection.request(
+                ApiKey.DELETE_GROUPS, versions=DELETE_VERSIONS, groups_names=[group_id]
+            )
+            failure = error_for(int(response.results[0].error_code), about=f"group {group_id!r}")
+            if failure is not None:
+                raise failure
+
+        await self._on_coordinator(group_id, ask)
+
+    async def _on_coordinator(self, group_id: str, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
+        async def attempt() -> T:
+            return await ask(await self._client.coordinator(group_id))
+
+        return await self._client.with_retries(attempt, group_id=group_id)
+
+
+def _raise_partition_errors(topics: Any, group_id: str) -> None:
+    for topic in topics:
+        for partition in topic.partitions:
+            about = f"group {group_id!r}, partition {topic.name}-{partition.partition_index}"
+            failure: OdradekError | None = error_for(int(partition.error_code), about=about)
+            if isinstance(failure, UnknownMemberId):
+                # What a coordinator says to a commit without membership while the group has members.
+                raise NonEmptyGroup(f"group {group_id!r} has members; stop its consumers first") from failure
+            if failure is not None:
+                raise failure
+
+
+def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions of a member; none where a client keeps bytes of its own kind there."""
+    try:
+        return decode_assignment(bytes(data))
+    except InvalidRequest:
+        return ()
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return by_topic

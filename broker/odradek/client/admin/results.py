@@ -1,0 +1,184 @@
+"""What the admin client answers with: frozen values, no wire types."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from odradek.foundation.ids import TopicPartition
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a configuration's value comes from."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class AlterOperation(IntEnum):
+    """What to do with one key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to be made. `partitions` and `replication_factor` of -1 take the broker's defaults."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Replicas of each partition by hand; then both counts stay -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic as it was made."""
+
+    name: str
+    id: uuid.UUID
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One key with its value in force, None when it is sensitive, and where it comes from."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    documentation: str | None = None
+    synonyms: tuple[tuple[str, str | None, ConfigSource], ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it."""
+        return self.source is ConfigSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One change of one key."""
+
+    name: str
+    value: str | None
+    operation: AlterOperation = AlterOperation.SET
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group by name; `type` is `classic` or `consumer`."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member with the partitions assigned to it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group with its members. `assignor` is the protocol or server-side assignor in use."""
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed position. `leader_epoch` is -1 when none was given."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """An offset found in a log. `timestamp_ms` is -1 where there is none, `offset` -1 when nothing matches."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The brokers: id to (host, port, rack)."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, tuple[str, int, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """How much of the disk a replica takes, in bytes, and how far it is behind, in records."""
+
+    size_bytes: int
+    offset_lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """One log directory of a broker; sizes of its disk are -1 where the broker does not say."""
+
+    broker_id: int
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: Mapping[TopicPartition, ReplicaSize]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOnPartition:
+    """A producer that the partition remembers."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    transaction_start_offset: int

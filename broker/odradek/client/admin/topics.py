@@ -1,0 +1,141 @@
+"""Topics: list, describe, create, delete, add partitions.
+
+A call about several topics answers for each: a result, or the error of that one. Calls about one topic raise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odradek.client.admin.results import CreatedTopic, TopicSpec
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
+from odradek.foundation.errors import NotController, OdradekError
+from odradek.protocol.api import ApiKey
+
+CREATE_VERSIONS = (5, 7)
+DELETE_VERSIONS = (6, 6)
+CREATE_PARTITIONS_VERSIONS = (0, 3)
+
+
+class TopicAdmin:
+    """What can be done with topics."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list(self, *, include_internal: bool = True) -> list[TopicInfo]:
+        """Every topic, by name."""
+        cluster = await self._client.with_retries(lambda: self._client.refresh(None))
+        topics = (topic for topic in cluster.topics.values() if include_internal or not topic.is_internal)
+        return sorted(topics, key=lambda topic: topic.name)
+
+    async def describe(self, name: str) -> TopicInfo:
+        """One topic as it is now. Raises UnknownTopicOrPartition."""
+        cluster = await self._client.refresh((name,))
+        return cluster.topic(name)
+
+    async def create_many(
+        self, specs: Sequence[TopicSpec], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | OdradekError]:
+        """Make topics; each name answers with the topic or its error."""
+        topics = [
+            {
+                "name": spec.name,
+                "num_partitions": spec.partitions,
+                "replication_factor": spec.replication_factor,
+                "assignments": [
+                    {"partition_index": partition, "broker_ids": replicas}
+                    for partition, replicas in sorted(spec.assignments.items())
+                ],
+                "configs": [{"name": key, "value": value} for key, value in spec.configs.items()],
+            }
+            for spec in specs
+        ]
+        response = await self._ask(
+            ApiKey.CREATE_TOPICS,
+            CREATE_VERSIONS,
+            answers="topics",
+            topics=topics,
+            validate_only=validate_only,
+        )
+        outcome: dict[str, CreatedTopic | OdradekError] = {}
+        for topic in response.topics:
+            name = str(topic.name)
+            failure = error_for(int(topic.error_code), topic.error_message, about=f"topic {name!r}")
+            outcome[name] = failure or CreatedTopic(
+                name=name,
+                id=getattr(topic, "topic_id", None) or NO_TOPIC_ID,
+                partitions=int(topic.num_partitions),
+                replication_factor=int(topic.replication_factor),
+            )
+        self._client.invalidate()
+        return outcome
+
+    async def create(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str | None] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Make one topic. Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, …"""
+        spec = TopicSpec(
+            name=name, partitions=partitions, replication_factor=replication_factor, configs=configs or {}
+        )
+        result = (await self.create_many([spec], validate_only=validate_only))[name]
+        if isinstance(result, OdradekError):
+            raise result
+        return result
+
+    async def delete_many(self, names: Sequence[str]) -> dict[str, OdradekError | None]:
+        """Delete topics; each name answers with None or its error."""
+        topics = [{"name": name, "topic_id": None} for name in names]
+        response = await self._ask(ApiKey.DELETE_TOPICS, DELETE_VERSIONS, answers="responses", topics=topics)
+        self._client.invalidate()
+        return {
+            str(topic.name): error_for(
+                int(topic.error_code), topic.error_message, about=f"topic {str(topic.name)!r}"
+            )
+            for topic in response.responses
+        }
+
+    async def delete(self, name: str) -> None:
+        """Delete one topic. Raises UnknownTopicOrPartition, TopicDeletionDisabled."""
+        failure = (await self.delete_many([name]))[name]
+        if failure is not None:
+            raise failure
+
+    async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
+        """Grow one topic to `total` partitions. Raises InvalidPartitions, UnknownTopicOrPartition."""
+        topics = [{"name": name, "count": total, "assignments": None}]
+        response = await self._ask(
+            ApiKey.CREATE_PARTITIONS,
+            CREATE_PARTITIONS_VERSIONS,
+            answers="results",
+            topics=topics,
+            validate_only=validate_only,
+        )
+        self._client.invalidate()
+        for result in response.results:
+            raise_for(int(result.error_code), result.error_message, about=f"topic {name!r}")
+
+    async def _ask(self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any) -> Any:
+        """Send to the controller, again when it moved meanwhile. Nothing else is retried: making is not idempotent."""
+        timeout_ms = self._client.request_timeout_ms
+
+        async def attempt() -> Any:
+            response = await (await self._client.controller()).request(
+                api, versions=versions, timeout_ms=timeout_ms, timeout=timeout_ms, **fields
+            )
+            for item in getattr(response, answers):
+                failure = error_for(int(item.error_code))
+                if isinstance(failure, NotController):
+                    raise failure
+            return response
+
+        return await self._client.with_retries(attempt)

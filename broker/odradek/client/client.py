@@ -1,0 +1,299 @@
+"""The connection to a cluster: bootstrap, one connection per broker, cached metadata, requests to whom they belong.
+
+Admin, producer and consumer share one `Client`. It opens connections when they are first needed, one task at a time
+per broker, and forgets one that broke. Every wait has an end: connecting, each request, and the whole of a call with
+retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from random import Random
+from types import TracebackType
+from typing import TypeVar
+
+from odradek.client.addresses import Address, parse_addresses
+from odradek.client.connection import BrokerConnection
+from odradek.client.errors import (
+    METADATA_STALE,
+    RETRIABLE,
+    ClientClosed,
+    ClientTimeout,
+    ConnectionFailed,
+    error_for,
+)
+from odradek.client.metadata import NO_LEADER, ClusterInfo, cluster_info
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    LeaderNotAvailable,
+    NotCoordinator,
+    OdradekError,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import (
+    CLIENT_RETRY_PAUSE_MS_MAX,
+    CLIENT_RETRY_PAUSE_MS_MIN,
+    CLIENT_UNKNOWN_TOPIC_RETRIES_MAX,
+)
+from odradek.protocol.api import ApiKey
+from odradek.transport.network import Network, SystemNetwork
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+METADATA_VERSIONS = (4, 12)
+FIND_COORDINATOR_VERSIONS = (4, 6)
+GROUP_COORDINATOR = 0
+
+
+class Client:
+    """A cluster as a client sees it. `async with Client("127.0.0.1:9092") as client:` connects and closes.
+
+    `bootstrap` is one address or several (`host:port,[::1]:9093`); they are tried in order until one answers.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        client_id: str = "odradek",
+        request_timeout_ms: int = 30_000,
+        connect_timeout_ms: int = 10_000,
+        metadata_age_ms_max: int = 300_000,
+        network: Network | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._bootstrap = parse_addresses(bootstrap)
+        self._client_id = client_id
+        self.request_timeout_ms = request_timeout_ms
+        self._connect_timeout_ms = connect_timeout_ms
+        self._metadata_age_seconds_max = metadata_age_ms_max / 1000
+        self._network = network or SystemNetwork()
+        self.random = random or Random()
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._opening: dict[Address, asyncio.Lock] = {}
+        self._cluster = ClusterInfo(cluster_id=None, controller_id=NO_LEADER)
+        self._cluster_at = float("-inf")
+        self._refreshing = asyncio.Lock()
+        self._coordinators: dict[str, int] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Client:
+        try:
+            await self.connect()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Reach one of the bootstrap addresses and learn the brokers. Raises ConnectionFailed, ClientTimeout."""
+        await self.refresh(())
+
+    async def close(self) -> None:
+        """Close every connection; what still waits for an answer gets ClientClosed."""
+        self._closed = True
+        connections = list(self._connections.values())
+        self._connections.clear()
+        for connection in connections:
+            await connection.close()
+
+    # --- the picture of the cluster -------------------------------------------------------------------------------
+
+    @property
+    def cluster(self) -> ClusterInfo:
+        """What is known now, without asking."""
+        return self._cluster
+
+    async def topics(self, names: Sequence[str], *, allow_creation: bool = False) -> ClusterInfo:
+        """The cluster with these topics, from the cache when it is young enough and knows them all."""
+        age = time.monotonic() - self._cluster_at
+        known = all(
+            name in self._cluster.topics and not self._cluster.topics[name].error_code for name in names
+        )
+        if known and age < self._metadata_age_seconds_max:
+            return self._cluster
+        return await self.refresh(names, allow_creation=allow_creation)
+
+    def invalidate(self) -> None:
+        """The picture proved wrong: the next question goes to a broker."""
+        self._cluster_at = float("-inf")
+
+    async def refresh(self, names: Sequence[str] | None, *, allow_creation: bool = False) -> ClusterInfo:
+        """Ask a broker about these topics and all that the cache holds (every topic for None)."""
+        asked_at = time.monotonic()
+        async with self._refreshing:
+            fresh = self._cluster_at >= asked_at and names is not None
+            if fresh and all(name in self._cluster.topics for name in names or ()):
+                return self._cluster
+            wanted = None if names is None else sorted({*names, *self._cluster.topics})
+            response = await (await self.any_broker()).request(
+                ApiKey.METADATA,
+                versions=METADATA_VERSIONS,
+                topics=None if wanted is None else [{"name": name, "topic_id": None} for name in wanted],
+                allow_auto_topic_creation=allow_creation,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
+            known = cluster_info(response)
+            if names is not None:
+                # A topic that is gone must not be asked about for ever.
+                kept = {
+                    name: info for name, info in known.topics.items() if not info.error_code or name in names
+                }
+                known = ClusterInfo(known.cluster_id, known.controller_id, known.brokers, kept)
+            self._cluster = known
+            self._cluster_at = time.monotonic()
+            return self._cluster
+
+    # --- connections ----------------------------------------------------------------------------------------------
+
+    async def any_broker(self) -> BrokerConnection:
+        """A connection to some broker: an open one, else a known broker, else the bootstrap addresses in order."""
+        for connection in self._connections.values():
+            if connection.is_open:
+                return connection
+        addresses = dict.fromkeys((*self._bootstrap, *(b.address for b in self._cluster.brokers.values())))
+        failures: list[OdradekError] = []
+        for address in addresses:
+            try:
+                return await self._connection(address)
+            except (ConnectionFailed, ClientTimeout) as failure:
+                failures.append(failure)
+        if len(failures) == 1:
+            raise failures[0]
+        kind = ClientTimeout if all(isinstance(f, ClientTimeout) for f in failures) else ConnectionFailed
+        raise kind("no broker could be reached: " + "; ".join(str(failure) for failure in failures))
+
+    async def broker(self, broker_id: int) -> BrokerConnection:
+        """A connection to that broker. Raises ConnectionFailed when it is unknown or cannot be reached."""
+        info = self._cluster.brokers.get(broker_id)
+        if info is None:
+            self.invalidate()
+            raise ConnectionFailed(f"broker {broker_id} is not part of the cluster at the moment; try again")
+        try:
+            return await self._connection(info.address)
+        except (ConnectionFailed, ClientTimeout) as failure:
+            self.invalidate()
+            if info.address in self._bootstrap:
+                raise
+            raise type(failure)(
+                f"{failure}; that is the address which broker {broker_id} advertises: if it cannot be reached "
+                "from here, correct advertised.listeners (--advertise) of the broker"
+            ) from failure
+
+    async def controller(self) -> BrokerConnection:
+        """A connection to the controller, or to any broker where none is named (it forwards)."""
+        controller_id = self._cluster.controller_id
+        if controller_id in self._cluster.brokers:
+            return await self.broker(controller_id)
+        return await self.any_broker()
+
+    async def _connection(self, address: Address) -> BrokerConnection:
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        found = self._connections.get(address)
+        if found is not None and found.is_open:
+            return found
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            found = self._connections.get(address)
+            if found is not None and found.is_open:
+                return found
+            if found is not None:
+                await found.close()
+            connection = await BrokerConnection.open(
+                address,
+                network=self._network,
+                client_id=self._client_id,
+                connect_timeout_ms=self._connect_timeout_ms,
+                request_timeout_ms=self.request_timeout_ms,
+            )
+            if self._closed:
+                await connection.close()
+                raise ClientClosed("the client was closed while it connected")
+            self._connections[address] = connection
+            return connection
+
+    # --- whom to ask ----------------------------------------------------------------------------------------------
+
+    async def leaders(
+        self, partitions: Iterable[TopicPartition], *, allow_creation: bool = False
+    ) -> dict[int, list[TopicPartition]]:
+        """The partitions by the broker that leads them. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+        wanted = list(partitions)
+        cluster = await self.topics(sorted({tp.topic for tp in wanted}), allow_creation=allow_creation)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic_partition in wanted:
+            leader = cluster.partition(topic_partition).leader
+            if leader == NO_LEADER:
+                self.invalidate()
+                raise LeaderNotAvailable(
+                    f"partition {topic_partition} has no leader at the moment; try again"
+                )
+            by_leader.setdefault(leader, []).append(topic_partition)
+        return by_leader
+
+    async def coordinator(self, group_id: str) -> BrokerConnection:
+        """A connection to the group's coordinator. Raises CoordinatorNotAvailable while there is none."""
+        broker_id = self._coordinators.get(group_id)
+        if broker_id is None:
+            response = await (await self.any_broker()).request(
+                ApiKey.FIND_COORDINATOR,
+                versions=FIND_COORDINATOR_VERSIONS,
+                key_type=GROUP_COORDINATOR,
+                coordinator_keys=[group_id],
+            )
+            answer = response.coordinators[0]
+            failure = error_for(int(answer.error_code), answer.error_message, about=f"group {group_id!r}")
+            if failure is not None:
+                raise failure
+            broker_id = int(answer.node_id)
+            if broker_id not in self._cluster.brokers:
+                await self.refresh(())
+            self._coordinators[group_id] = broker_id
+        try:
+            return await self.broker(broker_id)
+        except ConnectionFailed:
+            self.forget_coordinator(group_id)
+            raise
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """The group moved: ask again next time."""
+        self._coordinators.pop(group_id, None)
+
+    async def with_retries(self, attempt: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
+        """Run `attempt` until it succeeds or fails for good, for at most the request timeout over all.
+
+        Raises the last failure when the time is up. A topic that is not there gets few tries: mostly it is a
+        misspelt name, and only a topic made this moment is worth waiting for.
+        """
+        deadline = time.monotonic() + self.request_timeout_ms / 1000
+        pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
+        tries_unknown = 0
+        while True:
+            try:
+                return await attempt()
+            except RETRIABLE as failure:
+                tries_unknown += isinstance(failure, UnknownTopicOrPartition)
+                if tries_unknown > CLIENT_UNKNOWN_TOPIC_RETRIES_MAX:
+                    raise
+                if self._closed or time.monotonic() + pause_ms / 1000 >= deadline:
+                    raise
+                if isinstance(failure, METADATA_STALE):
+                    self.invalidate()
+                if group_id is not None and isinstance(
+                    failure, (NotCoordinator, CoordinatorNotAvailable, ConnectionFailed)
+                ):
+                    self.forget_coordinator(group_id)
+                logger.debug("trying again in %d ms: %s", pause_ms, failure)
+            await asyncio.sleep(pause_ms / 1000 * self.random.uniform(0.8, 1.2))
+            pause_ms = min(pause_ms * 2, CLIENT_RETRY_PAUSE_MS_MAX)

@@ -1,0 +1,200 @@
+"""One connection of a client to one broker: versions negotiated, requests under way at once, answers in order.
+
+Opening it asks for ApiVersions, which also tells whether a Kafka broker answers at all; what is wrong (refused, not
+resolved, TLS, HTTP, silence) becomes a message that says so. A request that gets no answer in time fails, and with it
+the connection: answers come in order, so those behind it would be late as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+from odradek import __version__
+from odradek.client.addresses import Address
+from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker, error_for
+from odradek.client.exchange import Exchange
+from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
+from odradek.transport.network import Network
+
+if TYPE_CHECKING:
+    from odradek.client.metadata import ClusterInfo
+
+API_VERSIONS_VERSION = 3
+API_VERSIONS_VERSION_OLDEST = 0
+SOFTWARE_NAME = "odradek"
+# What a frame's size would be if the broker answered with the first letters of HTTP or a TLS alert.
+_FOREIGN_BEGINNINGS = {
+    b"HTTP": "an HTTP server",
+    b"\x15\x03": "a server that expects TLS",
+    b"SSH-": "an SSH server",
+}
+
+
+class BrokerConnection:
+    """Open it with `open`; then `request` until it breaks or is closed."""
+
+    def __init__(
+        self, address: Address, exchange: Exchange, *, client_id: str, request_timeout_ms: int
+    ) -> None:
+        self.address = address
+        self._exchange = exchange
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        address: Address,
+        *,
+        network: Network,
+        client_id: str,
+        connect_timeout_ms: int,
+        request_timeout_ms: int,
+    ) -> BrokerConnection:
+        """Connect and learn the broker's versions. Raises ConnectionFailed, ClientTimeout."""
+        try:
+            async with asyncio.timeout(connect_timeout_ms / 1000):
+                _, exchange = await network.connect(Exchange, host=address.host, port=address.port)
+                connection = cls(
+                    address, exchange, client_id=client_id, request_timeout_ms=request_timeout_ms
+                )
+                try:
+                    await connection._negotiate(connect_timeout_ms)
+                except BaseException:
+                    await connection.close()
+                    raise
+                return connection
+        except TimeoutError as failure:
+            raise ClientTimeout(
+                f"{address} did not accept a connection within {connect_timeout_ms / 1000:g} s; "
+                "check the address and the firewall"
+            ) from failure
+        except OSError as failure:
+            raise ConnectionFailed(_connect_failure(address, failure)) from failure
+
+    async def _negotiate(self, timeout_ms: int) -> None:
+        response = await self._ask_versions(API_VERSIONS_VERSION, timeout_ms)
+        failure = error_for(int(response.error_code))
+        if isinstance(failure, UnsupportedVersion):
+            response = await self._ask_versions(API_VERSIONS_VERSION_OLDEST, timeout_ms)
+            failure = error_for(int(response.error_code))
+        if failure is not None:
+            raise ConnectionFailed(f"{self.address} does not say which versions it speaks: {failure}")
+        self._versions = {
+            int(key.api_key): (int(key.min_version), int(key.max_version)) for key in response.api_keys
+        }
+
+    async def _ask_versions(self, version: int, timeout_ms: int) -> Any:
+        fields = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}
+        try:
+            frame = await self._exchange_frame(ApiKey.API_VERSIONS, version, fields, timeout_ms)
+        except ConnectionFailed as failure:
+            raise ConnectionFailed(self._what_answered()) from failure
+        except ClientTimeout as failure:
+            raise ClientTimeout(
+                f"{self.address} accepted the connection but did not answer within {timeout_ms / 1000:g} s; "
+                "is it a Kafka broker?"
+            ) from failure
+        try:
+            return codec.decode_response(ApiKey.API_VERSIONS, version, frame)[1]
+        except InvalidRequest as failure:
+            # A broker that does not know this version answers with version 0, whatever was asked.
+            if version != API_VERSIONS_VERSION_OLDEST:
+                return codec.decode_response(ApiKey.API_VERSIONS, API_VERSIONS_VERSION_OLDEST, frame)[1]
+            raise ConnectionFailed(self._what_answered()) from failure
+
+    def _what_answered(self) -> str:
+        beginning = self._exchange.first_bytes
+        for start, what in _FOREIGN_BEGINNINGS.items():
+            if beginning.startswith(start):
+                return f"{self.address} is {what}, not a Kafka broker that this client can talk to; check the port"
+        if beginning:
+            return f"{self.address} answered with something else than Kafka's protocol; check the port"
+        return f"{self.address} closed the connection without an answer; is it a Kafka broker, and does it expect TLS?"
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests may be sent."""
+        return self._exchange.is_open
+
+    def broker_id(self, cluster: ClusterInfo) -> int:
+        """The id of the broker at this address, -1 when it advertises another one."""
+        return next((b.id for b in cluster.brokers.values() if b.address == self.address), -1)
+
+    def version_of(self, api: ApiKey, versions: tuple[int, int]) -> int:
+        """The newest version that both sides speak, between the bounds given. Raises UnsupportedByBroker."""
+        offered = self._versions.get(api)
+        if offered is None:
+            raise UnsupportedByBroker(f"the broker at {self.address} does not offer {api.name}")
+        newest = min(offered[1], versions[1])
+        if newest < max(offered[0], versions[0]):
+            raise UnsupportedByBroker(
+                f"the broker at {self.address} offers {api.name} in the versions {offered[0]} to {offered[1]}; "
+                f"this client speaks {versions[0]} to {versions[1]}"
+            )
+        return newest
+
+    async def request(
+        self, api: ApiKey, *, versions: tuple[int, int], timeout_ms: int | None = None, **fields: Any
+    ) -> Any:
+        """Send and wait for the answer, a message as `protocol.messages` makes it.
+
+        `fields` are those of all versions; what the chosen one lacks is left out. Raises ConnectionFailed,
+        ClientTimeout, UnsupportedByBroker.
+        """
+        version = self.version_of(api, versions)
+        frame = await self._exchange_frame(api, version, fields, timeout_ms or self._request_timeout_ms)
+        try:
+            return codec.decode_response(api, version, frame)[1]
+        except InvalidRequest as failure:
+            self._exchange.break_off(failure)
+            raise ConnectionFailed(
+                f"{self.address} sent an answer that cannot be read: {failure}"
+            ) from failure
+
+    async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: Any) -> None:
+        """Send what gets no answer (a produce request with acks 0); waits only while the socket is full."""
+        version = self.version_of(api, versions)
+        message = messages.request(api, version, **fields)
+        frame = codec.encode_request(
+            api, version, self._exchange.next_correlation_id(), self._client_id, message
+        )
+        await self._exchange.send(frame)
+
+    async def _exchange_frame(
+        self, api: ApiKey, version: int, fields: dict[str, Any], timeout_ms: int
+    ) -> memoryview:
+        correlation_id = self._exchange.next_correlation_id()
+        message = messages.request(api, version, **fields)
+        frame = codec.encode_request(api, version, correlation_id, self._client_id, message)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._exchange.ask(frame, correlation_id)
+        except TimeoutError as failure:
+            late = ClientTimeout(
+                f"{self.address} did not answer {api.name} within {timeout_ms / 1000:g} s; "
+                "is it overloaded? --timeout allows more"
+            )
+            self._exchange.break_off(late)
+            raise late from failure
+        except ConnectionError as failure:
+            raise ConnectionFailed(f"the connection to {self.address} was lost: {failure}") from failure
+
+    async def close(self) -> None:
+        """Close; what is under way fails with ConnectionFailed."""
+        await self._exchange.close()
+
+
+def _connect_failure(address: Address, failure: OSError) -> str:
+    if isinstance(failure, socket.gaierror):
+        return f"the host name {address.host!r} cannot be resolved ({failure.strerror}); check its spelling and DNS"
+    if isinstance(failure, ConnectionRefusedError) or "refused" in str(failure).lower():
+        return f"nothing listens at {address}: connection refused; start a broker there, or give --bootstrap"
+    return f"cannot connect to {address}: {failure.strerror or failure}"

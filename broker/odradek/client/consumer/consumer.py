@@ -1,0 +1,283 @@
+"""Reads partitions chosen by hand: one fetch at a time to each leader, the next on its way while records are handed out.
+
+Offsets are the caller's: nothing is committed here (`group` does). A partition whose leader moved is followed;
+one whose offset is gone starts anew as `on_out_of_range` says. Left out: fetch sessions, reading from followers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+
+from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.client import Client
+from odradek.client.consumer.fetches import FetchBounds, FetchedPartition, fetch
+from odradek.client.consumer.positions import ConsumerRecord, PartitionPosition
+from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
+from odradek.client.metadata import NO_LEADER
+from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
+from odradek.foundation.tasks import TaskOwner
+from odradek.records.batch import BatchView
+
+logger = logging.getLogger(__name__)
+
+RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Consumer:
+    """`async with Consumer(client) as consumer: consumer.assign({tp: 0}); records = await consumer.poll()`.
+
+    `on_out_of_range` is `earliest`, `latest` or `error`. Offsets given to `assign` and `seek` are exact; use
+    `LogAdmin.list_offsets` to turn a time into one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        bounds: FetchBounds | None = None,
+        is_read_committed: bool = False,
+        on_out_of_range: str = "error",
+    ) -> None:
+        if on_out_of_range not in (*RESET_TIMESTAMPS, "error"):
+            raise InvalidRequest(
+                f"on_out_of_range is {on_out_of_range!r}; it can be earliest, latest or error"
+            )
+        self._client = client
+        self._logs = LogAdmin(client)
+        self._bounds = bounds or FetchBounds()
+        self._is_read_committed = is_read_committed
+        self._on_out_of_range = on_out_of_range
+        self._positions: dict[TopicPartition, PartitionPosition] = {}
+        self._order: list[TopicPartition] = []
+        self._busy_leaders: set[int] = set()
+        self._changed = asyncio.Event()
+        self._failure: OdradekError | None = None
+        self._tasks = TaskOwner("consumer")
+        self._closed = False
+
+    async def __aenter__(self) -> Consumer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop fetching and forget what was fetched."""
+        self._closed = True
+        self._changed.set()
+        await self._tasks.close()
+
+    # --- what to read ---------------------------------------------------------------------------------------------
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions from these offsets on. One that is kept at its position loses nothing."""
+        kept: dict[TopicPartition, PartitionPosition] = {}
+        for key, offset in offsets.items():
+            known = self._positions.get(key)
+            kept[key] = known if known and known.position == offset else PartitionPosition(key, offset)
+        for key, position in self._positions.items():
+            if kept.get(key) is not position:
+                position.seek(position.position)  # a fetch on its way will not be taken
+        self._positions = kept
+        self._order = list(kept)
+        self._changed.set()
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read."""
+        return tuple(self._positions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from `offset` in one partition."""
+        self._positions[partition].seek(offset)
+        self._changed.set()
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record to be handed out."""
+        return self._positions[partition].position
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """The end of what can be read as of the last fetch; -1 before the first one."""
+        return self._positions[partition].high_watermark
+
+    def wake(self) -> None:
+        """Make a `poll` under way return at once, with nothing if nothing is there."""
+        self._is_woken = True
+        self._changed.set()
+
+    _is_woken = False
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
+        """Up to `records_max` records, as soon as there are any; none when the time is up.
+
+        Raises what a partition failed with for good: OffsetOutOfRange, UnknownTopicOrPartition, CorruptRecord, …
+        """
+        taken: list[ConsumerRecord] = []
+        if await self._wait_for_data(timeout_ms):
+            for key in self._in_turn():
+                self._positions[key].take(records_max - len(taken), into=taken)
+                if len(taken) >= records_max:
+                    break
+            self._start_fetches()
+        return taken
+
+    async def poll_batches(self, *, timeout_ms: int = 1_000) -> list[tuple[TopicPartition, BatchView]]:
+        """As `poll`, but whole batches as they are stored, control batches too: for copying and measuring."""
+        if not await self._wait_for_data(timeout_ms):
+            return []
+        batches = [(key, batch) for key in self._in_turn() for batch in self._positions[key].take_batches()]
+        self._start_fetches()
+        return batches
+
+    async def _wait_for_data(self, timeout_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while True:
+                    if self._closed:
+                        raise ClientClosed("the consumer is closed")
+                    if self._failure is not None:
+                        failure, self._failure = self._failure, None
+                        raise failure
+                    self._changed.clear()
+                    pause_seconds = self._start_fetches()
+                    if any(position.has_data for position in self._positions.values()):
+                        return True
+                    if self._is_woken:
+                        self._is_woken = False
+                        return False
+                    await self._wait_for_change(pause_seconds)
+        except TimeoutError:
+            return False
+
+    async def _wait_for_change(self, pause_seconds: float | None) -> None:
+        """Until a fetch came back, or a partition that must pause may be fetched again."""
+        if pause_seconds is None:
+            await self._changed.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(pause_seconds, self._changed.set)
+        try:
+            await self._changed.wait()
+        finally:
+            timer.cancel()
+
+    def _in_turn(self) -> Iterable[TopicPartition]:
+        """The partitions, beginning with another one each time, so that none waits for ever behind a busy one."""
+        if self._order:
+            self._order.append(self._order.pop(0))
+        return [key for key in self._order if self._positions[key].has_data]
+
+    # --- fetching -------------------------------------------------------------------------------------------------
+
+    def _start_fetches(self) -> float | None:
+        """Ask each leader that is not being asked; the seconds until a pausing partition is due, if one pauses."""
+        now = asyncio.get_running_loop().time()
+        by_leader: dict[int, list[PartitionPosition]] = {}
+        pause_seconds: float | None = None
+        for key in self._order:
+            position = self._positions[key]
+            if not position.can_fetch:
+                continue
+            if position.fetch_at > now:
+                wait = position.fetch_at - now
+                pause_seconds = wait if pause_seconds is None else min(pause_seconds, wait)
+                continue
+            leader = self._leader_of(key)
+            if leader not in self._busy_leaders:
+                by_leader.setdefault(leader, []).append(position)
+        for leader, positions in by_leader.items():
+            self._busy_leaders.add(leader)
+            for position in positions:
+                position.is_fetching = True
+            self._tasks.start(self._fetch(leader, positions), name=f"fetch from {leader}")
+        return pause_seconds
+
+    def _leader_of(self, key: TopicPartition) -> int:
+        try:
+            return self._client.cluster.partition(key).leader
+        except OdradekError:
+            return NO_LEADER
+
+    async def _fetch(self, leader: int, positions: list[PartitionPosition]) -> None:
+        generations = [position.generation for position in positions]
+        try:
+            if leader == NO_LEADER:
+                await self._find_leaders(positions)
+                return
+            answers = await fetch(
+                self._client,
+                leader,
+                {position.topic_partition: position.fetch_offset for position in positions},
+                bounds=self._bounds,
+                is_read_committed=self._is_read_committed,
+            )
+            for position, generation in zip(positions, generations, strict=True):
+                answer = answers.get(position.topic_partition)
+                if position.generation == generation and answer is not None:
+                    await self._take_answer(position, answer)
+        except OdradekError as failure:
+            self._retry_or_fail(positions, failure)
+        finally:
+            self._busy_leaders.discard(leader)
+            for position in positions:
+                position.is_fetching = False
+            self._changed.set()
+
+    async def _find_leaders(self, positions: list[PartitionPosition]) -> None:
+        """Learn who leads these partitions; a topic that is not there is an error, one without a leader a pause."""
+        topics = sorted({position.topic_partition.topic for position in positions})
+        cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
+        now = asyncio.get_running_loop().time()
+        for position in positions:
+            if cluster.partition(position.topic_partition).leader == NO_LEADER:
+                position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
+
+    async def _take_answer(self, position: PartitionPosition, answer: FetchedPartition) -> None:
+        if isinstance(answer.failure, OffsetOutOfRange):
+            await self._reset(position, answer.failure)
+            return
+        if answer.failure is not None:
+            self._retry_or_fail([position], answer.failure)
+            return
+        position.high_watermark = answer.high_watermark
+        position.last_stable_offset = answer.last_stable_offset
+        position.log_start_offset = answer.log_start_offset
+        if len(answer.data):
+            position.add(answer.data, answer.aborted)
+
+    async def _reset(self, position: PartitionPosition, failure: OffsetOutOfRange) -> None:
+        key = position.topic_partition
+        timestamp = RESET_TIMESTAMPS.get(self._on_out_of_range)
+        if timestamp is None:
+            raise OffsetOutOfRange(
+                f"partition {key} does not hold offset {position.fetch_offset}; read it from the beginning or the end"
+            ) from failure
+        found = (await self._logs.list_offsets({key: timestamp}))[key]
+        logger.info("offset %d of %s is gone; going on from %d", position.fetch_offset, key, found.offset)
+        position.seek(found.offset)
+
+    def _retry_or_fail(self, positions: list[PartitionPosition], failure: OdradekError) -> None:
+        if not isinstance(failure, (*RETRIABLE, ClientTimeout)):
+            self._failure = failure
+            return
+        logger.debug("fetching again: %s", failure)
+        self._client.invalidate()
+        now = asyncio.get_running_loop().time()
+        for position in positions:
+            position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MIN * 5 / 1000
+        self._tasks.start(self._refresh(), name="refresh")
+
+    async def _refresh(self) -> None:
+        topics = sorted({key.topic for key in self._positions})
+        try:
+            await self._client.refresh(topics)
+        except OdradekError as failure:
+            logger.warning("the metadata could not be refreshed, trying again: %s", failure)

@@ -1,0 +1,102 @@
+"""One fetch request to one leader, and its answer as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+
+FETCH_VERSIONS = (
+    4,
+    12,
+)  # from 13 on topics go by id, which only matters where a topic is recreated meanwhile
+NO_SESSION_ID = 0
+FINAL_SESSION_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchBounds:
+    """How much to fetch at once, in bytes, and how long the broker may wait for `bytes_min`."""
+
+    bytes_min: int = 1
+    wait_ms_max: int = 500
+    bytes_max: int = 50 * 1024 * 1024
+    partition_bytes_max: int = 1024 * 1024
+
+
+class FetchedPartition(NamedTuple):
+    """What a partition answered: an error, or bytes of batches (maybe none)."""
+
+    failure: OdradekError | None
+    data: memoryview
+    aborted: tuple[tuple[int, int], ...]
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+async def fetch(
+    client: Client,
+    leader: int,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    bounds: FetchBounds,
+    is_read_committed: bool,
+) -> dict[TopicPartition, FetchedPartition]:
+    """Fetch from these offsets. Raises when the request as a whole failed."""
+    topics: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            {
+                "partition": partition,
+                "current_leader_epoch": -1,
+                "fetch_offset": offset,
+                "last_fetched_epoch": -1,
+                "log_start_offset": -1,
+                "partition_max_bytes": bounds.partition_bytes_max,
+            }
+        )
+    response = await (await client.broker(leader)).request(
+        ApiKey.FETCH,
+        versions=FETCH_VERSIONS,
+        timeout_ms=client.request_timeout_ms + bounds.wait_ms_max,
+        replica_id=-1,
+        max_wait=bounds.wait_ms_max,
+        min_bytes=bounds.bytes_min,
+        max_bytes=bounds.bytes_max,
+        isolation_level=int(is_read_committed),
+        session_id=NO_SESSION_ID,
+        session_epoch=FINAL_SESSION_EPOCH,
+        topics=[{"topic": name, "partitions": rows} for name, rows in topics.items()],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    raise_for(int(getattr(response, "error_code", 0)), about="a fetch")
+    return {
+        TopicPartition(str(topic.topic), int(partition.partition_index)): _fetched(
+            str(topic.topic), partition
+        )
+        for topic in response.responses
+        for partition in topic.partitions
+    }
+
+
+def _fetched(topic: str, partition: Any) -> FetchedPartition:
+    about = f"partition {topic}-{partition.partition_index}"
+    return FetchedPartition(
+        failure=error_for(int(partition.error_code), about=about),
+        data=memoryview(partition.records or b""),
+        aborted=tuple(
+            (int(transaction.first_offset), int(transaction.producer_id))
+            for transaction in partition.aborted_transactions or ()
+        ),
+        high_watermark=int(partition.high_watermark),
+        last_stable_offset=int(partition.last_stable_offset),
+        log_start_offset=int(getattr(partition, "log_start_offset", -1)),
+    )

@@ -1,0 +1,238 @@
+"""A member of a group in the classic protocol: join, share the partitions by range, heartbeat, commit, leave.
+
+    _join → JoinGroup (again with the member id given) → the leader assigns → SyncGroup → offsets → assign
+    heartbeats run beside; "rebalance in progress" makes the next `poll` join again
+
+Eager: a rebalance gives up all partitions before it asks for new ones. Positions are committed when the caller says so,
+and before a rebalance. Left out: cooperative rebalances and the newer protocol (KIP-848); the broker serves both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from odradek.client.admin.groups import GroupAdmin
+from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.admin.results import CommittedOffset
+from odradek.client.client import Client
+from odradek.client.consumer.assignors import Subscriber, assign_range
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.fetches import FetchBounds
+from odradek.client.consumer.member_bytes import decode_subscription
+from odradek.client.consumer.membership import Joined, Membership
+from odradek.client.consumer.positions import ConsumerRecord
+from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
+from odradek.foundation.errors import (
+    FencedInstanceId,
+    IllegalGeneration,
+    OdradekError,
+    OffsetOutOfRange,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.tasks import TaskOwner
+
+logger = logging.getLogger(__name__)
+
+REJOIN = (RebalanceInProgress, IllegalGeneration, UnknownMemberId)
+
+
+class GroupConsumer:
+    """`async with GroupConsumer(client, "billing", ["orders"]) as consumer: records = await consumer.poll()`.
+
+    `on_no_offset` says where to begin without a committed offset, and after an offset is gone: `earliest`, `latest` or
+    `error`. `poll` must be called within `rebalance_timeout_ms`, or the group goes on without this member.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        group_id: str,
+        topics: Sequence[str],
+        *,
+        instance_id: str | None = None,
+        on_no_offset: str = "latest",
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 300_000,
+        heartbeat_interval_ms: int = 3_000,
+        bounds: FetchBounds | None = None,
+        is_read_committed: bool = False,
+    ) -> None:
+        self._client = client
+        self._topics = tuple(topics)
+        self._on_no_offset = on_no_offset
+        self._membership = Membership(
+            client,
+            group_id,
+            instance_id=instance_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+        )
+        self._group_id = group_id
+        self._heartbeat_seconds = heartbeat_interval_ms / 1000
+        self._groups = GroupAdmin(client)
+        self._logs = LogAdmin(client)
+        self._consumer = Consumer(
+            client, bounds=bounds, is_read_committed=is_read_committed, on_out_of_range=on_no_offset
+        )
+        self._committed: dict[TopicPartition, int] = {}
+        self._partition_counts: dict[str, int] = {}
+        self._must_join = True
+        self._failure: OdradekError | None = None
+        self._tasks = TaskOwner("group consumer")
+        self._closed = False
+
+    async def __aenter__(self) -> GroupConsumer:
+        self._tasks.start(self._heartbeats(), name="heartbeat")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that this member reads at the moment."""
+        return self._consumer.assignment
+
+    @property
+    def generation(self) -> int:
+        """The group's generation that this member is part of; -1 outside."""
+        return self._membership.generation
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record to be handed out."""
+        return self._consumer.position(partition)
+
+    async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
+        """Up to `records_max` records; joins the group first where that is due. Raises as `Consumer.poll`."""
+        if self._closed:
+            raise ClientClosed("the consumer is closed")
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._must_join:
+            await self._join()
+        return await self._consumer.poll(records_max=records_max, timeout_ms=timeout_ms)
+
+    async def commit(self) -> None:
+        """Commit the position of every partition. A rebalance meanwhile is left to the next `poll`."""
+        offsets = {
+            key: CommittedOffset(self._consumer.position(key))
+            for key in self._consumer.assignment
+            if self._consumer.position(key) != self._committed.get(key)
+        }
+        if not offsets or self._membership.generation < 0:
+            return
+        try:
+            await self._membership.commit(offsets)
+        except REJOIN as failure:
+            logger.info("group %s: offsets not committed, the group changes: %s", self._group_id, failure)
+            self._lost(failure)
+            return
+        self._committed.update((key, committed.offset) for key, committed in offsets.items())
+
+    async def close(self) -> None:
+        """Leave the group. What was handed out since the last `commit` is not committed: only the caller knows its fate."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._tasks.close()
+        await self._consumer.close()
+        try:
+            await self._membership.leave()
+        except OdradekError as failure:
+            logger.info("group %s was left without a word: %s", self._group_id, failure)
+
+    # --- membership -----------------------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        """Join and take up what is assigned; again as long as the group changes meanwhile."""
+        await self.commit()
+        self._consumer.assign({})
+        while True:
+            self._must_join = False
+            try:
+                joined = await self._membership.join(self._topics)
+                assignments = await self._assign(joined) if joined.is_leader else {}
+                partitions = await self._membership.synchronize(joined, assignments)
+                await self._take_up(partitions)
+                return
+            except REJOIN as failure:
+                logger.info("group %s changes again: %s", self._group_id, failure)
+                self._lost(failure)
+
+    async def _assign(self, joined: Joined) -> Mapping[str, Sequence[TopicPartition]]:
+        subscribers = [
+            Subscriber(member.member_id, member.instance_id, decode_subscription(member.subscription))
+            for member in joined.members
+        ]
+        topics = sorted({topic for subscriber in subscribers for topic in subscriber.topics})
+        counts = await self._count_partitions(topics)
+        self._partition_counts = counts
+        return assign_range(subscribers, counts)
+
+    async def _count_partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
+        return {
+            name: len(cluster.topics[name].partitions)
+            for name in topics
+            if name in cluster.topics and not cluster.topics[name].error_code
+        }
+
+    async def _take_up(self, partitions: Sequence[TopicPartition]) -> None:
+        committed = await self._groups.offsets(self._group_id, partitions) if partitions else {}
+        offsets = {key: found.offset for key, found in committed.items()}
+        missing = [key for key in partitions if key not in offsets]
+        if missing:
+            if self._on_no_offset == "error":
+                raise OffsetOutOfRange(
+                    f"group {self._group_id!r} has no committed offset for {missing[0]}; say where to begin"
+                )
+            where = EARLIEST if self._on_no_offset == "earliest" else LATEST
+            listed = await self._logs.list_offsets(dict.fromkeys(missing, where))
+            offsets.update((key, found.offset) for key, found in listed.items())
+        self._committed = {key: found.offset for key, found in committed.items()}
+        self._consumer.assign(offsets)
+        logger.info("group %s generation %d: %d partitions", self._group_id, self.generation, len(offsets))
+
+    def _lost(self, failure: OdradekError) -> None:
+        self._must_join = True
+        if not isinstance(failure, RebalanceInProgress):
+            self._membership.forget(is_member=isinstance(failure, IllegalGeneration))
+        self._consumer.wake()
+
+    async def _heartbeats(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_seconds)
+            if self._must_join or self._membership.generation < 0:
+                continue
+            try:
+                await self._membership.heartbeat()
+                if await self._has_new_partitions():
+                    self._must_join = True
+                    self._consumer.wake()
+            except REJOIN as failure:
+                self._lost(failure)
+            except (*RETRIABLE, ClientTimeout) as failure:
+                logger.debug("group %s: a heartbeat failed: %s", self._group_id, failure)
+            except (FencedInstanceId, OdradekError) as failure:
+                self._failure = failure
+                self._must_join = True
+                self._consumer.wake()
+
+    async def _has_new_partitions(self) -> bool:
+        """Whether a topic grew since this member, as the leader, assigned its partitions."""
+        if not self._partition_counts:
+            return False
+        cluster = await self._client.topics(sorted(self._partition_counts))
+        return any(
+            len(cluster.topics[name].partitions) > count
+            for name, count in self._partition_counts.items()
+            if name in cluster.topics
+        )

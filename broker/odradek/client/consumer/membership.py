@@ -1,0 +1,206 @@
+"""The requests of a group's member, with the member id and generation that they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from odradek.client.admin.results import CommittedOffset
+from odradek.client.client import Client
+from odradek.client.connection import BrokerConnection
+from odradek.client.consumer.assignors import RANGE
+from odradek.client.consumer.member_bytes import decode_assignment, encode_assignment, encode_subscription
+from odradek.client.errors import MEMBER_ID_REQUIRED_CODE, raise_for
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+
+T = TypeVar("T")
+
+JOIN_VERSIONS = (2, 9)
+SYNC_VERSIONS = (1, 5)
+HEARTBEAT_VERSIONS = (1, 4)
+LEAVE_VERSIONS = (3, 5)
+COMMIT_VERSIONS = (5, 9)
+PROTOCOL_TYPE = "consumer"
+# Beyond the rebalance timeout, for which the broker may hold the answer back.
+JOIN_ANSWER_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """A member as the leader learns of it; `subscription` are its own bytes."""
+
+    member_id: str
+    instance_id: str | None
+    subscription: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The answer to joining; `members` is filled for the leader alone."""
+
+    is_leader: bool
+    protocol: str
+    members: tuple[JoinedMember, ...]
+
+
+class Membership:
+    """One member of one group. Every call raises what the coordinator answers."""
+
+    def __init__(
+        self,
+        client: Client,
+        group_id: str,
+        *,
+        instance_id: str | None,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+    ) -> None:
+        self._client = client
+        self._group_id = group_id
+        self._instance_id = instance_id
+        self._session_timeout_ms = session_timeout_ms
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self.member_id = ""
+        self.generation = -1
+
+    async def join(self, topics: Sequence[str]) -> Joined:
+        """Ask to be a member of the next generation; the broker answers when all members did."""
+        subscription = encode_subscription(topics)
+
+        async def ask(connection: BrokerConnection) -> Any:
+            response = await connection.request(
+                ApiKey.JOIN_GROUP,
+                versions=JOIN_VERSIONS,
+                timeout_ms=self._rebalance_timeout_ms + JOIN_ANSWER_MS,
+                group_id=self._group_id,
+                session_timeout=self._session_timeout_ms,
+                rebalance_timeout=self._rebalance_timeout_ms,
+                member_id=self.member_id,
+                group_instance_id=self._instance_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocols=[{"name": RANGE, "metadata": subscription}],
+                reason=None,
+            )
+            if int(response.error_code) != MEMBER_ID_REQUIRED_CODE:
+                self._check(response)
+            return response
+
+        response = await self._on_coordinator(ask)
+        if int(response.error_code) == MEMBER_ID_REQUIRED_CODE:
+            self.member_id = str(response.member_id)
+            response = await self._on_coordinator(ask)
+            self._check(response)
+        self.member_id = str(response.member_id)
+        self.generation = int(response.generation_id)
+        members = tuple(
+            JoinedMember(
+                member_id=str(member.member_id),
+                instance_id=getattr(member, "group_instance_id", None),
+                subscription=bytes(member.metadata),
+            )
+            for member in response.members
+        )
+        is_leader = response.leader == self.member_id and not getattr(response, "skip_assignment", False)
+        return Joined(is_leader=is_leader, protocol=str(response.protocol_name or RANGE), members=members)
+
+    async def synchronize(
+        self, joined: Joined, assignments: Mapping[str, Sequence[TopicPartition]]
+    ) -> tuple[TopicPartition, ...]:
+        """Hand in the assignments as the leader (none as another member) and learn one's own."""
+
+        async def ask(connection: BrokerConnection) -> Any:
+            response = await connection.request(
+                ApiKey.SYNC_GROUP,
+                versions=SYNC_VERSIONS,
+                timeout_ms=self._rebalance_timeout_ms + JOIN_ANSWER_MS,
+                group_id=self._group_id,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self._instance_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=joined.protocol,
+                assignments=[
+                    {"member_id": member_id, "assignment": encode_assignment(partitions)}
+                    for member_id, partitions in assignments.items()
+                ],
+            )
+            self._check(response)
+            return response
+
+        return decode_assignment(bytes((await self._on_coordinator(ask)).assignment))
+
+    async def heartbeat(self) -> None:
+        """Say that one lives; RebalanceInProgress is the sign to join again."""
+        connection = await self._client.coordinator(self._group_id)
+        response = await connection.request(
+            ApiKey.HEARTBEAT,
+            versions=HEARTBEAT_VERSIONS,
+            timeout_ms=self._session_timeout_ms,
+            group_id=self._group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance_id,
+        )
+        self._check(response)
+
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets as a member of this generation."""
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for (topic, partition), committed in offsets.items():
+            topics.setdefault(topic, []).append(
+                {
+                    "partition_index": partition,
+                    "committed_offset": committed.offset,
+                    "committed_leader_epoch": committed.leader_epoch,
+                    "committed_metadata": committed.metadata,
+                }
+            )
+
+        async def ask(connection: BrokerConnection) -> None:
+            response = await connection.request(
+                ApiKey.OFFSET_COMMIT,
+                versions=COMMIT_VERSIONS,
+                group_id=self._group_id,
+                generation_id_or_member_epoch=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self._instance_id,
+                topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            )
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    raise_for(int(partition.error_code), about=f"group {self._group_id!r}")
+
+        await self._on_coordinator(ask)
+
+    async def leave(self) -> None:
+        """Leave, so that the others need not wait for the session to end. A static member only falls silent."""
+        if not self.member_id or self._instance_id is not None:
+            return
+        member_id, self.member_id, self.generation = self.member_id, "", -1
+        connection = await self._client.coordinator(self._group_id)
+        response = await connection.request(
+            ApiKey.LEAVE_GROUP,
+            versions=LEAVE_VERSIONS,
+            group_id=self._group_id,
+            members=[
+                {"member_id": member_id, "group_instance_id": None, "reason": "the consumer was closed"}
+            ],
+        )
+        raise_for(int(response.error_code), about=f"group {self._group_id!r}")
+
+    def forget(self, *, is_member: bool) -> None:
+        """The generation is over; with `is_member` the member id still counts."""
+        self.generation = -1
+        if not is_member:
+            self.member_id = ""
+
+    def _check(self, response: Any) -> None:
+        raise_for(int(response.error_code), about=f"group {self._group_id!r}")
+
+    async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
+        async def attempt() -> T:
+            return await ask(await self._client.coordinator(self._group_id))
+
+        return await self._client.with_retries(attempt, group_id=self._group_id)

@@ -1,0 +1,180 @@
+"""Where a consumer stands in each partition, and what was fetched but not yet handed out.
+
+Bounded: a partition holds at most `CHUNKS_PER_PARTITION_MAX` answers of one fetch each. Aborted transactions are
+left out for a reader of committed records; control records are never shown, but the position steps over them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.ids import TopicPartition
+from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchView
+from odradek.records.control import ControlType, control_type
+from odradek.records.record import Headers, records
+
+# One being read and one that came meanwhile: enough to keep the broker busy, and no more memory than that.
+CHUNKS_PER_PARTITION_MAX = 2
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as it was read. `timestamp_type` is 0 for the producer's clock and 1 for the broker's."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    leader_epoch: int
+
+
+class Chunk(NamedTuple):
+    """The bytes of one fetch for one partition, and the transactions aborted in them by (first offset, producer id)."""
+
+    data: memoryview
+    aborted: tuple[tuple[int, int], ...]
+    next_offset: int
+
+
+class PartitionPosition:
+    """One partition of a consumer."""
+
+    __slots__ = (
+        "_reading",
+        "chunks",
+        "fetch_at",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "is_fetching",
+        "last_stable_offset",
+        "log_start_offset",
+        "position",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
+        self.topic_partition = topic_partition
+        self.chunks: deque[Chunk] = deque()
+        self.generation = 0
+        self.is_fetching = False
+        self.fetch_at = 0.0  # by the loop's clock: not before, after an error
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.seek(offset)
+
+    def seek(self, offset: int) -> None:
+        """Go on from `offset`; what was fetched, or is being fetched, is forgotten."""
+        self.position = offset
+        self.fetch_offset = offset
+        self.generation += 1
+        self.chunks.clear()
+        self._reading: Iterator[ConsumerRecord] | None = None
+
+    @property
+    def can_fetch(self) -> bool:
+        """Whether there is room for one more answer."""
+        return not self.is_fetching and len(self.chunks) < CHUNKS_PER_PARTITION_MAX
+
+    @property
+    def has_data(self) -> bool:
+        """Whether records may be taken without a fetch."""
+        return bool(self.chunks) or self._reading is not None
+
+    def add(self, data: memoryview, aborted: tuple[tuple[int, int], ...]) -> None:
+        """What a fetch from `fetch_offset` brought. Raises CorruptRecord when it holds no whole batch."""
+        last_offset = -1
+        for batch in whole_batches(data):
+            last_offset = batch.last_offset
+        if last_offset < 0:
+            raise CorruptRecord(
+                f"partition {self.topic_partition} answered {len(data)} bytes at offset {self.fetch_offset} "
+                "without one whole batch"
+            )
+        next_offset = max(last_offset + 1, self.fetch_offset)
+        self.chunks.append(Chunk(data, aborted, next_offset))
+        self.fetch_offset = next_offset
+
+    def take(self, count_max: int, *, into: list[ConsumerRecord]) -> None:
+        """Append up to `count_max` records to `into` and move the position past them. Raises CorruptRecord."""
+        while count_max > 0:
+            if self._reading is None:
+                if not self.chunks:
+                    return
+                self._reading = self._read(self.chunks[0])
+            taken = 0
+            for record in self._reading:
+                into.append(record)
+                self.position = record.offset + 1
+                taken += 1
+                if taken >= count_max:
+                    return
+            count_max -= taken
+            self._reading = None
+            self.position = self.chunks.popleft().next_offset
+
+    def take_batches(self) -> list[BatchView]:
+        """Every batch fetched so far, checked but not taken apart; the position moves past them."""
+        batches: list[BatchView] = []
+        while self.chunks:
+            chunk = self.chunks.popleft()
+            for batch in whole_batches(chunk.data):
+                batch.verify()
+                batches.append(batch)
+            self.position = chunk.next_offset
+        return batches
+
+    def _read(self, chunk: Chunk) -> Iterator[ConsumerRecord]:
+        topic, partition = self.topic_partition
+        start = self.position
+        aborted = deque(sorted(chunk.aborted))
+        aborting: set[int] = set()
+        for batch in whole_batches(chunk.data):
+            batch.verify()
+            header = batch.header
+            while aborted and aborted[0][0] <= header.last_offset:
+                aborting.add(aborted.popleft()[1])
+            if header.is_control:
+                for record in records(batch):
+                    if control_type(record) == ControlType.ABORT:
+                        aborting.discard(header.producer_id)
+                continue
+            if header.is_transactional and header.producer_id in aborting:
+                continue
+            for record in records(batch):
+                if record.offset >= start:
+                    yield ConsumerRecord(
+                        topic,
+                        partition,
+                        record.offset,
+                        record.timestamp_ms,
+                        int(header.timestamp_type),
+                        record.key,
+                        record.value,
+                        record.headers,
+                        header.leader_epoch,
+                    )
+
+
+def whole_batches(data: memoryview) -> Iterator[BatchView]:
+    """The batches in a fetch's answer; the last one may be cut off by the size limit and is left out then."""
+    position = 0
+    size = len(data)
+    while size - position >= HEADER_BYTES:
+        batch = BatchView(data, position)
+        end = position + batch.size_bytes
+        if end - position <= LOG_OVERHEAD_BYTES:
+            raise CorruptRecord(
+                f"a batch at byte {position} of a fetch gives its size as {end - position} bytes"
+            )
+        if end > size:
+            return
+        yield batch
+        position = end

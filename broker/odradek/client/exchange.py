@@ -1,0 +1,137 @@
+"""Frames out, frames in: the socket side of a client's connection.
+
+Kafka answers the requests of a connection in the order they were sent, so what waits is a queue; the correlation id
+only proves that both sides agree. A broken connection fails all that waits, once, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from struct import Struct
+from typing import Final
+
+from odradek.foundation.limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
+from odradek.protocol.framing import FrameReader
+
+_correlation_id_at = Struct(">i").unpack_from
+_CORRELATION_IDS: Final = 2**31
+_FIRST_BYTES_KEPT: Final = 8
+
+
+class Exchange(asyncio.BufferedProtocol):
+    """One socket. Made by `Network.connect`; not for use before it is connected."""
+
+    def __init__(self) -> None:
+        self._reader = FrameReader(CLIENT_RESPONSE_BYTES_MAX)
+        self._waiting: deque[tuple[int, asyncio.Future[memoryview]]] = deque()
+        self._places = asyncio.Semaphore(CLIENT_REQUESTS_IN_FLIGHT_MAX)
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._failure: Exception | None = None
+        self._correlation_id = -1
+        self.first_bytes = b""
+        """The first few bytes that came, to tell what it is when it is no Kafka broker."""
+
+    # --- asyncio's side -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if len(self.first_bytes) < _FIRST_BYTES_KEPT:
+            self.first_bytes += bytes(self._reader.get_buffer()[: min(nbytes, _FIRST_BYTES_KEPT)])
+        for frame in self._reader.received(nbytes):
+            self._answer(frame)
+        if self._reader.failure is not None:
+            self.break_off(self._reader.failure)
+
+    def eof_received(self) -> bool:
+        self.break_off(ConnectionResetError("the broker closed it"))
+        return False
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.break_off(exc or ConnectionResetError("it was closed"))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    # --- our side -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames may be sent."""
+        return self._failure is None and self._transport is not None
+
+    def next_correlation_id(self) -> int:
+        """Another number for each request, from 0 on."""
+        self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
+        return self._correlation_id
+
+    async def ask(self, frame: bytes, correlation_id: int) -> memoryview:
+        """Send a frame and wait for its answer. Raises ConnectionError when the connection breaks before."""
+        async with self._places:
+            await self._writable.wait()
+            self._check_open()
+            answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+            self._waiting.append((correlation_id, answer))
+            self._write(frame)
+            return await answer
+
+    async def send(self, frame: bytes) -> None:
+        """Send a frame that gets no answer. Raises ConnectionError."""
+        await self._writable.wait()
+        self._check_open()
+        self._write(frame)
+
+    def break_off(self, failure: Exception) -> None:
+        """Fail all that waits and close the socket. The first reason counts."""
+        if self._failure is not None:
+            return
+        self._failure = failure
+        self._writable.set()
+        waiting, self._waiting = self._waiting, deque()
+        for _, answer in waiting:
+            if not answer.done():
+                answer.set_exception(ConnectionResetError(str(failure)))
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Close the socket and wait until it is."""
+        self.break_off(ConnectionAbortedError("the client closed it"))
+        await self._closed
+
+    def _answer(self, frame: memoryview) -> None:
+        if self._failure is not None:
+            return
+        (correlation_id,) = _correlation_id_at(frame) if len(frame) >= 4 else (None,)
+        expected, answer = self._waiting.popleft() if self._waiting else (None, None)
+        if answer is None or correlation_id != expected:
+            if answer is not None and not answer.done():
+                answer.set_exception(ConnectionResetError("an answer came out of order"))
+            self.break_off(
+                ConnectionResetError(f"an answer to request {correlation_id} came, not to {expected}")
+            )
+            return
+        if not answer.done():
+            answer.set_result(frame)
+
+    def _write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(frame)
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise ConnectionResetError(str(self._failure))

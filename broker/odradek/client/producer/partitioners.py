@@ -1,0 +1,60 @@
+"""Which partition a record goes to.
+
+Records with a key go by murmur2 of the key exactly as Java's client computes it, so a key written here lands where
+every Kafka client would put it. Records without a key stick to one partition until its batch is full, then move on:
+full batches cost the broker least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit murmur2 of Kafka's Java client, as an unsigned number."""
+    length = len(data)
+    digest = (_SEED ^ length) & _MASK
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        k = (int.from_bytes(data[position : position + 4], "little") * _M) & _MASK
+        k = ((k ^ (k >> 24)) * _M) & _MASK
+        digest = ((digest * _M) & _MASK) ^ k
+    tail = data[whole:]
+    if tail:
+        digest = ((digest ^ int.from_bytes(tail, "little")) * _M) & _MASK
+    digest = ((digest ^ (digest >> 13)) * _M) & _MASK
+    return digest ^ (digest >> 15)
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition of a key among `partition_count`."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """Where records without a key go: one partition at a time, another at random after each batch."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._current: dict[str, int] = {}
+
+    def partition(self, topic: str, available: Sequence[int]) -> int:
+        """The partition that `topic` sticks to now, out of the ones with a leader."""
+        current = self._current.get(topic)
+        if current is None or current not in available:
+            current = available[self._random.randrange(len(available))]
+            self._current[topic] = current
+        return current
+
+    def batch_full(self, topic: str, partition: int, available: Sequence[int]) -> None:
+        """The batch of that partition is full or on its way: move on."""
+        if self._current.get(topic) != partition:
+            return
+        others = [other for other in available if other != partition]
+        if others:
+            self._current[topic] = others[self._random.randrange(len(others))]

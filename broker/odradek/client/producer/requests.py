@@ -1,0 +1,81 @@
+"""The two requests of a producer: its id, and batches to the broker that leads their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.client.producer.batches import PendingBatch, ProducerIdentity
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+ACKS_ALL = -1
+PRODUCE_VERSIONS = (
+    3,
+    12,
+)  # from 13 on topics go by id, which only matters where a topic is recreated meanwhile
+INIT_PRODUCER_ID_VERSIONS = (0, 5)
+TRANSACTION_TIMEOUT_MS_NONE = 2**31 - 1
+
+
+class BatchOutcome(NamedTuple):
+    """Where a batch came to lie; -1 without acknowledgements, or for a duplicate whose place is forgotten."""
+
+    base_offset: int
+    log_append_time_ms: int
+
+
+async def initialize_producer_id(client: Client) -> ProducerIdentity:
+    """A fresh id for an idempotent producer. Raises what the broker answers."""
+    response = await (await client.any_broker()).request(
+        ApiKey.INIT_PRODUCER_ID,
+        versions=INIT_PRODUCER_ID_VERSIONS,
+        transactional_id=None,
+        transaction_timeout=TRANSACTION_TIMEOUT_MS_NONE,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    raise_for(int(response.error_code), about="a producer id")
+    return ProducerIdentity(int(response.producer_id), int(response.producer_epoch))
+
+
+async def produce(
+    client: Client, leader: int, batches: Sequence[PendingBatch], *, acks: int
+) -> dict[TopicPartition, BatchOutcome | OdradekError]:
+    """Send the batches, one per partition, in one request. Raises when the request as a whole failed."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for batch in batches:
+        topic, partition = batch.topic_partition
+        topics.setdefault(topic, []).append({"index": partition, "records": batch.data})
+    fields: dict[str, Any] = {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout": client.request_timeout_ms,
+        "topic_data": [{"name": name, "partition_data": rows} for name, rows in topics.items()],
+    }
+    connection = await client.broker(leader)
+    if acks == 0:
+        await connection.send_only(ApiKey.PRODUCE, versions=PRODUCE_VERSIONS, **fields)
+        return {batch.topic_partition: BatchOutcome(-1, -1) for batch in batches}
+    response = await connection.request(ApiKey.PRODUCE, versions=PRODUCE_VERSIONS, **fields)
+    outcomes: dict[TopicPartition, BatchOutcome | OdradekError] = {}
+    for topic_answer in response.responses:
+        for answer in topic_answer.partition_responses:
+            key = TopicPartition(str(topic_answer.name), int(answer.index))
+            failure = error_for(
+                int(answer.error_code), getattr(answer, "error_message", None), about=f"partition {key}"
+            )
+            outcomes[key] = failure or BatchOutcome(
+                int(answer.base_offset), _append_time_ms(answer.log_append_time)
+            )
+    return outcomes
+
+
+def _append_time_ms(append_time: datetime | None) -> int:
+    return -1 if append_time is None else round(append_time.timestamp() * 1000)
