@@ -124,3 +124,7 @@ GROUP_RECORDS_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 # Partitions that one CreateTopics or CreatePartitions request may make, as in Kafka: more in one registry write would
 # hold up everything else.
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+
+# Requests of one consumer group that may wait while a change of that group is being written. A member has one
+# heartbeat under way, so this is more members than a group can well have.
+GROUP_REQUESTS_WAITING_MAX: Final = 20_000

@@ -1,0 +1,72 @@
+"""Batch headers read from a log file one after the other, without their records.
+
+What is read here was checked when it was appended or recovered: only the lengths are looked at again, so that a
+damaged file ends in CorruptRecord instead of nonsense. Message sets of the formats before 2, which a directory from
+an old Kafka may still hold, are given as headers of their one entry: its last offset and its time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.log.files import DiskFile
+from odradek.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_POSITION,
+    BatchHeader,
+    read_header,
+)
+
+# An entry of magic 0: offset, size, CRC, magic, attributes, and the lengths of a null key and a null value.
+LEGACY_ENTRY_BYTES_MIN: Final = 26
+_LEGACY_FRONT: Final = struct.Struct(">qiIbbq")
+
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+def header_at(chunk: bytes | bytearray | memoryview, place: int) -> BatchHeader:
+    """The header at `place`, of any format. Raises CorruptRecord when the chunk cannot hold one."""
+    if len(chunk) - place > MAGIC_POSITION and chunk[place + MAGIC_POSITION] < 2:
+        return _legacy_header(chunk, place)
+    return read_header(chunk, place)
+
+
+def _legacy_header(chunk: bytes | bytearray | memoryview, place: int) -> BatchHeader:
+    if len(chunk) - place < LEGACY_ENTRY_BYTES_MIN:
+        raise CorruptRecord(
+            f"{len(chunk) - place} bytes are left where a message of 26 bytes or more should be"
+        )
+    offset, length, crc, magic, attributes, timestamp_ms = _LEGACY_FRONT.unpack_from(chunk, place)
+    if magic == 0:
+        timestamp_ms = -1
+    return BatchHeader(
+        offset, length, -1, magic, crc, attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1
+    )
+
+
+def headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every batch from `position`, where one begins, up to `end`.
+
+    Raises CorruptRecord where a length does not fit, OSError when the disk fails.
+    """
+    chunk = b""
+    chunk_position = position
+    while position < end:
+        place = position - chunk_position
+        if len(chunk) - place < HEADER_BYTES:
+            chunk = file.pread(position, min(_CHUNK_BYTES, end - position))
+            chunk_position = position
+            place = 0
+        header = header_at(chunk, place)
+        size = header.batch_length + LOG_OVERHEAD_BYTES
+        if size < LEGACY_ENTRY_BYTES_MIN or position + size > end or header.last_offset_delta < 0:
+            raise CorruptRecord(
+                f"{file.path} has a batch of {size} bytes at position {position}, {end - position} bytes before its "
+                "end: the file is damaged; restart the broker after removing .kafka_cleanshutdown to recover it"
+            )
+        yield position, header
+        position += size

@@ -1,0 +1,478 @@
+"""One partition's log, as the rest of the broker sees it: append, read, and look up by time.
+
+An append is checked, gets its offsets, and goes to the last segment's file in one write; a read answers with a range
+of a file and looks at no more than a few headers. The hot road of both is kept in few calls here. What changes the
+set of files is `storage`'s, which `Log` extends; what a batch has to pass is `appending`'s.
+
+One thread at a time may use a log, save `Flush.sync` and the reading of slices. Offsets, in this order:
+log_start_offset, recovery_point, log_end_offset; what lies between the last two is in the page cache only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange
+from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.log import lookup
+from odradek.log.appending import AppendResult, Origin, Records, require_fit, verified_headers
+from odradek.log.checkpoints import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
+from odradek.log.config import LogConfig
+from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
+from odradek.log.epochs import EpochEntry
+from odradek.log.files import EMPTY_SLICE, Disk, FileSlice
+from odradek.log.index import IndexDamagedError
+from odradek.log.loading import Loader
+from odradek.log.lookup import TimestampOffset
+from odradek.log.producers import EXPIRATION_MS_DEFAULT
+from odradek.log.recovery import note_abort, rebuild_indexes
+from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy
+from odradek.log.segment import Segment
+from odradek.log.storage import SHORTAGES, Storage
+from odradek.log.transaction_index import AbortedTransaction
+from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
+from odradek.records.control import parse_marker
+
+_FRONT: Final = struct.Struct(">qii")
+_pack_front = _FRONT.pack
+_pack_front_into = _FRONT.pack_into
+# A read-only batch up to this size is copied behind its new front; above it, two buffers in one call are cheaper.
+_COPY_BYTES_MAX: Final = 8192
+
+
+class Log(Storage):
+    """Made by `Log.open`."""
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: LogConfig,
+        disk: Disk,
+        clock: Clock,
+        topic_id: TopicId | None = None,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        clean: bool,
+        producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
+        on_failure: Callable[[str, OSError], None] | None = None,
+        strategies: Sequence[RetentionStrategy] = DEFAULT_STRATEGIES,
+    ) -> Log:
+        """Open the log in `directory`, making it when needed.
+
+        `log_start_offset` and `recovery_point` are as checkpointed; `clean` tells that it was closed in order, so
+        that nothing is scanned. A `topic_id` is written into a directory that has none. Raises KafkaStorageError.
+        """
+        try:
+            disk.make_directory(directory)
+            metadata = f"{directory}/{PARTITION_METADATA_FILE}"
+            stored_id = read_topic_id(disk, metadata)
+            if stored_id is None and topic_id is not None:
+                write_topic_id(disk, metadata, topic_id, sync=False)
+            loader = Loader(
+                directory,
+                topic_partition,
+                config=config,
+                disk=disk,
+                now_ms=clock.wall_ms(),
+                producer_expiration_ms=producer_expiration_ms,
+            )
+            loaded = loader.load(
+                log_start_offset=log_start_offset, recovery_point=recovery_point, clean=clean
+            )
+        except OSError as error:
+            raise KafkaStorageError(
+                f"the log of {topic_partition} in {directory} cannot be opened: {error}"
+            ) from error
+        return cls(
+            directory,
+            topic_partition,
+            loaded,
+            topic_id=stored_id or topic_id,
+            config=config,
+            disk=disk,
+            clock=clock,
+            on_failure=on_failure,
+            strategies=strategies,
+        )
+
+    # --- append ----------------------------------------------------------------------------------------------------
+
+    def append(self, records: Records, *, leader_epoch: int, origin: Origin = Origin.CLIENT) -> AppendResult:
+        """Append what a leader was sent: offsets are given and the epoch is set, in `records` itself if it can be.
+
+        Usually one batch; several are appended together or not at all. Raises CorruptRecord InvalidRecord
+        RecordTooLarge RecordListTooLarge InvalidTimestamp OutOfOrderSequence InvalidProducerEpoch InvalidTxnState
+        KafkaStorageError; nothing is written then.
+        """
+        if self.failure is not None:
+            raise self._unusable()
+        now_ms = self._clock.wall_ms()
+        is_client = origin is Origin.CLIENT
+        header = verified_header(records)
+        if header[1] + 12 != len(records):
+            return self._append_several(records, leader_epoch, is_client=is_client, now_ms=now_ms)
+        header, records = self._rules.admit(header, records, is_client=is_client, now_ms=now_ms)
+        if header[9] >= 0:
+            duplicate = self._check_producer(header, records, is_client=is_client)
+            if duplicate is not None:
+                return duplicate
+        first_offset = self.log_end_offset
+        last_offset = first_offset + header[6]
+        size = header[1] + 12
+        try:
+            segment = self.segments.active
+            if segment.size_bytes + size > self.config.segment_bytes or self._is_roll_due(
+                segment, size, last_offset, header[8], now_ms
+            ):
+                require_fit(size, self.config.segment_bytes, self.topic_partition)
+                self._roll(first_offset)
+                segment = self.segments.active
+            if leader_epoch != self._last_epoch:
+                self._assign_epoch(leader_epoch, first_offset)
+            position = segment.size_bytes
+            if type(records) is bytearray or (type(records) is memoryview and not records.readonly):
+                _pack_front_into(records, 0, first_offset, header[1], leader_epoch)
+                self._write(segment, b"", records)
+            else:
+                self._write(segment, _pack_front(first_offset, header[1], leader_epoch), records)
+        except OSError as error:
+            raise self._disk_failed("an append", error) from error
+        segment.note(position, size, last_offset, header[8], self.config.index_interval_bytes)
+        self.log_end_offset = last_offset + 1
+        if header[9] >= 0:
+            self._note_producer(segment, header._replace(base_offset=first_offset), records, now_ms)
+        self._after_append(segment)
+        return AppendResult(
+            first_offset,
+            last_offset,
+            now_ms if self._rules.is_log_append_time else -1,
+            self.log_start_offset,
+            False,
+            header[12],
+            size,
+        )
+
+    def _write(self, segment: Segment, front: bytes, records: Records) -> None:
+        """Write one batch at the segment's end, its first 16 bytes replaced by `front` unless that is empty."""
+        file = segment.file
+        try:
+            if not front:
+                file.append(records)
+            elif len(records) <= _COPY_BYTES_MAX:
+                file.append(front + records[16:])
+            else:
+                file.append_parts(front, memoryview(records)[16:])
+        except OSError as error:
+            self._undo_write(segment, error)
+            raise
+
+    def _undo_write(self, segment: Segment, error: OSError) -> None:
+        """Cut off what a failed write may have left; the log fails when that fails too."""
+        try:
+            segment.file.truncate(segment.size_bytes)
+        except OSError as worse:
+            raise self._disk_failed("cutting off a failed append", worse, may_pass=False) from error
+
+    def _after_append(self, segment: Segment) -> None:
+        if segment.offset_index.is_write_due:
+            self._write_index_entries(segment)
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _write_index_entries(self, segment: Segment) -> None:
+        try:
+            segment.write_indexes(final=False)
+        except OSError as error:
+            # The records are written. On a full disk the entries wait in memory: few, as appends fail there too.
+            if error.errno not in SHORTAGES:
+                raise self._disk_failed("an append", error) from error
+
+    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(epoch=leader_epoch, start_offset=start_offset):
+            self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+            self._unsynced_directories.add(self.directory)
+        self._last_epoch = leader_epoch
+
+    def assign_leader_epoch(self, leader_epoch: int) -> None:
+        """This broker leads from here on: the epoch begins at the log's end. Raises KafkaStorageError."""
+        self._require_usable()
+        if leader_epoch != self._last_epoch:
+            try:
+                self._assign_epoch(leader_epoch, self.log_end_offset)
+            except OSError as error:
+                raise self._disk_failed("noting a leader epoch", error) from error
+
+    def _check_producer(
+        self, header: BatchHeader, records: Records, *, is_client: bool
+    ) -> AppendResult | None:
+        """The answer to a duplicate; None for a batch that is to be written."""
+        if header[5] & CONTROL_FLAG:
+            marker = parse_marker(BatchView(records))
+            if marker is not None:
+                self.producers.check_marker(marker)
+            return None
+        known = self.producers.check(header, is_client=is_client)
+        if known is None:
+            return None
+        return AppendResult(
+            known.first_offset,
+            known.last_offset,
+            known.timestamp_ms if self._rules.is_log_append_time else -1,
+            self.log_start_offset,
+            True,
+            header[12],
+            0,
+        )
+
+    def _note_producer(self, segment: Segment, header: BatchHeader, records: Records, now_ms: int) -> None:
+        if not header[5] & CONTROL_FLAG:
+            self.producers.note(header, first_offset=header[0], timestamp_ms=header[8], now_ms=now_ms)
+            return
+        marker = parse_marker(BatchView(records))
+        if marker is None:
+            return
+        completed = self.producers.end_transaction(marker, offset=header[0], now_ms=now_ms)
+        if completed is not None:
+            try:
+                note_abort(segment, self.producers, completed)
+            except OSError as error:
+                # Without its entry a reader would be shown the aborted records.
+                raise self._disk_failed("noting an abort", error, may_pass=False) from error
+
+    def _append_several(
+        self, records: Records, leader_epoch: int, *, is_client: bool, now_ms: int
+    ) -> AppendResult:
+        """Several batches in one append: all are checked and given offsets, then they go the followers' way."""
+        checked: list[tuple[BatchHeader, bytearray]] = []
+        next_offset = self.log_end_offset
+        view = memoryview(records)
+        for position, header in verified_headers(view):
+            batch = view[position : position + header[1] + 12]
+            header, stored = self._rules.admit(header, batch, is_client=is_client, now_ms=now_ms)
+            if header[9] >= 0 and self._check_producer(header, stored, is_client=is_client) is not None:
+                raise InvalidRecord(
+                    f"a batch of producer {header[9]} for {self.topic_partition} was here before, and others came "
+                    "in one append with it: an idempotent producer sends one batch per partition"
+                )
+            data = bytearray(stored)
+            _pack_front_into(data, 0, next_offset, header[1], leader_epoch)
+            checked.append((header._replace(base_offset=next_offset, leader_epoch=leader_epoch), data))
+            next_offset += header[6] + 1
+        result = self._append_whole(
+            b"".join(data for _, data in checked), [header for header, _ in checked], now_ms=now_ms
+        )
+        return result._replace(log_append_time_ms=now_ms if self._rules.is_log_append_time else -1)
+
+    def append_as_follower(self, records: Records) -> AppendResult:
+        """Append what a leader stored: offsets and epochs as they stand. A torn batch at the end is left out.
+
+        Raises CorruptRecord, InvalidRecord for offsets below the log's end, RecordListTooLarge, KafkaStorageError.
+        """
+        self._require_usable()
+        view = memoryview(records)
+        end = 0
+        while len(view) - end >= 12:
+            size = int.from_bytes(view[end + 8 : end + 12], "big", signed=True) + 12
+            if size <= 12 or end + size > len(view):
+                break
+            end += size
+        view = view[:end]
+        found = [header for _, header in verified_headers(view)]
+        next_offset = self.log_end_offset
+        for header in found:
+            if header[0] < next_offset or header[6] < 0:
+                raise InvalidRecord(
+                    f"{self.topic_partition} ends at {next_offset} and was given a batch at {header[0]} by its leader"
+                )
+            next_offset = header.last_offset + 1
+        return self._append_whole(view, found, now_ms=self._clock.wall_ms())
+
+    def _append_whole(self, data: Records, found: Sequence[BatchHeader], *, now_ms: int) -> AppendResult:
+        """Write batches that have their offsets already, in one call."""
+        if not found:
+            return AppendResult(
+                self.log_end_offset, self.log_end_offset - 1, -1, self.log_start_offset, False, 0, 0
+            )
+        size = len(data)
+        first_offset, last_offset = found[0][0], found[-1].last_offset
+        newest_ms = max(header[8] for header in found)
+        require_fit(size, self.config.segment_bytes, self.topic_partition)
+        try:
+            segment = self.segments.active
+            if self._is_roll_due(segment, size, last_offset, newest_ms, now_ms):
+                self._roll(first_offset)
+                segment = self.segments.active
+            for header in found:
+                if header[2] > self._last_epoch:
+                    self._assign_epoch(header[2], header[0])
+            position = segment.size_bytes
+            self._write(segment, b"", data)
+        except OSError as error:
+            raise self._disk_failed("an append", error) from error
+        place = 0
+        view = memoryview(data)
+        for header in found:
+            batch_bytes = header[1] + 12
+            segment.note(
+                position + place,
+                batch_bytes,
+                header.last_offset,
+                header[8],
+                self.config.index_interval_bytes,
+            )
+            self.log_end_offset = header.last_offset + 1
+            if header[9] >= 0:
+                self._note_producer(segment, header, view[place : place + batch_bytes], now_ms)
+            place += batch_bytes
+        self._after_append(segment)
+        count = sum(header[12] for header in found)
+        return AppendResult(first_offset, last_offset, -1, self.log_start_offset, False, count, size)
+
+    # --- read ------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        fetch_offset: int,
+        *,
+        bytes_max: int,
+        offset_limit: int | None = None,
+        at_least_one_batch: bool = True,
+    ) -> FileSlice:
+        """The batches from the one that holds `fetch_offset` on: at most `bytes_max`, all below `offset_limit`.
+
+        The last batch may be torn by the bound, as in Kafka; a reader asks for it again. The first is whole: when
+        it is larger than `bytes_max` it is given all the same with `at_least_one_batch`, else nothing is. Empty at
+        the end. Raises OffsetOutOfRange, KafkaStorageError, CorruptRecord when the file is damaged.
+        """
+        if self.failure is not None:
+            raise self._unusable()
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= fetch_offset <= end_offset:
+            raise OffsetOutOfRange(
+                f"offset {fetch_offset} of {self.topic_partition} is asked for; it has {self.log_start_offset} to "
+                f"{end_offset}"
+            )
+        if offset_limit is None or offset_limit > end_offset:
+            offset_limit = end_offset
+        segments = self.segments
+        if fetch_offset >= offset_limit:
+            if fetch_offset == end_offset:
+                # Whoever waits here asks again for this very offset once there is something.
+                segments.active.remember(end_offset, segments.active.size_bytes)
+            return EMPTY_SLICE
+        try:
+            for number in range(max(segments.floor(fetch_offset), 0), len(segments.all)):
+                segment = segments.all[number]
+                position = self._position(segment, fetch_offset)
+                # No batch of this segment reaches up to the offset when its last ones were compacted away.
+                if 0 <= position < segment.size_bytes:
+                    return self._slice(number, segment, position, bytes_max, offset_limit, at_least_one_batch)
+        except OSError as error:
+            raise self._disk_failed("a read", error) from error
+        return EMPTY_SLICE
+
+    def _slice(
+        self,
+        number: int,
+        segment: Segment,
+        position: int,
+        bytes_max: int,
+        offset_limit: int,
+        at_least_one_batch: bool,
+    ) -> FileSlice:
+        end = segment.size_bytes
+        if offset_limit < self.segments.upper_offset(number, end_offset=self.log_end_offset):
+            limit_position = self._position(segment, offset_limit)
+            if limit_position >= 0:
+                end = limit_position
+        available = end - position
+        if available <= 0:
+            return EMPTY_SLICE
+        if available <= bytes_max:
+            # The reader comes back for what follows this slice.
+            segment.remember(offset_limit, end)
+            return segment.slice(position, available)
+        first_batch_bytes = segment.batch_size_at(position)
+        if first_batch_bytes > bytes_max:
+            return segment.slice(position, first_batch_bytes) if at_least_one_batch else EMPTY_SLICE
+        return segment.slice(position, bytes_max)
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        try:
+            return segment.position_of(offset)
+        except IndexDamagedError as damage:
+            rebuild_indexes(segment, config=self.config, name=str(self.topic_partition), why=str(damage))
+            return segment.position_of(offset)
+
+    # --- look up ---------------------------------------------------------------------------------------------------
+
+    @property
+    def highest_timestamp(self) -> int:
+        """The newest timestamp in the log in ms, -1 for none. Raises KafkaStorageError."""
+        self._require_usable()
+        try:
+            return max(segment.max_timestamp()[0] for segment in self.segments.all)
+        except OSError as error:
+            raise self._disk_failed("a look-up", error) from error
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, offset_limit: int | None = None
+    ) -> TimestampOffset | None:
+        """The first record that is not older than `timestamp_ms`; None when all below `offset_limit` are.
+
+        Raises KafkaStorageError, CorruptRecord.
+        """
+        return self._look_up(
+            lambda limit: lookup.first_at_or_after(
+                self.segments.all, timestamp_ms, offset_min=self.log_start_offset, offset_limit=limit
+            ),
+            offset_limit,
+        )
+
+    def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
+        """The first of the records with the newest timestamp; None in an empty log. Raises as the other."""
+        return self._look_up(
+            lambda limit: lookup.newest(
+                self.segments.all, offset_min=self.log_start_offset, offset_limit=limit
+            ),
+            offset_limit,
+        )
+
+    def _look_up(
+        self, search: Callable[[int], TimestampOffset | None], offset_limit: int | None
+    ) -> TimestampOffset | None:
+        self._require_usable()
+        limit = self.log_end_offset if offset_limit is None else offset_limit
+        try:
+            return search(limit)
+        except IndexDamagedError as damage:
+            for segment in self.segments.all:
+                rebuild_indexes(segment, config=self.config, name=str(self.topic_partition), why=str(damage))
+            return search(limit)
+        except OSError as error:
+            raise self._disk_failed("a look-up", error) from error
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
+        """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""
+        return self.epochs.end_offset_for(epoch, log_end_offset=self.log_end_offset)
+
+    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [fetch_offset, upper_offset). Raises KafkaStorageError."""
+        self._require_usable()
+        found = []
+        try:
+            for segment in self.segments.from_offset(fetch_offset):
+                for entry in segment.transaction_index.entries():
+                    if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
+                        found.append(entry)
+                    if entry.last_stable_offset >= upper_offset:
+                        return found
+        except OSError as error:
+            raise self._disk_failed("a look-up", error) from error
+        return found

@@ -1,0 +1,179 @@
+"""Makes the segments of a log trustworthy again after a stop that was not clean.
+
+Everything below the recovery point was synced; only the segment that holds it and those after it are read. The
+first batch that is not sound ends the log: its segment is cut there and the segments after it are taken away, since
+what follows a hole cannot be known to be what the readers were told. What goes, and why, is logged as an error with
+the number of bytes, because records may have been lost: on a cluster, the replicas have them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.log.config import LogConfig
+from odradek.log.epochs import LeaderEpochs
+from odradek.log.headers import headers
+from odradek.log.producers import CompletedTransaction, ProducerStates
+from odradek.log.scan import OnBatch, Scan, ScanRules, scan
+from odradek.log.segment import Segment
+from odradek.log.transaction_index import AbortedTransaction
+from odradek.records.batch import BatchHeader, BatchView
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What was done to a log."""
+
+    kept: list[Segment]
+    removed: list[Segment]
+    next_offset: int
+    bytes_scanned: int = 0
+    bytes_cut: int = 0
+
+
+def recover(
+    segments: Sequence[Segment],
+    *,
+    recovery_point: int,
+    config: LogConfig,
+    epochs: LeaderEpochs,
+    name: str,
+) -> Recovery:
+    """Scan from the recovery point's segment on; cut at the first unsound batch. Raises OSError.
+
+    The removed segments' files are still there: the caller disposes of them.
+    """
+    first = max(
+        (number for number, one in enumerate(segments) if one.base_offset <= recovery_point), default=0
+    )
+    result = Recovery(kept=list(segments[:first]), removed=[], next_offset=segments[first].base_offset)
+    epoch_min = epochs.epoch_for_offset(segments[first].base_offset - 1)
+    epoch_max = epochs.latest_epoch if len(epochs) else None
+    for number in range(first, len(segments)):
+        segment = segments[number]
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        found = _scan(segment, config, next_base_offset=next_base, epoch_min=epoch_min, epoch_max=epoch_max)
+        cut_bytes = segment.size_bytes - found.valid_bytes
+        result.bytes_scanned += segment.size_bytes
+        if cut_bytes:
+            segment.transaction_index.truncate(found.next_offset)
+            segment.file.truncate(found.valid_bytes)
+        segment.adopt(found)
+        for epoch, start_offset in found.epoch_starts:
+            if epoch > epochs.latest_epoch:
+                epochs.assign(epoch=epoch, start_offset=start_offset)
+        epoch_min = found.last_epoch
+        result.kept.append(segment)
+        result.next_offset = found.next_offset
+        if cut_bytes:
+            result.removed = list(segments[number + 1 :])
+            result.bytes_cut = cut_bytes + sum(one.size_bytes for one in result.removed)
+            logger.error(
+                "%s: %s at position %d of %s.log: %d bytes and %d later segments are cut off (%d bytes in all); the "
+                "log ends at offset %d now",
+                name,
+                found.problem,
+                found.valid_bytes,
+                segment.path,
+                cut_bytes,
+                len(result.removed),
+                result.bytes_cut,
+                found.next_offset,
+            )
+            break
+    return result
+
+
+def rebuild_indexes(segment: Segment, *, config: LogConfig, name: str, why: str) -> None:
+    """Read a segment anew because its indexes are absent or wrong; its log file stays as it is. Raises OSError."""
+    logger.warning("%s: the indexes of %s.log are built anew: %s", name, segment.path, why)
+    found = _scan(segment, config, next_base_offset=None, epoch_min=-1, epoch_max=None)
+    size_bytes = segment.size_bytes
+    segment.adopt(found)
+    segment.size_bytes = size_bytes
+    if found.valid_bytes != size_bytes:
+        logger.error(
+            "%s: %s at position %d of %s.log, in a part that was synced: what lies behind it may not be readable",
+            name,
+            found.problem,
+            found.valid_bytes,
+            segment.path,
+        )
+
+
+def _scan(
+    segment: Segment,
+    config: LogConfig,
+    *,
+    next_base_offset: int | None,
+    epoch_min: int,
+    epoch_max: int | None,
+    on_batch: OnBatch | None = None,
+) -> Scan:
+    rules = ScanRules(
+        base_offset=segment.base_offset,
+        index_interval_bytes=config.index_interval_bytes,
+        gaps_allowed=config.cleanup_compact,
+        next_base_offset=next_base_offset,
+        epoch_min=epoch_min,
+        epoch_max=epoch_max,
+    )
+    return scan(segment.file, segment.size_bytes, rules, on_batch=on_batch)
+
+
+def replay_producers(
+    segments: Sequence[Segment],
+    producers: ProducerStates,
+    *,
+    from_offset: int,
+    now_ms: int,
+    rebuild_aborts: bool,
+) -> None:
+    """Bring the producers' state from a snapshot at `from_offset` up to the end of these segments.
+
+    Reads headers only, and whole control batches. With `rebuild_aborts` the transaction indexes get the aborts
+    that they lack. Raises OSError, CorruptRecord.
+    """
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= from_offset:
+            continue
+        position = segment.position_of(from_offset) if from_offset > segment.base_offset else 0
+        if position < 0:
+            continue
+        last_abort = max((one.last_offset for one in segment.transaction_index.entries()), default=-1)
+        for place, header in headers(segment.file, position, segment.size_bytes):
+            if header.producer_id < 0 or header.base_offset < from_offset:
+                continue
+            completed = replay_batch(segment, place, header, producers, now_ms=now_ms)
+            if completed is not None and rebuild_aborts and completed.last_offset > last_abort:
+                note_abort(segment, producers, completed)
+
+
+def replay_batch(
+    segment: Segment, position: int, header: BatchHeader, producers: ProducerStates, *, now_ms: int
+) -> CompletedTransaction | None:
+    """Let the producers know a stored batch; a transaction that it ended."""
+    if header.is_control:
+        data = memoryview(segment.file.pread(position, header.size_bytes))
+        return producers.replay(BatchView(data), now_ms=now_ms)
+    producers.note(
+        header, first_offset=header.base_offset, timestamp_ms=header.max_timestamp_ms, now_ms=now_ms
+    )
+    return None
+
+
+def note_abort(segment: Segment, producers: ProducerStates, completed: CompletedTransaction) -> None:
+    """Put an aborted transaction into the index of the segment that holds its marker. Raises OSError."""
+    if completed.is_aborted:
+        segment.transaction_index.append(
+            AbortedTransaction(
+                completed.producer_id,
+                completed.first_offset,
+                completed.last_offset,
+                producers.last_stable_offset_after(completed),
+            )
+        )

@@ -1,0 +1,73 @@
+"""Which of the oldest segments may go: strategies that are asked in turn.
+
+A strategy answers for segments from the oldest on, stops at the first that has to stay, and never sees one that
+holds offsets above the high watermark. Deleting is the log's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odradek.log.config import LogConfig
+from odradek.log.segment import Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionView:
+    """What a strategy may look at."""
+
+    segments: Sequence[Segment]
+    """All segments whose last offset is below the high watermark, oldest first."""
+    next_offsets: Sequence[int]
+    """For each the first offset that is no longer its own."""
+    log_start_offset: int
+    size_bytes: int
+    """Of the whole log, the segments that are not in the list among it."""
+    config: LogConfig
+    now_ms: int
+
+
+# How many of the oldest segments may be deleted.
+RetentionStrategy = Callable[[RetentionView], int]
+
+
+def by_time(view: RetentionView) -> int:
+    """Segments whose newest record is older than retention.ms."""
+    retention_ms = view.config.retention_ms
+    if retention_ms < 0 or not view.config.cleanup_delete:
+        return 0
+    count = 0
+    for segment in view.segments:
+        if view.now_ms - segment.retention_timestamp_ms() <= retention_ms:
+            break
+        count += 1
+    return count
+
+
+def by_size(view: RetentionView) -> int:
+    """Segments without which the log still has retention.bytes."""
+    retention_bytes = view.config.retention_bytes
+    if retention_bytes < 0 or not view.config.cleanup_delete:
+        return 0
+    surplus = view.size_bytes - retention_bytes
+    count = 0
+    for segment in view.segments:
+        surplus -= segment.size_bytes
+        if surplus < 0:
+            break
+        count += 1
+    return count
+
+
+def by_log_start(view: RetentionView) -> int:
+    """Segments that lie wholly below the log's start, which DeleteRecords has moved; under any cleanup policy."""
+    count = 0
+    for next_offset in view.next_offsets:
+        if next_offset > view.log_start_offset:
+            break
+        count += 1
+    return count
+
+
+DEFAULT_STRATEGIES: tuple[RetentionStrategy, ...] = (by_time, by_size, by_log_start)

@@ -1,0 +1,295 @@
+"""Reads a segment from its first byte, checks every batch and stops at the first that is not sound.
+
+The checksum covers a batch but for its base offset, length, leader epoch and magic. A wrong length or magic shows
+itself in the checksum of what follows from it; offset and epoch are held against their neighbours:
+
+- an offset below the one expected next is damage; whose, is told by the batch before: if that one left a gap
+  before itself, its offset was raised and it goes, else this one goes;
+- a gap is damage when nothing that follows agrees with it, unless the log is compacted, where gaps are ordinary;
+- an epoch below the one before is damage, to whichever of the two disagrees with the other neighbours; an epoch
+  that only the last batch has and that the leader-epoch checkpoint does not know is damage, as a new epoch is
+  written there before its first batch.
+
+The scan reads a few megabytes at a time and hands slices of that buffer to the checksum: nothing is copied. It
+builds both indexes on the way, since whoever scans needs them anew anyway.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from odradek.log.files import DiskFile
+from odradek.log.headers import LEGACY_ENTRY_BYTES_MIN, header_at
+from odradek.records.batch import (
+    CRC_RANGE_POSITION,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_POSITION,
+    BatchHeader,
+)
+from odradek.records.checksum import crc32c
+
+# Indexes hold offsets relative to their segment's base in 32 bits.
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_BODY_BYTES_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+_LEGACY_BODY_BYTES_MIN: Final = LEGACY_ENTRY_BYTES_MIN - LOG_OVERHEAD_BYTES
+
+# Called with a sound batch that a producer with an id wrote, and its bytes, which are gone when the call returns.
+OnBatch = Callable[[BatchHeader, memoryview], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRules:
+    """What a sound segment looks like."""
+
+    base_offset: int
+    index_interval_bytes: int
+    gaps_allowed: bool = False
+    """Offsets may be missing anywhere, since the log is or was compacted."""
+    next_base_offset: int | None = None
+    """Where the segment after this one begins; None for the last."""
+    epoch_min: int = -1
+    """The epoch of the batch before the segment."""
+    epoch_max: int | None = None
+    """The newest epoch that the leader-epoch checkpoint knows; None when it knows none."""
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a segment holds up to its first unsound batch."""
+
+    next_offset: int
+    last_epoch: int
+    valid_bytes: int = 0
+    batch_count: int = 0
+    first_timestamp_ms: int | None = None
+    max_timestamp_ms: int = -1
+    max_timestamp_offset: int = 0
+    bytes_since_index_entry: int = 0
+    epoch_starts: list[tuple[int, int]] = field(default_factory=list)
+    """(epoch, first offset) of each epoch that begins here."""
+    index_keys: list[int] = field(default_factory=list)
+    index_values: list[int] = field(default_factory=list)
+    time_keys: list[int] = field(default_factory=list)
+    time_values: list[int] = field(default_factory=list)
+    problem: str | None = None
+    """Why the scan stopped before the end of the file; None when it did not."""
+
+
+class _Doubt:
+    """A batch whose offset left a gap or whose epoch rose, until the next one agrees; and the way back."""
+
+    def __init__(self, result: Scan, header: BatchHeader, data: memoryview, *, is_gap: bool) -> None:
+        self.header = header
+        self.data = bytes(data)
+        self.is_gap = is_gap
+        self._lengths = (len(result.epoch_starts), len(result.index_keys), len(result.time_keys))
+        self._before = replace(result)
+
+    def undo(self, result: Scan, problem: str) -> None:
+        for name in _SCALARS:
+            setattr(result, name, getattr(self._before, name))
+        epochs, indexed, timed = self._lengths
+        del result.epoch_starts[epochs:]
+        del result.index_keys[indexed:], result.index_values[indexed:]
+        del result.time_keys[timed:], result.time_values[timed:]
+        result.problem = problem
+
+
+_SCALARS: Final = (
+    "next_offset",
+    "last_epoch",
+    "valid_bytes",
+    "batch_count",
+    "first_timestamp_ms",
+    "max_timestamp_ms",
+    "max_timestamp_offset",
+    "bytes_since_index_entry",
+)
+
+
+class _Scanner:
+    def __init__(self, rules: ScanRules, on_batch: OnBatch | None) -> None:
+        self.rules = rules
+        self.result = Scan(
+            next_offset=rules.base_offset, last_epoch=rules.epoch_min, max_timestamp_offset=rules.base_offset
+        )
+        self._on_batch = on_batch
+        self._doubt: _Doubt | None = None
+        last_possible = rules.base_offset + RELATIVE_OFFSET_MAX + 1
+        self._offset_limit = min(last_possible, rules.next_base_offset or last_possible)
+
+    def chunk(self, view: memoryview, file_position: int, file_bytes: int) -> tuple[int, int]:
+        """Take in the batches that lie whole in `view`, which begins at `file_position`.
+
+        Answers how many bytes they were and, when the next one does not fit the view, how long it is, else 0.
+        Sets `result.problem` when a batch is not sound.
+        """
+        result = self.result
+        rules = self.rules
+        unpack = _HEADER.unpack_from
+        interval = rules.index_interval_bytes
+        base_offset = rules.base_offset
+        place, filled = 0, len(view)
+        while filled - place >= HEADER_BYTES:
+            header = BatchHeader._make(unpack(view, place))
+            length = header[1]
+            end = place + LOG_OVERHEAD_BYTES + length
+            if header[3] != 2 or length < _BODY_BYTES_MIN:
+                return self._other(view, place, file_position, file_bytes)
+            if end > filled:
+                if file_position + end > file_bytes:
+                    result.problem = f"a batch of {end - place} bytes reaches behind the end of the file"
+                return place, end - place
+            data = view[place:end]
+            if crc32c(data[CRC_RANGE_POSITION:]) != header[4]:
+                result.problem = "a batch's checksum is wrong"
+                return place, 0
+            last_offset = header[0] + header[6]
+            if header[0] != result.next_offset or header[2] != result.last_epoch or self._doubt is not None:
+                if not self._weigh(header, data):
+                    return place, 0
+            if last_offset >= self._offset_limit or header[6] < 0:
+                result.problem = f"a batch ends at offset {last_offset}, which is not this segment's"
+                return place, 0
+            self._count(header, last_offset, end - place, base_offset, interval)
+            if header[9] >= 0 and self._on_batch is not None and self._doubt is None:
+                self._on_batch(header, data)
+            place = end
+        return place, 0
+
+    def _count(
+        self, header: BatchHeader, last_offset: int, size: int, base_offset: int, interval: int
+    ) -> None:
+        result = self.result
+        timestamp_ms = header[8]
+        if result.first_timestamp_ms is None:
+            result.first_timestamp_ms = timestamp_ms
+        if timestamp_ms > result.max_timestamp_ms:
+            result.max_timestamp_ms = timestamp_ms
+            result.max_timestamp_offset = last_offset
+        if result.bytes_since_index_entry > interval:
+            result.index_keys.append(last_offset - base_offset)
+            result.index_values.append(result.valid_bytes)
+            self.note_time()
+            result.bytes_since_index_entry = 0
+        result.bytes_since_index_entry += size
+        result.valid_bytes += size
+        result.next_offset = last_offset + 1
+        result.batch_count += 1
+
+    def note_time(self) -> None:
+        """Index the newest timestamp so far."""
+        result = self.result
+        if result.max_timestamp_ms > (result.time_keys[-1] if result.time_keys else -1):
+            result.time_keys.append(result.max_timestamp_ms)
+            result.time_values.append(result.max_timestamp_offset - self.rules.base_offset)
+
+    def _weigh(self, header: BatchHeader, data: memoryview) -> bool:
+        """Hold offset and epoch against what came before; false when the scan is over."""
+        result = self.result
+        doubt = self._doubt
+        base_offset, epoch = header[0], header[2]
+        if base_offset < result.next_offset or epoch < result.last_epoch:
+            wrong = (
+                f"offset {base_offset} follows offset {result.next_offset - 1}"
+                if base_offset < result.next_offset
+                else f"leader epoch {epoch} follows leader epoch {result.last_epoch}"
+            )
+            self._doubt = None
+            if doubt is None:
+                result.problem = wrong
+            else:
+                doubt.undo(result, wrong)
+            return False
+        if doubt is not None:
+            self._believe(doubt)
+        if base_offset > result.next_offset or epoch > result.last_epoch:
+            self._doubt = _Doubt(result, header, data, is_gap=base_offset > result.next_offset)
+            if epoch > result.last_epoch:
+                result.epoch_starts.append((epoch, base_offset))
+                result.last_epoch = epoch
+        return True
+
+    def _believe(self, doubt: _Doubt) -> None:
+        self._doubt = None
+        if doubt.header[9] >= 0 and self._on_batch is not None:
+            self._on_batch(doubt.header, memoryview(doubt.data))
+
+    def settle(self) -> None:
+        """Decide on a doubtful batch after which nothing sound comes."""
+        doubt, self._doubt = self._doubt, None
+        if doubt is None:
+            return
+        agrees = self.result.next_offset == self.rules.next_base_offset
+        epoch, epoch_max = doubt.header[2], self.rules.epoch_max
+        if epoch_max is not None and epoch > epoch_max:
+            doubt.undo(self.result, f"leader epoch {epoch} is above {epoch_max}, the newest known one")
+        elif doubt.is_gap and not self.rules.gaps_allowed and not agrees:
+            doubt.undo(self.result, f"offset {doubt.header[0]} leaves a gap that nothing after it confirms")
+        else:
+            self._believe(doubt)
+
+    def _other(self, view: memoryview, place: int, file_position: int, file_bytes: int) -> tuple[int, int]:
+        """Take in one message set of magic 0 or 1, or say what is wrong."""
+        result = self.result
+        header = header_at(view, place)
+        size = header.batch_length + LOG_OVERHEAD_BYTES
+        end = place + size
+        if header.magic not in (0, 1) or header.batch_length < _LEGACY_BODY_BYTES_MIN:
+            result.problem = f"a batch claims magic {header.magic} and a length of {size} bytes"
+        elif file_position + end > file_bytes:
+            result.problem = f"a message of {size} bytes reaches behind the end of the file"
+        elif end > len(view):
+            return place, size
+        elif zlib.crc32(view[place + MAGIC_POSITION : end]) != header.crc:
+            result.problem = "a message's checksum is wrong"
+        elif not result.next_offset <= header.base_offset < self._offset_limit:
+            result.problem = f"offset {header.base_offset} follows offset {result.next_offset - 1}"
+        else:
+            # These formats come from compacted or converted logs too: their offsets are taken as they rise.
+            self._count(
+                header, header.base_offset, size, self.rules.base_offset, self.rules.index_interval_bytes
+            )
+            return end, 0
+        return place, 0
+
+
+def scan(file: DiskFile, size_bytes: int, rules: ScanRules, *, on_batch: OnBatch | None = None) -> Scan:
+    """Check the first `size_bytes` of a segment's log file. Raises OSError when the disk fails."""
+    scanner = _Scanner(rules, on_batch)
+    result = scanner.result
+    buffer = bytearray(min(_CHUNK_BYTES, max(size_bytes, HEADER_BYTES)))
+    position = 0
+    while position < size_bytes and result.problem is None:
+        filled = file.read_into(position, memoryview(buffer)[: size_bytes - position])
+        taken, wanted = scanner.chunk(memoryview(buffer)[:filled], position, size_bytes)
+        position += taken
+        if not taken and result.problem is None:
+            if wanted > len(buffer):
+                buffer = bytearray(wanted)
+                continue
+            taken = _last_legacy(scanner, memoryview(buffer)[:filled], position, size_bytes)
+            position += taken
+            if not taken and result.problem is None:
+                result.problem = f"{size_bytes - position} bytes are too few for a batch"
+    problem = result.problem
+    result.problem = None
+    scanner.settle()
+    result.problem = result.problem or problem
+    scanner.note_time()
+    return result
+
+
+def _last_legacy(scanner: _Scanner, view: memoryview, position: int, size_bytes: int) -> int:
+    # A last message of magic 0 or 1 may be shorter than the header of magic 2, which the loop waits for.
+    if LEGACY_ENTRY_BYTES_MIN <= len(view) < HEADER_BYTES and view[MAGIC_POSITION] < 2:
+        return scanner._other(view, 0, position, size_bytes)[0]
+    return 0

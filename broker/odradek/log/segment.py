@@ -1,0 +1,335 @@
+"""One segment: a log file named by its first offset, with its two indexes.
+
+Opening a segment touches no file: its size comes from the directory's listing, the log file opens with the first
+read and the newest timestamp is looked up when somebody asks. That is what lets a broker with a thousand
+partitions start without scanning. Whether the batches are sound is `recovery`'s to find out, whether a new one
+may come in is `log`'s.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.ids import NO_TIMESTAMP_MS
+from odradek.foundation.limits import READ_POSITIONS_REMEMBERED_MAX
+from odradek.log.files import Disk, DiskFile, FileSlice
+from odradek.log.headers import LEGACY_ENTRY_BYTES_MIN, header_at, headers
+from odradek.log.index import IndexDamagedError, OffsetIndex, TimeIndex
+from odradek.log.scan import Scan
+from odradek.log.transaction_index import TransactionIndex
+from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+# Enough for a batch's header after every batch that can lie between two index entries.
+_SEARCH_BYTES: Final = 8192
+_PLACE: Final = struct.Struct(">qi4xb6xi")
+
+
+def offset_name(offset: int) -> str:
+    """The 20 digits that name the files of the segment at `offset`."""
+    return f"{offset:020d}"
+
+
+class Segment:
+    """A log file and its indexes. Written only through `log.Log`, and only while it is the last of its log."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_max_timestamp_ms",
+        "_max_timestamp_offset",
+        "_positions",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "first_timestamp_ms",
+        "jitter_ms",
+        "modified_ms",
+        "offset_index",
+        "path",
+        "size_bytes",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        *,
+        disk: Disk,
+        now_ms: int,
+        size_bytes: int = 0,
+        index_bytes: int = 0,
+        time_index_bytes: int = 0,
+        has_transaction_index: bool = False,
+        jitter_ms: int = 0,
+        modified_ms: int = 0,
+    ) -> None:
+        """The sizes are the files' as listed; a segment that is made anew has none."""
+        self.base_offset = base_offset
+        # The files' common name, without a suffix.
+        self.path = f"{directory}/{base_offset:020d}"
+        self.size_bytes = size_bytes
+        self.created_ms = now_ms
+        self.modified_ms = modified_ms or now_ms
+        self.jitter_ms = jitter_ms
+        # The first batch's newest timestamp, from which segment.ms counts; None until it is looked up.
+        self.first_timestamp_ms: int | None = None
+        self.bytes_since_index_entry = 0
+        self.offset_index = OffsetIndex(
+            self.path + INDEX_SUFFIX, disk=disk, base_offset=base_offset, size_bytes=index_bytes
+        )
+        self.time_index = TimeIndex(
+            self.path + TIME_INDEX_SUFFIX, disk=disk, base_offset=base_offset, size_bytes=time_index_bytes
+        )
+        self.transaction_index = TransactionIndex(
+            self.path + TRANSACTION_INDEX_SUFFIX, disk=disk, has_file=has_transaction_index
+        )
+        self._disk = disk
+        self._file: DiskFile | None = None
+        # None: not looked up yet. The newest timestamp and the last offset of the first batch that has it.
+        self._max_timestamp_ms: int | None = None if size_bytes else NO_TIMESTAMP_MS
+        self._max_timestamp_offset = base_offset
+        # Offsets that readers are likely to ask for, oldest first. An offset maps to its batch's position.
+        self._positions: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, {self.size_bytes} bytes)"
+
+    # --- files -----------------------------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> DiskFile:
+        """The log file, opened when needed. Raises OSError."""
+        if self._file is None:
+            self._file = self._disk.open(self.path + LOG_SUFFIX)
+        return self._file
+
+    def create(self) -> None:
+        """Make the log file of a new segment, in place of a leftover of that name."""
+        file = self._disk.open(self.path + LOG_SUFFIX, create=True)
+        if file.size:
+            file.truncate(0)
+        self._file = file
+
+    def release(self) -> None:
+        """Let go of the files; slices that are being sent keep the log file open."""
+        self._file = None
+        self.offset_index.close()
+        self.time_index.close()
+
+    def write_indexes(self, *, final: bool) -> None:
+        """Bring the indexes to their files; `final` adds the newest timestamp, as a closed segment has it."""
+        if final and self.size_bytes:
+            self._note_time(*self.max_timestamp())
+        self.offset_index.write()
+        self.time_index.write()
+
+    # --- append ----------------------------------------------------------------------------------------------------
+
+    def note(
+        self,
+        position: int,
+        size_bytes: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Count in a batch that was just written at `position`, and index it when an entry is due."""
+        if position == 0:
+            self.first_timestamp_ms = max_timestamp_ms
+        self.size_bytes = position + size_bytes
+        newest_ms = self._max_timestamp_ms
+        if newest_ms is None:
+            newest_ms = self.max_timestamp()[0]
+        if max_timestamp_ms > newest_ms:
+            self._max_timestamp_ms = max_timestamp_ms
+            self._max_timestamp_offset = last_offset
+        if self.bytes_since_index_entry > index_interval_bytes:
+            self.bytes_since_index_entry = size_bytes
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self._note_time(*self.max_timestamp())
+        else:
+            self.bytes_since_index_entry += size_bytes
+
+    def _note_time(self, timestamp_ms: int, offset: int) -> None:
+        last = self.time_index.last()
+        if timestamp_ms > (NO_TIMESTAMP_MS if last is None else last[0]):
+            self.time_index.append(timestamp_ms, offset - self.base_offset)
+
+    # --- timestamps ------------------------------------------------------------------------------------------------
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """The newest timestamp, -1 for none, and the last offset of the first batch that has it."""
+        if self._max_timestamp_ms is None:
+            last = self.time_index.last()
+            if last is None:
+                self._max_timestamp_ms, self._max_timestamp_offset = NO_TIMESTAMP_MS, self.base_offset
+            else:
+                self._max_timestamp_ms, self._max_timestamp_offset = last[0], last[1] + self.base_offset
+        return self._max_timestamp_ms, self._max_timestamp_offset
+
+    def adopt(self, found: Scan) -> None:
+        """Take over what a scan found, indexes included; the log file must end where the scan did. Raises OSError."""
+        self.size_bytes = found.valid_bytes
+        self.first_timestamp_ms = found.first_timestamp_ms
+        self.bytes_since_index_entry = found.bytes_since_index_entry
+        self._positions.clear()
+        self.set_max_timestamp(found.max_timestamp_ms, found.max_timestamp_offset)
+        self.offset_index.replace(found.index_keys, found.index_values)
+        self.time_index.replace(found.time_keys, found.time_values)
+
+    def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
+        """What a scan found."""
+        self._max_timestamp_ms = timestamp_ms
+        self._max_timestamp_offset = offset
+
+    def retention_timestamp_ms(self) -> int:
+        """The time by which the segment ages: its newest record's, or the file's when records have none."""
+        newest_ms = self.max_timestamp()[0]
+        return newest_ms if newest_ms >= 0 else self.modified_ms
+
+    def roll_timestamp_ms(self) -> int:
+        """The first batch's timestamp, -1 when there is none: segment.ms counts from it."""
+        if self.first_timestamp_ms is None:
+            self.first_timestamp_ms = NO_TIMESTAMP_MS
+            if self.size_bytes:
+                data = self.file.pread(0, min(HEADER_BYTES, self.size_bytes))
+                self.first_timestamp_ms = header_at(data, 0).max_timestamp_ms
+        return self.first_timestamp_ms
+
+    # --- places ----------------------------------------------------------------------------------------------------
+
+    def remember(self, offset: int, position: int) -> None:
+        """Keep in mind that the batch of `offset` begins, or will begin, at `position`."""
+        positions = self._positions
+        if len(positions) >= READ_POSITIONS_REMEMBERED_MAX and offset not in positions:
+            del positions[next(iter(positions))]
+        positions[offset] = position
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch begins that holds `offset` or a later one; -1 when no batch here does.
+
+        Raises IndexDamagedError when the index leads to a place where no such batch is, CorruptRecord when the log does.
+        """
+        position = self._positions.get(offset)
+        if position is not None:
+            return position
+        indexed_offset, start = self.offset_index.position_before(offset)
+        position, last_offset = self._search(start, offset, indexed_offset)
+        if position >= 0:
+            self.remember(offset, position)
+        return position
+
+    def _search(self, position: int, offset: int, indexed_offset: int) -> tuple[int, int]:
+        end = self.size_bytes
+        if position >= end and position:
+            raise IndexDamagedError(f"{self.offset_index.path} points behind the end of its log")
+        file = self.file
+        chunk = b""
+        chunk_position = position
+        while position < end:
+            place = position - chunk_position
+            if len(chunk) - place < _PLACE.size:
+                # Zeros behind a last message of an old format, which may be a byte shorter than what is unpacked.
+                chunk = file.pread(position, min(_SEARCH_BYTES, end - position)) + b"\0"
+                chunk_position = position
+                place = 0
+                if len(chunk) < _PLACE.size:
+                    raise self._damage(position, indexed_offset)
+            base_offset, length, magic, delta = _PLACE.unpack_from(chunk, place)
+            last_offset = base_offset + delta if magic >= 2 else base_offset
+            size = length + LOG_OVERHEAD_BYTES
+            if (
+                size < LEGACY_ENTRY_BYTES_MIN
+                or position + size > end
+                or (indexed_offset >= 0 and last_offset != indexed_offset)
+            ):
+                raise self._damage(position, indexed_offset)
+            if last_offset >= offset:
+                return position, last_offset
+            indexed_offset = -1
+            position += size
+        return -1, -1
+
+    def _damage(self, position: int, indexed_offset: int) -> Exception:
+        if indexed_offset >= 0:
+            return IndexDamagedError(
+                f"{self.offset_index.path} has no batch ending at {indexed_offset} where it says: {position}"
+            )
+        return CorruptRecord(f"{self.path}{LOG_SUFFIX} holds no whole batch at position {position}")
+
+    def batch_size_at(self, position: int) -> int:
+        """Bytes of the batch at `position`."""
+        data = self.file.pread(position, LOG_OVERHEAD_BYTES)
+        if len(data) < LOG_OVERHEAD_BYTES:
+            raise self._damage(position, -1)
+        return int.from_bytes(data[8:], "big", signed=True) + LOG_OVERHEAD_BYTES
+
+    def slice(self, position: int, size: int) -> FileSlice:
+        """A range of the log file."""
+        return FileSlice(self.file, position, size)
+
+    def next_offset(self) -> int:
+        """The offset after the last one here; reads what follows the last index entry.
+
+        Raises IndexDamagedError or CorruptRecord when the index or the end of the log is not sound.
+        """
+        if not self.size_bytes:
+            return self.base_offset
+        last = self.offset_index.last()
+        position = last[1] if last is not None else 0
+        if position >= self.size_bytes or (last is not None and min(last) <= 0):
+            raise IndexDamagedError(f"{self.offset_index.path} does not fit a log of {self.size_bytes} bytes")
+        next_offset = self.base_offset
+        for place, header in headers(self.file, position, self.size_bytes):
+            next_offset = header.last_offset + 1
+            self.bytes_since_index_entry = self.size_bytes - position
+            if last is not None and place == position and next_offset != last[0] + self.base_offset + 1:
+                raise IndexDamagedError(f"{self.offset_index.path} has a last entry that its log does not have")
+        return next_offset
+
+    # --- cut -------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut off the batch that holds `offset` and all after it; how many bytes that were."""
+        position = self.position_of(offset)
+        if position < 0:
+            return 0
+        removed = self.size_bytes - position
+        # The indexes first: entries without their log would be wrong, a log without its entries is only slower.
+        self.offset_index.truncate(offset - self.base_offset)
+        self.time_index.truncate_offsets(offset)
+        self.transaction_index.truncate(offset)
+        self.cut(position)
+        return removed
+
+    def cut(self, position: int) -> None:
+        """Cut the log file at `position`; the indexes must not reach beyond it any more."""
+        self.file.truncate(position)
+        self.size_bytes = position
+        self.bytes_since_index_entry = 0
+        self._positions.clear()
+        self._max_timestamp_ms = None if position else NO_TIMESTAMP_MS
+        if not position:
+            self.first_timestamp_ms = None
+            return
+        # The time index knows the newest time up to the last index entry; the batches after it say the rest.
+        newest_ms, newest_offset = self.max_timestamp()
+        last = self.offset_index.last()
+        start = 0 if last is None else last[1]
+        for _, header in headers(self.file, start, position):
+            if header.max_timestamp_ms > newest_ms:
+                newest_ms, newest_offset = header.max_timestamp_ms, header.last_offset
+        self.set_max_timestamp(newest_ms, newest_offset)
+        self.bytes_since_index_entry = position - start

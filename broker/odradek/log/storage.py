@@ -1,0 +1,399 @@
+"""The files of one log: rolling, flushing, cutting and deleting them, and what a failing disk means.
+
+`log.Log` adds the roads of records on top. A write that fails is cut off again before the error is told. A disk that
+is full refuses writes until there is room again. Any other failure makes the log fail (`failure`) for as long as the
+process lives, and is reported to `on_failure`: a disk that failed once cannot be believed about what it still holds.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import KafkaStorageError, OffsetOutOfRange
+from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.log.appending import AppendRules
+from odradek.log.config import LogConfig
+from odradek.log.disposal import Disposal
+from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
+from odradek.log.files import Disk
+from odradek.log.flushing import Flush
+from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
+from odradek.log.loading import Loaded
+from odradek.log.recovery import replay_producers
+from odradek.log.retention import RetentionStrategy, RetentionView
+from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from odradek.log.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+# The disk or the process is short of something that may come back: the write is refused, the log lives on.
+SHORTAGES: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+
+
+class Storage:
+    """The state of a log and everything that changes its set of files. One thread at a time."""
+
+    def __init__(
+        self,
+        directory: str,
+        topic_partition: TopicPartition,
+        loaded: Loaded,
+        *,
+        topic_id: TopicId | None,
+        config: LogConfig,
+        disk: Disk,
+        clock: Clock,
+        on_failure: Callable[[str, OSError], None] | None,
+        strategies: Sequence[RetentionStrategy],
+    ) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        # What opening the log had to read in full and what it had to cut off, for whoever reports the start.
+        self.recovered_bytes = loaded.bytes_scanned
+        self.cut_bytes = loaded.bytes_cut
+        # Why the log cannot be used any more; None while it can.
+        self.failure: str | None = None
+        self.segments = Segments(loaded.segments)
+        self._disk = disk
+        self._clock = clock
+        self._on_failure = on_failure
+        self._strategies = tuple(strategies)
+        self._disposal = Disposal(disk)
+        self._opened_at_offset = loaded.log_end_offset
+        self._generation = 0
+        self._flushed_at_seconds = clock.monotonic_seconds()
+        # What a flush has to sync besides log files: names that are new, and the epochs' file when it changed.
+        self._unsynced_directories = {directory, directory.rpartition("/")[0] or "."}
+        self._unsynced_paths = {f"{directory}/{EPOCHS_FILE}"}
+        self._last_epoch = loaded.epochs.latest_epoch
+        self.reconfigure(config)
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go by these settings from now on."""
+        self.config = config
+        self._rules = AppendRules(config, self.topic_partition)
+        self._offset_entries_max = config.segment_index_bytes // OFFSET_ENTRY.size
+        self._time_entries_max = config.segment_index_bytes // TIME_ENTRY.size - 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the log files."""
+        return self.segments.size_bytes
+
+    # --- failure ---------------------------------------------------------------------------------------------------
+
+    def fail(self, why: str) -> None:
+        """Refuse everything from now on: the disk under the log failed, or the log was closed."""
+        if self.failure is None:
+            self.failure = why
+            for segment in self.segments.all:
+                segment.release()
+
+    def _require_usable(self) -> None:
+        if self.failure is not None:
+            raise self._unusable()
+
+    def _unusable(self) -> KafkaStorageError:
+        return KafkaStorageError(f"{self.topic_partition} cannot be used on this broker: {self.failure}")
+
+    def _disk_failed(self, action: str, error: OSError, *, may_pass: bool = True) -> KafkaStorageError:
+        """What to raise for `error`; the log fails unless it is a shortage, which `may_pass`."""
+        if may_pass and error.errno in SHORTAGES:
+            return KafkaStorageError(
+                f"{action} of {self.topic_partition} was refused and nothing was written: {error.strerror} in "
+                f"{self.directory}; make room, or lower the retention of topics there: writes go on then"
+            )
+        logger.error("%s of %s in %s failed: %s", action, self.topic_partition, self.directory, error)
+        self.fail(f"its disk failed ({error}); see to {self.directory} and restart the broker")
+        if self._on_failure is not None:
+            self._on_failure(self.directory, error)
+        return self._unusable()
+
+    # --- roll ------------------------------------------------------------------------------------------------------
+
+    def _is_roll_due(
+        self, segment: Segment, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int
+    ) -> bool:
+        """Whether an append of `size_bytes` has to go to a new segment."""
+        position = segment.size_bytes
+        if not position:
+            return last_offset - segment.base_offset > 2**31 - 1
+        config = self.config
+        if position + size_bytes > config.segment_bytes:
+            return True
+        first_ms = segment.first_timestamp_ms
+        if first_ms is None:
+            first_ms = segment.roll_timestamp_ms()
+        if first_ms >= 0 and max_timestamp_ms >= 0:
+            waited_ms = max_timestamp_ms - first_ms
+        else:
+            waited_ms = now_ms - segment.created_ms
+        return (
+            waited_ms > config.segment_ms - segment.jitter_ms
+            or last_offset - segment.base_offset > 2**31 - 1
+            or len(segment.offset_index) >= self._offset_entries_max
+            or len(segment.time_index) >= self._time_entries_max
+        )
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Close the active segment and begin a new one at the log's end; nothing when the active one is empty.
+
+        Raises KafkaStorageError; the active segment stays the active one then.
+        """
+        self._require_usable()
+        try:
+            self._roll(self.log_end_offset if base_offset is None else base_offset)
+        except OSError as error:
+            raise self._disk_failed("a roll", error) from error
+
+    def _roll(self, base_offset: int) -> None:
+        old = self.segments.active
+        if old.size_bytes == 0 and old.base_offset == base_offset:
+            return
+        old.write_indexes(final=True)
+        self.producers.take_snapshot(base_offset, sync=False)
+        new = self._new_segment(base_offset)
+        if old.size_bytes == 0:
+            self.segments.remove([old])
+            self._disposal.discard([old], due_at_seconds=self._clock.monotonic_seconds())
+        self.segments.add(new)
+        self._flushed_at_seconds = min(self._flushed_at_seconds, self._clock.monotonic_seconds())
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        segment = Segment(
+            self.directory,
+            base_offset,
+            disk=self._disk,
+            now_ms=self._clock.wall_ms(),
+            jitter_ms=self.config.segment_jitter_ms,
+        )
+        segment.create()
+        self._unsynced_directories.add(self.directory)
+        return segment
+
+    # --- flush -----------------------------------------------------------------------------------------------------
+
+    def is_flush_due(self, now_seconds: float) -> bool:
+        """Whether a segment was closed since the last flush, or records wait for longer than flush.ms."""
+        if self.recovery_point >= self.log_end_offset or self.failure is not None:
+            return False
+        if self.recovery_point < self.segments.active.base_offset:
+            return True
+        return (now_seconds - self._flushed_at_seconds) * 1000 >= self.config.flush_ms
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Return once everything below `up_to`, or the log's end, is on the device. Raises KafkaStorageError."""
+        flush = self.begin_flush(up_to)
+        if flush is None:
+            return
+        failed = None
+        try:
+            flush.sync()
+        except OSError as error:
+            failed = error
+        self.end_flush(flush, failed)
+
+    def begin_flush(self, up_to: int | None = None) -> Flush | None:
+        """What has to be synced; None when everything is. Whoever runs its `sync` hands it to `end_flush`."""
+        self._require_usable()
+        if (self.log_end_offset if up_to is None else up_to) <= self.recovery_point:
+            return None
+        return self._prepare_flush(with_active_indexes=False)
+
+    def _prepare_flush(self, *, with_active_indexes: bool) -> Flush:
+        paths = list(self._unsynced_paths)
+        directories = list(self._unsynced_directories)
+        try:
+            segments = self.segments.from_offset(self.recovery_point)
+            files = [segment.file for segment in segments]
+        except OSError as error:
+            raise self._disk_failed("a flush", error, may_pass=False) from error
+        for segment in segments:
+            # The active segment's indexes are built anew after a crash, so only closed ones have to be safe.
+            if with_active_indexes or segment is not self.segments.active:
+                paths += (segment.path + INDEX_SUFFIX, segment.path + TIME_INDEX_SUFFIX)
+        self._unsynced_paths.clear()
+        self._unsynced_directories.clear()
+        self._flushed_at_seconds = self._clock.monotonic_seconds()
+        return Flush(
+            offset=self.log_end_offset,
+            generation=self._generation,
+            files=files,
+            paths=paths,
+            directories=directories,
+            disk=self._disk,
+        )
+
+    def end_flush(self, flush: Flush, error: OSError | None = None) -> None:
+        """Move the recovery point; `error` is what `flush.sync` raised. Raises KafkaStorageError for it."""
+        if error is not None:
+            # Whatever the reason: the kernel may have dropped the pages that it could not write.
+            raise self._disk_failed("a flush", error, may_pass=False) from error
+        if flush.generation == self._generation and flush.offset > self.recovery_point:
+            self.recovery_point = flush.offset
+
+    # --- cut -------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log so that it ends at `offset`; a batch that reaches over it goes as a whole.
+
+        Nothing happens at or above the end. Raises KafkaStorageError.
+        """
+        self._require_usable()
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        logger.info("%s is cut from %d to %d", self.topic_partition, self.log_end_offset, offset)
+        self._generation += 1
+        try:
+            gone = [segment for segment in self.segments.all if segment.base_offset > offset]
+            self.segments.remove(gone)
+            self._disposal.discard(gone, due_at_seconds=self._clock.monotonic_seconds())
+            self.segments.active.truncate_to(offset)
+            self.log_end_offset = offset
+            self.recovery_point = min(self.recovery_point, offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self.epochs.truncate_from_end(offset)
+            self._after_cut()
+        except OSError as error:
+            raise self._disk_failed("a truncation", error, may_pass=False) from error
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove all records and begin anew at `offset`. Raises KafkaStorageError."""
+        self._require_usable()
+        logger.info("%s is emptied and starts at %d", self.topic_partition, offset)
+        self._generation += 1
+        try:
+            gone = self.segments.all
+            self._disposal.discard(gone, due_at_seconds=self._clock.monotonic_seconds())
+            self.segments.replace([self._new_segment(offset)])
+            self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+            self.epochs.clear()
+            self._after_cut()
+        except OSError as error:
+            raise self._disk_failed("a truncation", error, may_pass=False) from error
+
+    def _after_cut(self) -> None:
+        self._last_epoch = self.epochs.latest_epoch
+        self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+        now_ms = self._clock.wall_ms()
+        from_offset = self.producers.reload(
+            log_start_offset=self.log_start_offset, log_end_offset=self.log_end_offset, now_ms=now_ms
+        )
+        if from_offset < self.log_end_offset:
+            replay_producers(
+                self.segments.all,
+                self.producers,
+                from_offset=from_offset,
+                now_ms=now_ms,
+                rebuild_aborts=False,
+            )
+
+    # --- delete ----------------------------------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> None:
+        """Give up the records below `offset`; their segments go with the next `delete_old_segments`.
+
+        Nothing happens when the log starts there or later. Raises OffsetOutOfRange above the log's end.
+        """
+        self._require_usable()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition} ends at {self.log_end_offset}: records below {offset} cannot be deleted"
+            )
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        try:
+            self.epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self._disk_failed("a deletion", error) from error
+        self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+
+    def delete_old_segments(self, high_watermark: int | None = None) -> int:
+        """Delete the oldest segments that the retention strategies give up and that are wholly below
+        `high_watermark`; how many. Raises KafkaStorageError.
+        """
+        self._require_usable()
+        limit = self.log_end_offset if high_watermark is None else min(high_watermark, self.log_end_offset)
+        segments, next_offsets = [], []
+        for number, segment in enumerate(self.segments.all):
+            next_offset = self.segments.upper_offset(number, end_offset=self.log_end_offset)
+            if next_offset > limit or (segment is self.segments.active and not segment.size_bytes):
+                break
+            segments.append(segment)
+            next_offsets.append(next_offset)
+        view = RetentionView(
+            segments=segments,
+            next_offsets=next_offsets,
+            log_start_offset=self.log_start_offset,
+            size_bytes=self.size_bytes,
+            config=self.config,
+            now_ms=self._clock.wall_ms(),
+        )
+        try:
+            count = max((strategy(view) for strategy in self._strategies), default=0)
+            if count:
+                self._delete(segments[:count])
+        except OSError as error:
+            raise self._disk_failed("a deletion", error) from error
+        return count
+
+    def _delete(self, gone: Sequence[Segment]) -> None:
+        if gone[-1] is self.segments.active:
+            self._roll(self.log_end_offset)
+        self.segments.remove(gone)
+        self.advance_log_start(max(self.log_start_offset, self.segments.first.base_offset))
+        due_at = self._clock.monotonic_seconds() + self.config.file_delete_delay_ms / 1000
+        logger.info(
+            "%s: %d segments of %d bytes are deleted; it starts at %d now",
+            self.topic_partition,
+            len(gone),
+            sum(segment.size_bytes for segment in gone),
+            self.log_start_offset,
+        )
+        self._disposal.discard(gone, due_at_seconds=due_at)
+
+    def delete_due(self, now_seconds: float) -> int:
+        """Remove the files of deleted segments whose delay is over; how many. Raises KafkaStorageError."""
+        if self.failure is not None:
+            return 0
+        try:
+            return self._disposal.remove_due(now_seconds)
+        except OSError as error:
+            raise self._disk_failed("a deletion", error) from error
+
+    # --- end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flush, and leave the files as a clean start wants them. Raises KafkaStorageError."""
+        self._require_usable()
+        try:
+            self.segments.active.write_indexes(final=True)
+            self.producers.take_snapshot(self.log_end_offset, sync=True)
+            if self.log_end_offset > self._opened_at_offset or self.log_end_offset > self.recovery_point:
+                flush = self._prepare_flush(with_active_indexes=True)
+                flush.sync()
+                self.end_flush(flush)
+        except OSError as error:
+            raise self._disk_failed("the close", error, may_pass=False) from error
+        self.fail("it was closed")
+
+    def mark_deleted(self) -> None:
+        """Let go of the files without a flush: the partition was deleted."""
+        self.fail("it was deleted")

@@ -1,0 +1,67 @@
+"""The aborted transactions of a segment, `.txnindex`: what a read-committed consumer has to leave out.
+
+    int16 version 0; int64 producer id; int64 first offset; int64 last offset, the marker's; int64 last stable offset
+
+The last stable offset is the one right after the marker was written: a search may stop at the first entry where it
+has reached the reader's upper offset, since all later aborts begin above it. Most segments have no such file.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.log.files import Disk
+
+_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records are not to be shown."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The file at `path`, made with its first entry."""
+
+    __slots__ = ("_disk", "_has_file", "path")
+
+    def __init__(self, path: str, *, disk: Disk, has_file: bool) -> None:
+        self.path = path
+        self._disk = disk
+        self._has_file = has_file
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """Add an abort whose marker was written. Raises OSError."""
+        self._disk.open(self.path, create=True).append(_ENTRY.pack(0, *aborted))
+        self._has_file = True
+
+    def entries(self) -> list[AbortedTransaction]:
+        """All, in the order of their markers. Raises CorruptRecord, OSError."""
+        if not self._has_file:
+            return []
+        data = self._disk.read(self.path)
+        if len(data) % _ENTRY.size:
+            raise CorruptRecord(f"{self.path} has {len(data)} bytes, which is no whole number of entries")
+        found = []
+        for version, *fields in _ENTRY.iter_unpack(data):
+            if version != 0:
+                raise CorruptRecord(f"{self.path} has an entry of version {version}; only 0 is known")
+            found.append(AbortedTransaction(*fields))
+        return found
+
+    def truncate(self, offset: int) -> None:
+        """Forget the aborts whose marker is at `offset` or above; 0 forgets all. Raises OSError."""
+        if not self._has_file:
+            return
+        file = self._disk.open(self.path)
+        if offset == 0:
+            file.truncate(0)
+            return
+        kept = [entry for entry in self.entries() if entry.last_offset < offset]
+        file.truncate(len(kept) * _ENTRY.size)
