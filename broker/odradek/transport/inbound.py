@@ -1,0 +1,399 @@
+"""One connection of a client: frames in, answers out, in order.
+
+    buffer_updated -> FrameReader -> dispatch -> answer now   -> joined with the turn's others, one write
+                                              -> answer later -> keeps its place until those before are there
+
+A turn of the loop answers a bounded number of frames; what is left waits and reading pauses. Reading pauses
+also while as many requests as allowed wait for their answers, or the peer does not read what it asked for:
+then TCP pushes back on the sender, and a connection costs bounded memory whatever its peer does.
+
+File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
+while the connection waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from inspect import iscoroutine
+from typing import Any, Final, cast
+
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.limits import (
+    REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
+    REQUESTS_PER_TURN_MAX,
+    RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
+)
+from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.framing import FrameReader
+from odradek.transport.connection import Connection, Dispatch, Part, Reply
+from odradek.transport.flow_control import RateLimitedLog
+from odradek.transport.sendfile import PartSource
+
+logger = logging.getLogger(__name__)
+
+_FRAMES: Final = (bytes, list, bytearray, memoryview)
+
+# Answers of one turn up to this many bytes are joined and sent at once; larger ones are handed over as they
+# are.
+_JOINED_BYTES_MAX: Final = 64 * 1024
+
+
+class _Later:
+    """The place of an answer that is not there yet."""
+
+    __slots__ = ("future", "is_there", "reply")
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Reply | None] | None = None
+        self.reply: Reply | None = None
+        self.is_there = False
+
+
+class InboundConnection(Connection, asyncio.BufferedProtocol):
+    """The protocol object of an accepted connection.
+
+    `on_made` and `on_lost` are called with the connection when it begins and, once, when it has ended.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_dispatch",
+        "_frames",
+        "_is_closing",
+        "_is_loading",
+        "_is_reading_paused",
+        "_is_scheduled",
+        "_is_writing_paused",
+        "_lines",
+        "_loop",
+        "_on_lost",
+        "_on_made",
+        "_out",
+        "_reader",
+        "_source",
+        "_tasks",
+        "_transport",
+        "admitted_ip",
+        "is_active",
+        "is_lost",
+    )
+
+    def __init__(
+        self,
+        *,
+        id: int,
+        listener_name: str,
+        dispatch: Dispatch,
+        frame_bytes_max: int,
+        receive_buffer: memoryview,
+        lines: RateLimitedLog,
+        on_made: Callable[[InboundConnection], None],
+        on_lost: Callable[[InboundConnection], None],
+        tasks: TaskOwner,
+        admitted_ip: str = "",
+        executor: Executor | None = None,
+        sendfile: bool = False,
+    ) -> None:
+        super().__init__(id=id, listener_name=listener_name)
+        self._loop = asyncio.get_running_loop()
+        self._dispatch = dispatch
+        self._reader = FrameReader(frame_bytes_max, receive_buffer)
+        self._lines = lines
+        self._tasks = tasks
+        self.admitted_ip = admitted_ip
+        self._on_made = on_made
+        self._on_lost = on_lost
+        self._source = PartSource(executor=executor, sendfile=sendfile)
+        self._transport: Any = None
+        self._frames: deque[memoryview] = deque()  # received, not yet dispatched
+        self._answers: deque[_Later] = deque()  # from the first request that is not answered yet
+        self._out: deque[Part] = deque()  # due, not yet with the transport
+        self._is_closing = False
+        self._is_loading = False  # a thread reads the slice at the head of `_out`
+        self._is_reading_paused = False
+        self._is_scheduled = False
+        self._is_writing_paused = False
+        self.is_active = True
+        """Set by every byte that comes or goes; the listener's sweep clears it."""
+        self.is_lost = False
+
+    # --- what the transport calls -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(Any, transport)
+        self.peer = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.local = (transport.get_extra_info("sockname") or ("", 0))[:2]
+        self._source.prepare(self._transport, unsent_max=RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX)
+        self._on_made(self)
+
+    def connection_lost(self, failure: Exception | None) -> None:
+        self.is_lost = True
+        self._is_closing = True
+        self._drop()
+        self._on_lost(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.bytes_in += nbytes
+        self.is_active = True
+        if self._is_closing:
+            return
+        frames = self._reader.received(nbytes)
+        if frames:
+            if self._frames:
+                self._frames.extend(frames)
+            else:
+                self._answer(frames)
+        if self._reader.failure is not None and not self._frames:
+            self._cut_off(self._reader.failure)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        self.is_active = True
+        if self._out:
+            self._pump()
+        self._go_on()
+
+    # --- requests -----------------------------------------------------------------------------------------
+
+    def _answer(self, frames: list[memoryview]) -> None:
+        """Dispatch `frames` in order, and send what was answered at once with one write."""
+        if len(frames) > REQUESTS_PER_TURN_MAX:
+            self._frames.extend(frames[REQUESTS_PER_TURN_MAX:])
+            del frames[REQUESTS_PER_TURN_MAX:]
+        dispatch = self._dispatch
+        answers = self._answers
+        ready: list[bytes] = []
+        count = ready_bytes = 0
+        failure: Exception | None = None
+        for frame in frames:
+            try:
+                reply = dispatch(self, frame)
+            except Exception as raised:
+                failure = raised
+                break
+            count += 1
+            if type(reply) is bytes and not answers:
+                ready.append(reply)
+                ready_bytes += len(reply)
+                if ready_bytes < RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX and not self._is_closing:
+                    continue
+            elif reply is None:
+                continue
+            if ready:
+                self._send_ready(ready, ready_bytes)
+                ready, ready_bytes = [], 0
+            if type(reply) is not bytes or answers:
+                self._place(reply)
+            if self._is_blocked():
+                break
+        self.requests += count
+        if ready:
+            self._send_ready(ready, ready_bytes)
+        if failure is not None:
+            self._cut_off(failure)
+            return
+        if self._is_closing:
+            self._close_when_done()
+            return
+        if count < len(frames):
+            self._frames.extendleft(reversed(frames[count:]))
+        if self._frames or self._is_blocked():
+            self._pause_reading()
+            self._schedule()
+
+    def _is_blocked(self) -> bool:
+        return (
+            self._is_writing_paused
+            or self._is_loading
+            or len(self._answers) >= REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+            or self._is_closing
+        )
+
+    def _schedule(self) -> None:
+        """Go on in the next turn with frames that wait only for their turn."""
+        if self._frames and not self._is_scheduled and not self._is_blocked():
+            self._is_scheduled = True
+            self._loop.call_soon(self._scheduled)
+
+    def _scheduled(self) -> None:
+        self._is_scheduled = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Answer frames that waited, or read again when none are left."""
+        if self._is_scheduled or self._is_blocked():
+            return
+        if self._frames:
+            frames = list(self._frames)
+            self._frames.clear()
+            self._answer(frames)
+        if self._frames or self._is_blocked():
+            return
+        if self._reader.failure is not None:
+            self._cut_off(self._reader.failure)
+        elif self._is_reading_paused:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused and not self._is_closing:
+            self._is_reading_paused = True
+            self._transport.pause_reading()
+
+    # --- answers ------------------------------------------------------------------------------------------
+
+    def _place(self, answer: Any) -> None:
+        """Give an answer its place behind those before it."""
+        if isinstance(answer, _FRAMES):
+            if not self._answers:
+                self._queue(answer)
+                self._pump()
+                return
+            later = _Later()
+            later.reply = answer
+            later.is_there = True
+            self._answers.append(later)
+            return
+        later = _Later()
+        later.future = (
+            self._tasks.start(answer, name="request")
+            if iscoroutine(answer)
+            else asyncio.ensure_future(answer)
+        )
+        self._answers.append(later)
+        later.future.add_done_callback(lambda future: self._answered(later, future))
+
+    def _answered(self, later: _Later, future: asyncio.Future[Reply | None]) -> None:
+        if future.cancelled():
+            if not self._is_closing:
+                self._cut_off(OdradekError("the answer to a request was given up"))
+            return
+        failure = future.exception()
+        if failure is not None:
+            self._cut_off(failure)
+            return
+        if self.is_lost:
+            return
+        later.reply = future.result()
+        later.future = None
+        later.is_there = True
+        answers = self._answers
+        if not answers or answers[0] is not later:
+            return
+        while answers and answers[0].is_there:
+            reply = answers.popleft().reply
+            if reply is not None:
+                self._queue(reply)
+        self._pump()
+        self._go_on()
+        self._close_when_done()
+
+    def _queue(self, reply: Reply) -> None:
+        if isinstance(reply, list):
+            self._out.extend(reply)
+        else:
+            self._out.append(reply)
+
+    def _send_ready(self, ready: list[bytes], ready_bytes: int) -> None:
+        if self._out or self._is_writing_paused or self._is_loading:
+            self._out.extend(ready)
+            self._pump()
+            return
+        self.bytes_out += ready_bytes
+        if len(ready) == 1:
+            self._transport.write(ready[0])
+        elif ready_bytes <= _JOINED_BYTES_MAX:
+            self._transport.write(b"".join(ready))
+        else:
+            self._transport.writelines(ready)
+
+    def _pump(self) -> None:
+        """Give the transport what is due until it has enough."""
+        out = self._out
+        while out and not self._is_writing_paused and not self._is_loading and not self.is_lost:
+            try:
+                sent = self._source.send_next(out, self._loaded)
+            except OSError as failure:
+                self._cut_off(failure)
+                return
+            if sent < 0:
+                self._is_loading = True
+                return
+            self.bytes_out += sent
+            self.is_active = True
+
+    def _loaded(self, failure: BaseException | None) -> None:
+        """The thread has replaced the slice at the head of `_out` with bytes, or failed."""
+        self._is_loading = False
+        if self.is_lost:
+            return
+        if failure is not None:
+            self._cut_off(failure)
+            return
+        self._pump()
+        self._go_on()
+        self._close_when_done()
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def is_waiting_for_handlers(self) -> bool:
+        """Whether a request is being worked on: such a connection is not idle, however quiet."""
+        return bool(self._answers)
+
+    def close(self) -> None:
+        """Close after the answers that are due have been sent; requests not yet begun are dropped."""
+        if not self._is_closing:
+            self._pause_reading()
+            self._is_closing = True
+            self._frames.clear()
+        self._close_when_done()
+
+    def abort(self) -> None:
+        """Close at once; what is unsent is lost."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _close_when_done(self) -> None:
+        if not self._is_closing or self._answers or self._out or self._is_loading or self.is_lost:
+            return
+        if self._transport is not None:
+            self._transport.close()
+
+    def _cut_off(self, failure: BaseException) -> None:
+        """End this connection because of a wrong frame or a failed handler; answers already written still
+        go out.
+        """
+        if self.is_lost:
+            return
+        self._is_closing = True
+        if isinstance(failure, OdradekError | OSError):
+            self._lines.warning("%r is closed after %d requests: %s", self, self.requests, failure)
+        else:
+            logger.error("%r is closed: a handler failed", self, exc_info=failure)
+        self._drop()
+        self._transport.close()
+
+    def _drop(self) -> None:
+        """Forget what was received and what is due. Waiting futures are cancelled; tasks run to their end."""
+        self._frames.clear()
+        self._out.clear()
+        answers, self._answers = self._answers, deque()
+        for later in answers:
+            # A coroutine may be half-way through a change, and must not be stopped because nobody listens
+            # any more.
+            if later.future is not None and not isinstance(later.future, asyncio.Task):
+                later.future.cancel()

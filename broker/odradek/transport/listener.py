@@ -1,0 +1,201 @@
+"""One named listener: accepts, keeps its connections, ends the idle ones, and closes them all at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from itertools import count
+from typing import Final
+
+from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
+from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.framing import receive_buffer
+from odradek.transport.connection import Dispatch
+from odradek.transport.flow_control import Admission, RateLimitedLog
+from odradek.transport.inbound import InboundConnection
+from odradek.transport.network import Listening, Network
+
+logger = logging.getLogger(__name__)
+
+# Ids are unique over all listeners of a process.
+_ids: Final = count(1)
+
+# An idle connection is ended at most this part of the idle time late.
+_SWEEPS_PER_IDLE_TIME: Final = 10
+_SWEEP_SECONDS_MAX: Final = 30.0
+_SWEEP_SECONDS_MIN: Final = 0.01
+
+
+class Listener:
+    """Serves one address.
+
+    `name` is the listener's in the settings; `dispatch` is called with every frame. `frame_bytes_max` is
+    socket.request.max.bytes, `idle_ms_max` connections.max.idle.ms (negative for never). Slices that are
+    not in the page cache are read on `executor` (None: the loop's own). With `sendfile` the kernel sends
+    slices.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        host: str,
+        port: int,
+        network: Network,
+        dispatch: Dispatch,
+        admission: Admission,
+        frame_bytes_max: int = 104_857_600,
+        idle_ms_max: int = 600_000,
+        backlog: int = LISTEN_BACKLOG_DEFAULT,
+        executor: Executor | None = None,
+        sendfile: bool = False,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self._port = port
+        self._network = network
+        self._dispatch = dispatch
+        self._admission = admission
+        self._frame_bytes_max = frame_bytes_max
+        self._idle_seconds_max = idle_ms_max / 1000
+        self._backlog = backlog
+        self._executor = executor
+        self._sendfile = sendfile
+        self._lines = RateLimitedLog(logger)
+        self._tasks = TaskOwner(f"listener {name}")
+        self._receive_buffer: memoryview | None = None
+        self._listening: Listening | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._quiet_since: dict[InboundConnection, float] = {}
+        self._on_empty: asyncio.Event = asyncio.Event()
+        self._ended_requests = 0
+        self._ended_bytes_in = 0
+        self._ended_bytes_out = 0
+        self.connections: set[InboundConnection] = set()
+        self.accepted = 0
+        self.closed_idle = 0
+        self.on_connection_made: Callable[[InboundConnection], None] | None = None
+        self.on_connection_lost: Callable[[InboundConnection], None] | None = None
+
+    async def start(self) -> None:
+        """Listen and serve. Raises OSError when the address cannot be had."""
+        self._receive_buffer = receive_buffer()
+        self._listening = await self._network.listen(
+            self._new_connection,
+            host=self.host,
+            port=self._port,
+            admission=self._admission,
+            backlog=self._backlog,
+        )
+        if self._idle_seconds_max >= 0:
+            self._schedule_sweep()
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """(host, port) of each socket."""
+        return [] if self._listening is None else self._listening.addresses
+
+    @property
+    def port(self) -> int:
+        """The port in use, also when 0 asked for a free one."""
+        addresses = self.addresses
+        return addresses[0][1] if addresses else self._port
+
+    def totals(self) -> tuple[int, int, int]:
+        """(requests, bytes in, bytes out) of all connections since the start."""
+        return (
+            self._ended_requests + sum(connection.requests for connection in self.connections),
+            self._ended_bytes_in + sum(connection.bytes_in for connection in self.connections),
+            self._ended_bytes_out + sum(connection.bytes_out for connection in self.connections),
+        )
+
+    async def stop_accepting(self) -> None:
+        """Accept no more connections; those that are there live on."""
+        if self._listening is not None:
+            await self._listening.close()
+
+    async def close(self, *, grace_seconds: float = 5.0) -> None:
+        """Stop accepting, let requests under way be answered for `grace_seconds`, then cut what is left."""
+        await self.stop_accepting()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+        for connection in list(self.connections):
+            connection.close()
+        await self._wait_until_empty(grace_seconds)
+        for connection in list(self.connections):
+            connection.abort()
+        await self._wait_until_empty(None)
+        await self._tasks.close()
+
+    async def _wait_until_empty(self, seconds: float | None) -> None:
+        if not self.connections:
+            return
+        self._on_empty.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._on_empty.wait()
+        except TimeoutError:
+            logger.info(
+                "%d connections of %s had requests under way at the end", len(self.connections), self.name
+            )
+
+    def _new_connection(self, ip: str) -> InboundConnection:
+        assert self._receive_buffer is not None
+        return InboundConnection(
+            id=next(_ids),
+            listener_name=self.name,
+            dispatch=self._dispatch,
+            frame_bytes_max=self._frame_bytes_max,
+            receive_buffer=self._receive_buffer,
+            lines=self._lines,
+            on_made=self._made,
+            on_lost=self._lost,
+            tasks=self._tasks,
+            admitted_ip=ip,
+            executor=self._executor,
+            sendfile=self._sendfile,
+        )
+
+    def _made(self, connection: InboundConnection) -> None:
+        self.accepted += 1
+        self.connections.add(connection)
+        if self.on_connection_made is not None:
+            self.on_connection_made(connection)
+
+    def _lost(self, connection: InboundConnection) -> None:
+        self.connections.discard(connection)
+        self._quiet_since.pop(connection, None)
+        self._ended_requests += connection.requests
+        self._ended_bytes_in += connection.bytes_in
+        self._ended_bytes_out += connection.bytes_out
+        self._admission.release(connection.admitted_ip)
+        if self.on_connection_lost is not None:
+            self.on_connection_lost(connection)
+        if not self.connections:
+            self._on_empty.set()
+
+    def _schedule_sweep(self) -> None:
+        delay = min(
+            _SWEEP_SECONDS_MAX, max(_SWEEP_SECONDS_MIN, self._idle_seconds_max / _SWEEPS_PER_IDLE_TIME)
+        )
+        self._sweep_timer = asyncio.get_running_loop().call_later(delay, self._sweep)
+
+    def _sweep(self) -> None:
+        """End connections that were quiet for the idle time: one pass over all costs less than a timer for
+        each.
+        """
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.connections):
+            if connection.is_active or connection.is_waiting_for_handlers():
+                connection.is_active = False
+                self._quiet_since.pop(connection, None)
+                continue
+            since = self._quiet_since.setdefault(connection, now)
+            if now - since >= self._idle_seconds_max:
+                self.closed_idle += 1
+                # Not close(): a peer that does not read would keep what is unsent for ever.
+                connection.abort()
+        self._schedule_sweep()

@@ -1,0 +1,255 @@
+"""The network as an object: the real one here, one in memory with faults in the tests.
+
+Accepting is done by hand rather than with `loop.create_server`, because a full table of file descriptors
+must not end the listener (uvloop closes it) nor turn the loop into a busy one: here it pauses, and those
+who wait stay in the kernel's queue. The same pause holds back connections beyond max.connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from odradek.foundation.limits import (
+    ACCEPT_RETRY_PAUSE_SECONDS,
+    ACCEPTS_PER_TURN_MAX,
+    LISTEN_BACKLOG_DEFAULT,
+)
+from odradek.transport.flow_control import Admission, RateLimitedLog
+
+logger = logging.getLogger(__name__)
+
+# Makes the protocol object of an accepted connection from its peer's address, as it was admitted.
+InboundFactory = Callable[[str], asyncio.BaseProtocol]
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+_OUT_OF_RESOURCES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+
+
+class Listening(Protocol):
+    """Sockets that accept connections."""
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """(host, port) of each socket, with the port that was really taken."""
+        ...
+
+    async def close(self) -> None:
+        """Accept no more; connections that were accepted live on."""
+        ...
+
+
+class Network(Protocol):
+    """Where connections come from and go to."""
+
+    async def listen(
+        self,
+        protocol_factory: InboundFactory,
+        *,
+        host: str,
+        port: int,
+        admission: Admission,
+        backlog: int = LISTEN_BACKLOG_DEFAULT,
+    ) -> Listening:
+        """Accept connections on every address of `host` ("" for all of the machine), port 0 for a free one.
+
+        A connection that was admitted must be released by its protocol when it is lost. Raises OSError.
+        """
+        ...
+
+    async def connect(
+        self, protocol_factory: ProtocolFactory, *, host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        """(transport, protocol) of a new connection. Raises OSError."""
+        ...
+
+
+class SystemNetwork:
+    """TCP over the running event loop.
+
+    `send_buffer_bytes` and `receive_buffer_bytes` size the kernel's buffers of accepted connections
+    (socket.send.buffer.bytes, socket.receive.buffer.bytes); -1 leaves them to the kernel.
+    """
+
+    def __init__(self, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1) -> None:
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+
+    async def listen(
+        self,
+        protocol_factory: InboundFactory,
+        *,
+        host: str,
+        port: int,
+        admission: Admission,
+        backlog: int = LISTEN_BACKLOG_DEFAULT,
+    ) -> Listening:
+        infos = await asyncio.get_running_loop().getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        sockets: list[socket.socket] = []
+        try:
+            for family, address in dict.fromkeys((info[0], info[4]) for info in infos):
+                if sockets and port == 0:
+                    address = (address[0], sockets[0].getsockname()[1], *address[2:])
+                listening = self._socket(family, address, backlog, is_only=not host and bool(sockets))
+                if listening is not None:
+                    sockets.append(listening)
+        except OSError:
+            for opened in sockets:
+                opened.close()
+            raise
+        return _SystemListening(sockets, protocol_factory, admission, self._send_buffer_bytes)
+
+    def _socket(self, family: int, address: Any, backlog: int, *, is_only: bool) -> socket.socket | None:
+        try:
+            listening = socket.socket(family, socket.SOCK_STREAM)
+        except OSError:
+            if is_only:  # a machine without IPv6 still resolves the wildcard to it
+                return None
+            raise
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if self._receive_buffer_bytes >= 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+            listening.setblocking(False)
+            try:
+                listening.bind(address)
+            except OSError as failure:
+                if is_only and failure.errno == errno.EADDRNOTAVAIL:
+                    listening.close()
+                    return None
+                raise OSError(
+                    failure.errno,
+                    f"cannot listen on {address[0]}:{address[1]}: {failure.strerror}; "
+                    "choose another address, or stop the process that uses it",
+                ) from failure
+            listening.listen(backlog)
+        except OSError:
+            listening.close()
+            raise
+        return listening
+
+    async def connect(
+        self, protocol_factory: ProtocolFactory, *, host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.create_connection(protocol_factory, host, port)
+        return transport, protocol
+
+
+class _SystemListening:
+    """Listening sockets on the event loop."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        protocol_factory: InboundFactory,
+        admission: Admission,
+        send_buffer_bytes: int,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sockets = sockets
+        self._protocol_factory = protocol_factory
+        self._admission = admission
+        self._send_buffer_bytes = send_buffer_bytes
+        self._is_accepting = False
+        self._is_closed = False
+        self._connecting: set[asyncio.Task[Any]] = set()
+        self._lines = RateLimitedLog(logger, now=self._loop.time)
+        self._resume()
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        return [listening.getsockname()[:2] for listening in self._sockets]
+
+    async def close(self) -> None:
+        self._pause()
+        self._is_closed = True
+        for listening in self._sockets:
+            listening.close()
+        if self._connecting:
+            # Not cancelled: each ends in the next turn, as a connection that its protocol owns.
+            await asyncio.wait(self._connecting)
+
+    def _resume(self) -> None:
+        if self._is_accepting or self._is_closed:
+            return
+        self._is_accepting = True
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _pause(self) -> None:
+        if not self._is_accepting:
+            return
+        self._is_accepting = False
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN_MAX):
+            if self._admission.is_full:
+                self._lines.warning("max.connections is reached; further connections wait to be accepted")
+                self._pause()
+                self._admission.when_room(self._resume)
+                return
+            try:
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as failure:
+                self._accept_failed(failure)
+                return
+            self._accepted(accepted, address[0])
+
+    def _accept_failed(self, failure: OSError) -> None:
+        if failure.errno in _OUT_OF_RESOURCES:
+            self._lines.warning(
+                "cannot accept a connection: %s; raise the limit of open files or lower max.connections",
+                failure.strerror,
+            )
+        else:
+            self._lines.warning("cannot accept a connection: %s", failure.strerror)
+        # Without a pause the loop would spin: the connection that waits keeps the socket readable.
+        self._pause()
+        self._loop.call_later(ACCEPT_RETRY_PAUSE_SECONDS, self._resume)
+
+    def _accepted(self, accepted: socket.socket, ip: str) -> None:
+        if not self._admission.admit(ip):
+            self._lines.warning(
+                "a connection from %s was closed: the address has max.connections.per.ip open already", ip
+            )
+            accepted.close()
+            return
+        try:
+            accepted.setblocking(False)
+            if self._send_buffer_bytes >= 0:
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+            self._serve(accepted, ip)
+        except OSError as failure:
+            self._lines.warning("a connection from %s ended as it began: %s", ip, failure.strerror)
+            accepted.close()
+            self._admission.release(ip)
+
+    def _serve(self, accepted: socket.socket, ip: str) -> None:
+        task = self._loop.create_task(
+            self._loop.connect_accepted_socket(lambda: self._protocol_factory(ip), accepted),
+            name=f"accept/{ip}",
+        )
+        self._connecting.add(task)
+
+        def connected(task: asyncio.Task[Any]) -> None:
+            self._connecting.discard(task)
+            failure = None if task.cancelled() else task.exception()
+            if task.cancelled() or failure is not None:
+                self._lines.warning("a connection from %s ended as it began: %s", ip, failure)
+                accepted.close()
+                self._admission.release(ip)
+
+        task.add_done_callback(connected)
