@@ -250,20 +250,38 @@ class Controller:
 
         Raises the RequestError of a topic that cannot be made.
         """
-        image = self._images.current
-        if name not in image.topics:
-            request = NewTopic(name=name)
-            if is_internal_topic(name):
-                request = internal_topic(
-                    name, settings=self._settings.current, broker_count=len(image.brokers)
-                )
-            (outcome,) = await self.create_topics([request])
-            if isinstance(outcome, RequestError) and not isinstance(outcome, TopicAlreadyExists):
-                raise outcome
-        topic = self._images.current.topics.get(name)
-        if topic is None:
-            raise UnknownTopicOrPartition(f"the topic {name} is being deleted; try again")
-        return topic
+        (outcome,) = await self.ensure_topics([name])
+        if isinstance(outcome, RequestError):
+            raise outcome
+        return outcome
+
+    async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
+        """The topics, those missing made as by `ensure_topic`; one outcome for each name, in order."""
+        missing = [name for name in names if name not in self._images.current.topics]
+        failures: dict[str, RequestError] = {}
+        requests: list[NewTopic] = []
+        for name in missing:
+            try:
+                requests.append(self._default_topic(name))
+            except RequestError as error:
+                failures[name] = error
+        if requests:
+            outcomes = await self.create_topics(requests)
+            failures |= {
+                request.name: outcome
+                for request, outcome in zip(requests, outcomes, strict=True)
+                if isinstance(outcome, RequestError)
+            }
+        # Read again: whoever made a topic first, it is there now.
+        topics = self._images.current.topics
+        return [topics.get(name) or failures.get(name) or _unknown(name) for name in names]
+
+    def _default_topic(self, name: str) -> NewTopic:
+        if not is_internal_topic(name):
+            return NewTopic(name=name)
+        return internal_topic(
+            name, settings=self._settings.current, broker_count=len(self._images.current.brokers)
+        )
 
     async def register_existing(
         self,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from odradek.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.controller.requests import NewTopic
+from odradek.foundation.errors import InvalidTopic
 from odradek.foundation.settings import Settings
 
 
 def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
-    """The request that makes an internal topic.
+    """The request that makes an internal topic. Raises InvalidTopic for one that this broker has no use for.
 
     Kafka refuses to make one while there are fewer brokers than its replication factor (3 by default), which leaves a single
     broker without groups until the setting is lowered; here there are as many replicas as brokers.
@@ -38,7 +39,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
                 "unclean.leader.election.enable": "false",
             },
         )
-    raise ValueError(f"{name} is not an internal topic that this broker makes")
+    raise InvalidTopic(f"the internal topic {name} belongs to a feature that this broker does not have")
 
 
 def _capped(factor: int, broker_count: int) -> int:

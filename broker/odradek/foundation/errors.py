@@ -325,6 +325,18 @@ class DuplicateBrokerRegistration(RequestError):
     """Another live broker has this id."""
 
 
+class ListenerNotFound(RequestError):
+    """The partition's leader does not listen where the request came in."""
+
+
+class MismatchedEndpointType(RequestError):
+    """The request asks for another kind of node than this one."""
+
+
+class UnsupportedEndpointType(RequestError):
+    """No kind of node has this number."""
+
+
 class ResourceNotFound(RequestError):
     """The configuration resource does not exist."""
 

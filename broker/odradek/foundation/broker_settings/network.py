@@ -11,7 +11,6 @@ from odradek.foundation.setting_types import (
     text,
 )
 
-PER_BROKER = Scope.PER_BROKER
 CLUSTER_WIDE = Scope.CLUSTER_WIDE
 
 
@@ -39,7 +38,6 @@ class ListenerSettings:
     listeners: str = text(
         "PLAINTEXT://:9092",
         "Addresses to listen on, as NAME://host:port parted by commas; no host means every interface, port 0 a free one.",
-        scope=PER_BROKER,
     )
     advertised_listeners: str | None = text(
         None, "The addresses that clients are told to connect to, by listener; without it those of listeners."
@@ -47,7 +45,6 @@ class ListenerSettings:
     listener_security_protocol_map: str = text(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name, as NAME:PROTOCOL parted by commas.",
-        scope=PER_BROKER,
     )
     inter_broker_listener_name: str | None = text(
         None,

@@ -1,0 +1,215 @@
+"""Every setting of a topic, a broker or a group, with where its value comes from.
+
+The order of sources is Kafka's: the resource's own, then this broker's dynamic ones, the dynamic default of all brokers, the
+static ones of `server.properties`, the default. An entry's synonyms are all of them that have a value, the one that counts
+first. A secret, and a key whose nature is unknown, is never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from odradek.cluster.configs import TOPIC_SETTINGS, topic_value
+from odradek.cluster.dynamic_settings import merged_overrides
+from odradek.cluster.group_configs import GROUP_SETTINGS, group_default_text
+from odradek.cluster.image import ClusterImage, ResourceKind
+from odradek.cluster.paths import DEFAULT_BROKER
+from odradek.foundation.errors import SettingError
+from odradek.foundation.setting_types import Kind, Setting
+from odradek.foundation.settings import USED, Settings, all_settings, find_setting
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; the numbers are the wire's."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Synonym(NamedTuple):
+    """One place that has a value for the setting. `value` is None for a secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One setting as it is described. `value` is None when there is none, or when it is a secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    kind: Kind
+    doc: str
+
+
+# Keys that are asked for together: which others say the same, in the order in which they count.
+_BROKER_FAMILIES: Final = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_FAMILY_OF: Final = {
+    key: family for family in _BROKER_FAMILIES for key in family if key != "log.flush.scheduler.interval.ms"
+}
+
+
+class BrokerSources:
+    """The places where broker settings come from, at one moment."""
+
+    def __init__(self, static: Settings, image: ClusterImage) -> None:
+        self.static = static
+        self.own = image.config(ResourceKind.BROKER, str(static.effective_broker_id))
+        self.default = image.config(ResourceKind.BROKER, DEFAULT_BROKER)
+        self.current = _with_overrides(static, merged_overrides(default=self.default, own=self.own))
+        self.known = all_settings()
+
+    def synonyms(self, key: str) -> tuple[Synonym, ...]:
+        """All that gives `key` a value, what counts first. Keys of its family that count before `key` are left out."""
+        names = _FAMILY_OF.get(key, (key,))
+        levels: tuple[tuple[Callable[[str], str | None], ConfigSource], ...] = (
+            (self.own.get, ConfigSource.DYNAMIC_BROKER),
+            (self.default.get, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self.static.given.get, ConfigSource.STATIC_BROKER),
+            (self._default_text, ConfigSource.DEFAULT),
+        )
+        found: list[Synonym] = []
+        for value_of, source in levels:
+            for name in names:
+                text = value_of(name)
+                # As Kafka does: nothing counts before the first value under the very name that was asked for.
+                if text is not None and (found or name == key):
+                    found.append(Synonym(name, None if _is_secret(name) else text, source))
+        return tuple(found)
+
+    def _default_text(self, key: str) -> str | None:
+        setting = self.known.get(key)
+        return None if setting is None else setting.default_text
+
+
+def _with_overrides(static: Settings, overrides: Mapping[str, str]) -> Settings:
+    try:
+        return static.with_overrides(overrides) if overrides else static
+    except SettingError:
+        return static
+
+
+def _is_secret(key: str) -> bool:
+    setting = find_setting(key)
+    return setting is None or setting.is_sensitive
+
+
+def _asked(keys: Iterable[str] | None) -> Callable[[str], bool]:
+    wanted = set(keys or ())
+    return (lambda key: key in wanted) if wanted else (lambda key: True)
+
+
+def describe_topic(
+    texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """The settings of a topic with these texts: all, or those among `keys`."""
+    is_asked = _asked(keys)
+    return [
+        _topic_entry(setting, texts, sources)
+        for key, setting in TOPIC_SETTINGS.items()
+        if is_asked(key) and (not setting.internal or key in texts)
+    ]
+
+
+def _topic_entry(setting: Setting, texts: Mapping[str, str], sources: BrokerSources) -> ConfigEntry:
+    value = setting.text(topic_value(setting.key, texts, settings=sources.current))
+    synonyms = sources.synonyms(setting.synonyms[0]) if setting.synonyms else ()
+    if setting.key in texts:
+        synonyms = (Synonym(setting.key, value, ConfigSource.TOPIC), *synonyms)
+    return _entry(setting, value, synonyms, is_read_only=False)
+
+
+def describe_broker(sources: BrokerSources, *, keys: Iterable[str] | None = None) -> list[ConfigEntry]:
+    """The settings of this broker: all, or those among `keys`; unknown keys that were given are among them, unseen."""
+    is_asked = _asked(keys)
+    entries: list[ConfigEntry] = []
+    given = {**sources.static.given, **sources.default, **sources.own}
+    for key, setting in sources.known.items():
+        if is_asked(key) and (not setting.internal or key in given):
+            entries.append(_broker_entry(key, setting, sources))
+    for key, text in given.items():
+        if key not in sources.known and is_asked(key):
+            setting = find_setting(key) or Setting(Kind.UNKNOWN, None, "", key=key)
+            is_secret = _is_secret(key)
+            synonyms = sources.synonyms(key)
+            entries.append(
+                _entry(
+                    setting, None if is_secret else text, synonyms, is_read_only=not setting.is_dynamic
+                )._replace(name=key, is_sensitive=is_secret)
+            )
+    return entries
+
+
+def _broker_entry(key: str, setting: Setting, sources: BrokerSources) -> ConfigEntry:
+    if key in USED:
+        value = sources.current.text(key)
+    else:
+        value = sources.own.get(
+            key, sources.default.get(key, sources.static.given.get(key, setting.default_text))
+        )
+    return _entry(setting, value, sources.synonyms(key), is_read_only=not setting.is_dynamic)
+
+
+def describe_broker_default(
+    sources: BrokerSources, *, keys: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """The dynamic settings that hold for all brokers."""
+    is_asked = _asked(keys)
+    entries: list[ConfigEntry] = []
+    for key, text in sources.default.items():
+        setting = find_setting(key)
+        if setting is None or not is_asked(key):
+            continue
+        synonyms = tuple(
+            synonym
+            for synonym in sources.synonyms(key)
+            if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+        )
+        entries.append(_entry(setting, text, synonyms, is_read_only=not setting.is_dynamic))
+    return entries
+
+
+def describe_group(
+    texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """The settings of a group with these texts: all, or those among `keys`."""
+    is_asked = _asked(keys)
+    entries: list[ConfigEntry] = []
+    for key, setting in GROUP_SETTINGS.items():
+        if not is_asked(key):
+            continue
+        value = texts.get(key, group_default_text(key, sources.current))
+        synonyms = (Synonym(key, value, ConfigSource.GROUP),) if key in texts else ()
+        entries.append(_entry(setting, value, synonyms, is_read_only=False))
+    return entries
+
+
+def _entry(setting: Setting, value: Any, synonyms: tuple[Synonym, ...], *, is_read_only: bool) -> ConfigEntry:
+    return ConfigEntry(
+        name=setting.key,
+        value=None if setting.is_sensitive else value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        is_read_only=is_read_only,
+        is_sensitive=setting.is_sensitive,
+        synonyms=synonyms,
+        kind=setting.kind,
+        doc=setting.doc,
+    )

@@ -1,0 +1,138 @@
+"""The reference pages made from the tables of settings and metrics: `python -m odradek.cluster.reference docs/reference`.
+
+A test holds pages and tables together, so a setting or metric cannot be added without its line. It lives in `cluster`, the
+lowest layer that knows all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from odradek.cluster.configs import TOPIC_SETTINGS
+from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of
+from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
+from odradek.foundation.metrics import METRICS
+from odradek.foundation.setting_types import Kind, Setting
+from odradek.foundation.settings import AREAS
+
+_MADE = "<!-- Made by `make reference` from the declarations in the code; edits here are lost. -->"
+
+
+def settings_page() -> str:
+    """The text of docs/reference/settings.md."""
+    return "\n".join(_settings_lines()) + "\n"
+
+
+def metrics_page() -> str:
+    """The text of docs/reference/metrics.md."""
+    lines = [
+        _MADE,
+        "# Metrics",
+        "",
+        "Served at `/metrics` of the `--admin` address, in Prometheus' text format.",
+        "",
+        "| metric | kind | labels | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    for metric in METRICS.values():
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.doc} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Every reference page by file name."""
+    return {"settings.md": settings_page(), "metrics.md": metrics_page()}
+
+
+def _settings_lines() -> Iterator[str]:
+    yield _MADE
+    yield "# Settings"
+    yield ""
+    yield "Keys, defaults and allowed values are those of Apache Kafka 4.1. Give them in a file of `server.properties` syntax"
+    yield "(`--config FILE`) or one by one (`--set key=value`). An unknown key is a warning that names the nearest known one; a wrong"
+    yield "value stops the start before anything is written."
+    yield ""
+    yield "*Change* says who may change a setting while the broker runs: nobody (read-only), only for one broker (per-broker), or"
+    yield "also for all brokers at once (cluster-wide), with `odradek configs alter` or any client's IncrementalAlterConfigs."
+    for area in AREAS:
+        yield ""
+        yield f"## {area.__name__.removesuffix('Settings')}"
+        yield ""
+        yield (area.__doc__ or "").strip()
+        yield ""
+        yield from _table(setting for setting in vars(area).values() if isinstance(setting, Setting))
+    yield ""
+    yield "## Topic settings"
+    yield ""
+    yield "Set per topic; a topic without its own value has the broker's."
+    yield ""
+    yield "| key | kind | default | allowed | broker's key | meaning |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for setting in TOPIC_SETTINGS.values():
+        if not setting.internal:
+            broker_key = f"`{setting.synonyms[0]}`" if setting.synonyms else ""
+            yield f"| {_key(setting)} | {_kind(setting)} | {_default(setting)} | {_allowed(setting)} | {broker_key} | {setting.doc} |"
+    yield ""
+    yield "## Group settings"
+    yield ""
+    yield "Set per group; a group without its own value has the broker's."
+    yield ""
+    yield "| key | kind | default | allowed | broker's key | meaning |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for setting in GROUP_SETTINGS.values():
+        broker_key = f"`{broker_key_of(setting.key)}`" if setting.used else ""
+        yield f"| {_key(setting)} | {_kind(setting)} | {_default(setting)} | {_allowed(setting)} | {broker_key} | {setting.doc} |"
+    yield ""
+    yield "## Known and not used"
+    yield ""
+    yield "Accepted without a warning, since a `server.properties` that served Kafka should serve here."
+    yield ""
+    yield from _table(UNUSED.values())
+    yield ""
+    yield "Keys of Kafka before 4.0 are accepted in the same way, by their beginning: "
+    yield ", ".join(f"`{prefix}`" for prefix in RETIRED_PREFIXES) + "."
+
+
+def _table(settings: Iterable[Setting]) -> Iterator[str]:
+    yield "| key | kind | default | allowed | change | meaning |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for setting in settings:
+        yield (
+            f"| {_key(setting)} | {_kind(setting)} | {_default(setting)} | {_allowed(setting)} "
+            f"| {setting.scope.value} | {setting.doc} |"
+        )
+
+
+def _key(setting: Setting) -> str:
+    return f"`{setting.key}`"
+
+
+def _kind(setting: Setting) -> str:
+    return "secret" if setting.kind is Kind.PASSWORD else setting.kind.name.lower()
+
+
+def _default(setting: Setting) -> str:
+    return "" if setting.default_text in (None, "") else f"`{setting.default_text}`"
+
+
+def _allowed(setting: Setting) -> str:
+    return "" if setting.allowed is None else str(setting.allowed)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages into the folder given. The exit code is 2 when there is not exactly one."""
+    if len(arguments) != 1:
+        print("usage: python -m odradek.cluster.reference FOLDER", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

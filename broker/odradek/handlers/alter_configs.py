@@ -1,0 +1,53 @@
+"""AlterConfigs: replace all settings of a resource. Clients of today use IncrementalAlterConfigs, which changes single ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.controller.requests import Outcome
+from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.handlers.config_resources import (
+    ResourceType,
+    alteration_response,
+    repeated_resources,
+    resource_of,
+)
+from odradek.handlers.context import RequestContext
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.ALTER_CONFIGS
+VERSIONS: Final = (0, 2)
+
+
+def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
+    return _alter(request, context)
+
+
+async def _alter(request: Any, context: RequestContext) -> Any:
+    repeated = repeated_resources(request.resources)
+    responses = []
+    for resource in request.resources:
+        outcome: Outcome
+        try:
+            if (resource.resource_type, resource.resource_name) in repeated:
+                raise InvalidRequest("Each resource must appear at most once.")
+            outcome = await _alter_one(resource, context, validate_only=request.validate_only)
+        except RequestError as error:
+            outcome = error
+        responses.append(alteration_response(resource, outcome))
+    return messages.response(API, context.header.api_version, responses=responses)
+
+
+async def _alter_one(resource: Any, context: RequestContext, *, validate_only: bool) -> Outcome:
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        raise InvalidRequest("Log levels cannot be replaced all at once; use IncrementalAlterConfigs.")
+    repeated = [key for key, count in Counter(c.name for c in resource.configs).items() if count > 1]
+    if repeated:
+        raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(repeated)}")
+    target = resource_of(resource.resource_type, resource.resource_name)
+    texts = {config.name: config.value for config in resource.configs}
+    (outcome,) = await context.broker.controller.alter_configs([(target, texts)], validate_only=validate_only)
+    return outcome

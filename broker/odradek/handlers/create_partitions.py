@@ -1,0 +1,52 @@
+"""CreatePartitions: let topics grow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.controller.requests import NewPartitions, Outcome
+from odradek.foundation.errors import InvalidRequest
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.CREATE_PARTITIONS
+VERSIONS: Final = (0, 3)
+
+
+def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
+    return _create(request, context)
+
+
+async def _create(request: Any, context: RequestContext) -> Any:
+    counts = Counter(topic.name for topic in request.topics)
+    outcomes: dict[str, Outcome] = {
+        name: InvalidRequest(f"Duplicate topic name: {name!r} is in the request more than once.")
+        for name, count in counts.items()
+        if count > 1
+    }
+    wanted = [
+        NewPartitions(
+            topic=topic.name,
+            total_count=topic.count,
+            assignments=(
+                None if topic.assignments is None else [given.broker_ids for given in topic.assignments]
+            ),
+        )
+        for topic in request.topics
+        if counts[topic.name] == 1
+    ]
+    made = await context.broker.controller.create_partitions(wanted, validate_only=request.validate_only)
+    outcomes |= {new.topic: outcome for new, outcome in zip(wanted, made, strict=True)}
+    results = [
+        {
+            "name": name,
+            "error_code": error_code(outcomes[name]),
+            "error_message": error_message(outcomes[name]),
+        }
+        for name in counts
+    ]
+    return messages.response(API, context.header.api_version, results=results)

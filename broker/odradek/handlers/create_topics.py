@@ -1,0 +1,110 @@
+"""CreateTopics: make topics; each stands and falls by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.cluster.config_description import BrokerSources, describe_topic
+from odradek.controller.requests import CreatedTopic, CreateOutcome, NewTopic
+from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.CREATE_TOPICS
+VERSIONS: Final = (2, 7)
+
+# From this version on the answer tells the topic's partitions and settings.
+_DETAILS_VERSION: Final = 5
+_PROHIBITED: Final = "__cluster_metadata"
+
+
+def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
+    return _create(request, context)
+
+
+async def _create(request: Any, context: RequestContext) -> Any:
+    counts = Counter(topic.name for topic in request.topics)
+    outcomes: dict[str, CreateOutcome] = {}
+    wanted: list[NewTopic] = []
+    for topic in request.topics:
+        try:
+            if counts[topic.name] > 1:
+                raise InvalidRequest(
+                    f"Duplicate topic name: {topic.name!r} is in the request more than once."
+                )
+            wanted.append(_new_topic(topic))
+        except RequestError as error:
+            outcomes[topic.name] = error
+    made = await context.broker.controller.create_topics(wanted, validate_only=request.validate_only)
+    outcomes |= {new.name: outcome for new, outcome in zip(wanted, made, strict=True)}
+    describe = _Describer(context)
+    topics = [describe.answer(name, outcomes[name]) for name in counts]
+    return messages.response(API, context.header.api_version, topics=topics)
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    if topic.name == _PROHIBITED:
+        raise InvalidRequest(f"Creation of internal topic {_PROHIBITED} is prohibited.")
+    assignment: dict[int, tuple[int, ...]] = {}
+    for partition in topic.assignments:
+        if partition.partition_index in assignment:
+            raise InvalidRequest(f"the assignment names the partition {partition.partition_index} twice")
+        assignment[partition.partition_index] = partition.broker_ids
+    keys = Counter(config.name for config in topic.configs)
+    repeated = [key for key, count in keys.items() if count > 1]
+    if repeated:
+        raise InvalidRequest(f"the settings {', '.join(repeated)} are given more than once")
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment=assignment,
+        config={config.name: config.value for config in topic.configs},
+    )
+
+
+class _Describer:
+    """The answers for topics of one request; equal settings are described once."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._with_details = context.header.api_version >= _DETAILS_VERSION
+        self._sources = BrokerSources(context.broker.settings, context.broker.images.current)
+        self._described: dict[frozenset[tuple[str, str]], list[dict[str, Any]]] = {}
+
+    def answer(self, name: str, outcome: CreateOutcome) -> dict[str, Any]:
+        if not isinstance(outcome, CreatedTopic):
+            return {
+                "name": name,
+                "error_code": error_code(outcome),
+                "error_message": error_message(outcome),
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "configs": [],
+            }
+        return {
+            "name": name,
+            "topic_id": outcome.id,
+            "error_code": 0,
+            "num_partitions": outcome.partition_count,
+            "replication_factor": outcome.replication_factor,
+            "configs": self._configs(outcome) if self._with_details else [],
+        }
+
+    def _configs(self, topic: CreatedTopic) -> list[dict[str, Any]]:
+        key = frozenset(topic.config.items())
+        if key not in self._described:
+            self._described[key] = [
+                {
+                    "name": entry.name,
+                    "value": entry.value,
+                    "read_only": entry.is_read_only,
+                    "config_source": entry.source,
+                    "is_sensitive": entry.is_sensitive,
+                }
+                for entry in describe_topic(topic.config, sources=self._sources)
+            ]
+        return self._described[key]

@@ -1,0 +1,73 @@
+"""DeleteTopics: by name, and since version 6 also by id."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.controller.requests import DeletedTopic, DeleteOutcome
+from odradek.foundation.errors import InvalidRequest, RequestError, TopicDeletionDisabled
+from odradek.foundation.ids import TopicId
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.DELETE_TOPICS
+VERSIONS: Final = (1, 6)
+
+_TOPIC_IDS_VERSION: Final = 6
+# Before this version clients do not know TOPIC_DELETION_DISABLED.
+_DELETION_DISABLED_VERSION: Final = 3
+
+
+def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
+    return _delete(request, context)
+
+
+async def _delete(request: Any, context: RequestContext) -> Any:
+    version = context.header.api_version
+    asked: list[tuple[str | None, TopicId | None]]
+    if version >= _TOPIC_IDS_VERSION:
+        asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        asked = [(name, None) for name in request.topic_names]
+    counts = Counter(asked)
+    responses: dict[tuple[str | None, TopicId | None], dict[str, Any]] = {}
+    wanted: dict[str | TopicId, tuple[str | None, TopicId | None]] = {}
+    for pair in counts:
+        try:
+            wanted[_wanted(*pair, count=counts[pair])] = pair
+        except RequestError as error:
+            responses[pair] = _response(*pair, error, version=version)
+    outcomes = await context.broker.controller.delete_topics(list(wanted))
+    for pair, outcome in zip(wanted.values(), outcomes, strict=True):
+        responses[pair] = _response(*pair, outcome, version=version)
+    return messages.response(API, version, responses=[responses[pair] for pair in counts])
+
+
+def _wanted(name: str | None, topic_id: TopicId | None, *, count: int) -> str | TopicId:
+    if name is not None and topic_id is not None:
+        raise InvalidRequest("You may not specify both topic name and topic id.")
+    wanted = topic_id if name is None else name
+    if wanted is None:
+        raise InvalidRequest("Neither topic name nor id were specified.")
+    if count > 1:
+        raise InvalidRequest(f"Duplicate topic: {wanted} is in the request more than once.")
+    return wanted
+
+
+def _response(
+    name: str | None, topic_id: TopicId | None, outcome: DeleteOutcome, *, version: int
+) -> dict[str, Any]:
+    if isinstance(outcome, DeletedTopic):
+        return {"name": outcome.name, "topic_id": outcome.id, "error_code": 0}
+    if isinstance(outcome, TopicDeletionDisabled) and version < _DELETION_DISABLED_VERSION:
+        outcome = InvalidRequest(str(outcome))
+    return {
+        "name": name,
+        "topic_id": topic_id,
+        "error_code": error_code(outcome),
+        "error_message": error_message(outcome),
+    }

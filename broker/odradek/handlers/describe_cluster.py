@@ -1,0 +1,59 @@
+"""DescribeCluster: the cluster's id, its brokers, and what the asking principal may do to it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
+from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.handlers.partition_metadata import broker_addresses
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.DESCRIBE_CLUSTER
+VERSIONS: Final = (0, 2)
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    version = context.header.api_version
+    endpoint_type = getattr(request, "endpoint_type", _BROKERS)
+    if endpoint_type != _BROKERS:
+        error = _refusal(endpoint_type)
+        return messages.response(
+            API,
+            version,
+            error_code=error_code(error),
+            error_message=error_message(error),
+            endpoint_type=endpoint_type,
+            cluster_id="",
+            brokers=[],
+        )
+    image = context.broker.images.current
+    return messages.response(
+        API,
+        version,
+        endpoint_type=_BROKERS,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            {"broker_id": broker_id, "host": host, "port": port, "rack": rack, "is_fenced": False}
+            for broker_id, host, port, rack in broker_addresses(image, context.listener_name)
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _refusal(endpoint_type: int) -> MismatchedEndpointType | UnsupportedEndpointType:
+    if endpoint_type == _CONTROLLERS:
+        return MismatchedEndpointType(
+            "The request was sent to an endpoint of type BROKER, but wanted an endpoint of type CONTROLLER; "
+            "use the bootstrap servers of brokers"
+        )
+    return UnsupportedEndpointType(f"There is no endpoint type {endpoint_type}; 1 stands for brokers")

@@ -1,0 +1,120 @@
+"""DescribeConfigs: every setting of topics, brokers, groups and loggers, with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from odradek.cluster.config_description import (
+    BrokerSources,
+    ConfigEntry,
+    ConfigSource,
+    describe_broker,
+    describe_broker_default,
+    describe_group,
+    describe_topic,
+)
+from odradek.cluster.image import ResourceKind
+from odradek.cluster.topic_names import validate_topic_name
+from odradek.foundation.errors import InvalidRequest, RequestError, UnknownTopicOrPartition
+from odradek.foundation.log_levels import logger_levels
+from odradek.foundation.setting_types import Kind
+from odradek.handlers.config_resources import ResourceType, check_own_broker
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.DESCRIBE_CONFIGS
+VERSIONS: Final = (1, 4)
+
+# What a subscription for client metrics would have; this broker has none.
+_CLIENT_METRICS: Final = (
+    ("interval.ms", "300000", Kind.INT),
+    ("match", "", Kind.LIST),
+    ("metrics", "", Kind.LIST),
+)
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    sources = BrokerSources(context.broker.settings, context.broker.images.current)
+    with_docs = getattr(request, "include_documentation", False)
+    results = [
+        _result(resource, sources, context, with_synonyms=request.include_synonyms, with_docs=with_docs)
+        for resource in request.resources
+    ]
+    return messages.response(API, context.header.api_version, results=results)
+
+
+def _result(
+    resource: Any, sources: BrokerSources, context: RequestContext, *, with_synonyms: bool, with_docs: bool
+) -> dict[str, Any]:
+    failure: RequestError | None = None
+    entries: list[ConfigEntry] = []
+    try:
+        entries = _describe(resource, sources, context)
+    except RequestError as error:
+        failure = error
+    return {
+        "error_code": error_code(failure),
+        "error_message": error_message(failure),
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": [_fields(entry, with_synonyms=with_synonyms, with_docs=with_docs) for entry in entries],
+    }
+
+
+def _describe(resource: Any, sources: BrokerSources, context: RequestContext) -> list[ConfigEntry]:
+    name, keys = resource.resource_name, resource.configuration_keys
+    image = context.broker.images.current
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            validate_topic_name(name)
+            if name not in image.topics:
+                raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+            return describe_topic(image.config(ResourceKind.TOPIC, name), sources=sources, keys=keys)
+        case ResourceType.BROKER if not name:
+            return describe_broker_default(sources, keys=keys)
+        case ResourceType.BROKER:
+            if name != str(context.broker.broker_id):
+                raise InvalidRequest(
+                    f"Unexpected broker id, expected {context.broker.broker_id} or empty string, but received {name}"
+                )
+            return describe_broker(sources, keys=keys)
+        case ResourceType.BROKER_LOGGER:
+            check_own_broker(name, context.broker.broker_id)
+            return _loggers(keys)
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Group name must not be empty.")
+            return describe_group(image.config(ResourceKind.GROUP, name), sources=sources, keys=keys)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("Client metrics subscription name must not be empty.")
+            return [_default_entry(*row) for row in _CLIENT_METRICS if not keys or row[0] in keys]
+    raise InvalidRequest(f"Unsupported resource type: {resource.resource_type}")
+
+
+def _loggers(keys: Iterable[str] | None) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(name, level, ConfigSource.DYNAMIC_BROKER_LOGGER, False, False, (), Kind.UNKNOWN, "")
+        for name, level in logger_levels().items()
+        if not keys or name in keys
+    ]
+
+
+def _default_entry(key: str, value: str, kind: Kind) -> ConfigEntry:
+    return ConfigEntry(key, value, ConfigSource.DEFAULT, False, False, (), kind, "")
+
+
+def _fields(entry: ConfigEntry, *, with_synonyms: bool, with_docs: bool) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.is_read_only,
+        "config_source": entry.source,
+        "is_sensitive": entry.is_sensitive,
+        "synonyms": [synonym._asdict() for synonym in entry.synonyms] if with_synonyms else [],
+        "config_type": entry.kind,
+        "documentation": entry.doc if with_docs else None,
+    }

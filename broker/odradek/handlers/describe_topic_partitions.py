@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions (KIP-966): topics in alphabetical order, so many partitions at a time, with a cursor to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from odradek.cluster.image import ClusterImage
+from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
+from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
+from odradek.handlers.authorized_operations import TOPIC_OPERATIONS
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.handlers.partition_metadata import partition_fields, reachable_brokers
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+VERSIONS: Final = (0, 0)
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    image = context.broker.images.current
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise InvalidRequest(
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: it is {cursor.partition_index}"
+        )
+    is_all = not request.topics
+    names = sorted(image.topics if is_all else {topic.name for topic in request.topics})
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    limit = max(
+        1,
+        min(request.response_partition_limit, context.broker.settings.max_request_partition_size_limit),
+    )
+    topics, next_cursor = _page(image, names, listener_name=context.listener_name, cursor=cursor, limit=limit)
+    return messages.response(API, context.header.api_version, topics=topics, next_cursor=next_cursor)
+
+
+def _page(
+    image: ClusterImage, names: Sequence[str], *, listener_name: str, cursor: Any, limit: int
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The topics that fit and where to go on, or None at the end."""
+    live = frozenset(image.brokers)
+    reachable = reachable_brokers(image, listener_name)
+    topics: list[dict[str, Any]] = []
+    remaining = limit
+    for name in names:
+        if remaining == 0:
+            return topics, {"topic_name": name, "partition_index": 0}
+        topic = image.topics.get(name)
+        if topic is None:
+            topics.append(_unknown(name))
+            continue
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        partitions = topic.partitions[first : first + remaining]
+        topics.append(
+            {
+                "error_code": 0,
+                "name": name,
+                "topic_id": topic.id,
+                "is_internal": topic.is_internal,
+                "partitions": [
+                    {**fields, "eligible_leader_replicas": [], "last_known_elr": []}
+                    for fields in partition_fields(partitions, live=live, reachable=reachable)
+                ],
+                "topic_authorized_operations": TOPIC_OPERATIONS,
+            }
+        )
+        remaining -= len(partitions)
+        if first + len(partitions) < len(topic.partitions):
+            return topics, {"topic_name": name, "partition_index": first + len(partitions)}
+    return topics, None
+
+
+def _unknown(name: str) -> dict[str, Any]:
+    code = error_code(UnknownTopicOrPartition())
+    try:
+        validate_topic_name(name)
+    except InvalidTopic as error:
+        code = error_code(error)
+    return {
+        "error_code": code,
+        "name": name,
+        "is_internal": is_internal_topic(name),
+        "partitions": [],
+        "topic_authorized_operations": TOPIC_OPERATIONS,
+    }

@@ -1,0 +1,84 @@
+"""IncrementalAlterConfigs: change single settings of topics, brokers and groups, and the levels of loggers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.controller.requests import ConfigChange, ConfigOperation, Outcome
+from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.log_levels import check_level, set_level
+from odradek.handlers.config_resources import (
+    ResourceType,
+    alteration_response,
+    check_own_broker,
+    repeated_resources,
+    resource_of,
+)
+from odradek.handlers.context import RequestContext
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.INCREMENTAL_ALTER_CONFIGS
+VERSIONS: Final = (0, 1)
+
+
+def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
+    return _alter(request, context)
+
+
+async def _alter(request: Any, context: RequestContext) -> Any:
+    repeated = repeated_resources(request.resources)
+    responses = []
+    for resource in request.resources:
+        outcome: Outcome
+        try:
+            if (resource.resource_type, resource.resource_name) in repeated:
+                raise InvalidRequest("Each resource must appear at most once.")
+            outcome = await _alter_one(resource, context, validate_only=request.validate_only)
+        except RequestError as error:
+            outcome = error
+        responses.append(alteration_response(resource, outcome))
+    return messages.response(API, context.header.api_version, responses=responses)
+
+
+async def _alter_one(resource: Any, context: RequestContext, *, validate_only: bool) -> Outcome:
+    changes = [_change(config) for config in resource.configs]
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        check_own_broker(resource.resource_name, context.broker.broker_id)
+        _set_levels(changes, validate_only=validate_only)
+        return None
+    target = resource_of(resource.resource_type, resource.resource_name)
+    (outcome,) = await context.broker.controller.incremental_alter_configs(
+        [(target, changes)], validate_only=validate_only
+    )
+    return outcome
+
+
+def _change(config: Any) -> ConfigChange:
+    try:
+        operation = ConfigOperation(config.config_operation)
+    except ValueError:
+        raise InvalidRequest(f"Unknown operation {config.config_operation} for {config.name}") from None
+    return ConfigChange(config.name, operation, config.value)
+
+
+def _set_levels(changes: list[ConfigChange], *, validate_only: bool) -> None:
+    """All levels or none. Raises InvalidRequest and InvalidConfig."""
+    repeated = [key for key, count in Counter(change.key for change in changes).items() if count > 1]
+    if repeated:
+        raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(repeated)}")
+    levels: dict[str, str | None] = {}
+    for change in changes:
+        if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            raise InvalidRequest(
+                f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource"
+            )
+        if change.operation is ConfigOperation.SET and change.value is None:
+            raise InvalidRequest(f"Null value not supported for : {change.key}")
+        levels[change.key] = change.value if change.operation is ConfigOperation.SET else None
+        check_level(change.key, levels[change.key])
+    if not validate_only:
+        for name, level in levels.items():
+            set_level(name, level)

@@ -1,0 +1,49 @@
+"""A topic's partitions as clients are told them: who leads, as seen from the listener that they came in by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from odradek.cluster.image import ClusterImage, PartitionImage
+from odradek.foundation.errors import LeaderNotAvailable, ListenerNotFound
+from odradek.handlers.errors import error_code
+
+
+def reachable_brokers(image: ClusterImage, listener_name: str) -> frozenset[int]:
+    """The live brokers that listen under this name."""
+    return frozenset(broker.id for broker in image.brokers.values() if listener_name in broker.endpoints)
+
+
+def broker_addresses(image: ClusterImage, listener_name: str) -> list[tuple[int, str, int, str | None]]:
+    """Id, host, port and rack of the brokers that listen under this name, by id."""
+    return [
+        (broker.id, *broker.endpoints[listener_name], broker.rack)
+        for _, broker in sorted(image.brokers.items())
+        if listener_name in broker.endpoints
+    ]
+
+
+def partition_fields(
+    partitions: Iterable[PartitionImage], *, live: Collection[int], reachable: Collection[int]
+) -> list[dict[str, Any]]:
+    """The fields that Metadata and DescribeTopicPartitions share. `live` are all brokers, `reachable` those on the listener."""
+    fields: list[dict[str, Any]] = []
+    for partition in partitions:
+        leader = partition.leader
+        code = 0
+        if leader not in reachable:
+            code = error_code(ListenerNotFound() if leader in live else LeaderNotAvailable())
+            leader = -1
+        fields.append(
+            {
+                "error_code": code,
+                "partition_index": partition.partition,
+                "leader_id": leader,
+                "leader_epoch": partition.leader_epoch,
+                "replica_nodes": partition.replicas,
+                "isr_nodes": partition.isr,
+                "offline_replicas": [broker for broker in partition.replicas if broker not in live],
+            }
+        )
+    return fields
