@@ -49,7 +49,7 @@ _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 
 
 def magic_at(buffer: Buffer, position: int = 0) -> int:
-    """The magic of the batch or message at `position`, signed. Raises CorruptRecord when the buffer ends before it."""
+    """The magic of the batch or message at `position`, signed. Raises CorruptRecord when cut off."""
     if len(buffer) <= position + MAGIC_POSITION:
         raise CorruptRecord(f"no batch or message can begin at byte {position} of {len(buffer)}")
     magic = buffer[position + MAGIC_POSITION]
@@ -74,15 +74,18 @@ def upconvert(
     for damage, for an empty set, and for offsets that fall or span more than 2^31.
     """
     builder = BatchBuilder()
-    base_offset = -1
+    base_offset = base_timestamp_ms = -1
     is_append_time = True
     for record, has_append_time in _messages(memoryview(buffer), size_max=size_max):
-        if base_offset < 0:
-            base_offset = record.offset
+        if not len(builder):
+            base_offset, base_timestamp_ms = record.offset, record.timestamp_ms
+        if not -(2**63) <= record.timestamp_ms - base_timestamp_ms < 2**63:
+            raise CorruptRecord(f"the timestamp {record.timestamp_ms} at offset {record.offset} cannot be")
         delta = record.offset - base_offset
         if not len(builder) <= delta <= _OFFSET_DELTA_MAX:
             raise CorruptRecord(
-                f"the offset {record.offset} in a message set that begins at {base_offset} cannot stand in one batch"
+                f"the offset {record.offset} in a message set that begins at {base_offset} cannot stand"
+                " in one batch"
             )
         try:
             builder.append(record.timestamp_ms, record.key, record.value, offset_delta=delta)
@@ -111,17 +114,16 @@ def _messages(buffer: memoryview, *, size_max: int) -> Iterator[tuple[Record, bo
             yield record, has_append_time
         else:
             for inner in _unwrap(record, magic=magic, codec=codec, size_max=size_max):
-                yield (
-                    (inner._replace(timestamp_ms=record.timestamp_ms) if has_append_time else inner),
-                    has_append_time,
-                )
+                if has_append_time:
+                    inner = inner._replace(timestamp_ms=record.timestamp_ms)
+                yield inner, has_append_time
 
 
 def _unwrap(wrapper: Record, *, magic: int, codec: int, size_max: int) -> list[Record]:
     """The messages inside a compressed one, their offsets made absolute."""
     if wrapper.value is None:
         raise CorruptRecord(f"the compressed message at offset {wrapper.offset} has no value")
-    if codec > (Compression.LZ4 if magic < 2 else Compression.ZSTD):
+    if codec > Compression.LZ4:
         raise CorruptRecord(
             f"a message of magic {magic} names the compression codec {codec}; 0 to 3 are known"
         )
@@ -133,8 +135,8 @@ def _unwrap(wrapper: Record, *, magic: int, codec: int, size_max: int) -> list[R
         record, inner_magic, attributes, position = _read_message(payload, position)
         if inner_magic != magic or attributes & COMPRESSION_MASK:
             raise CorruptRecord(
-                f"the compressed message at offset {wrapper.offset} holds one of magic {inner_magic} with attributes"
-                f" {attributes:#04x}; only plain ones of magic {magic} may be inside"
+                f"the compressed message at offset {wrapper.offset} holds one of magic {inner_magic} with"
+                f" attributes {attributes:#04x}; only plain ones of magic {magic} may be inside"
             )
         found.append(record)
     if not found:
@@ -162,8 +164,8 @@ def _read_message(buffer: memoryview, position: int) -> tuple[Record, int, int, 
     computed = zlib.crc32(buffer[position + MAGIC_POSITION : end])
     if computed != checksum:
         raise CorruptRecord(
-            f"the message at byte {position} (offset {offset}) has the checksum {computed:#010x} where it says"
-            f" {checksum:#010x}"
+            f"the message at byte {position} (offset {offset}) has the checksum {computed:#010x}"
+            f" where it says {checksum:#010x}"
         )
     cursor = position + MAGIC_POSITION + 2
     timestamp_ms = -1
@@ -192,7 +194,7 @@ def _read_field(buffer: memoryview, position: int, end: int, offset: int) -> tup
 
 
 def _mended_lz4(frame: bytes) -> bytes:
-    """An lz4 frame with the right header checksum: writers of magic 0 took it over the frame's magic as well."""
+    """An lz4 frame with the right header checksum: writers of magic 0 took the magic in."""
     if len(frame) < 7 or frame[:4] != _LZ4_MAGIC:
         return frame
     descriptor_end = 6 + (8 if frame[4] & 0x08 else 0)

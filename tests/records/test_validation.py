@@ -1,0 +1,131 @@
+"""What a broker refuses of a client's batch, and what it lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from odradek.foundation.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
+from odradek.records.batch import BatchHeader, BatchView, read_header
+from odradek.records.builder import BatchBuilder, build_batch, frame
+from odradek.records.compression import Compression
+from odradek.records.validation import (
+    TIMESTAMP_BOUND_NONE,
+    validate_header,
+    validate_keys,
+    validate_records,
+    validate_size,
+    validate_timestamps,
+)
+
+GOOD = read_header(
+    build_batch([(1000, b"a", b"b"), (1001, b"c", b"d")], producer_id=5, producer_epoch=0, base_sequence=0)
+)
+
+
+def test_what_clients_send_passes() -> None:
+    validate_header(GOOD)
+    validate_header(GOOD._replace(base_offset=-99))
+    validate_header(GOOD._replace(attributes=0x10))
+    validate_header(GOOD._replace(producer_id=-1, producer_epoch=-1, base_sequence=-1))
+    for compression in Compression:
+        validate_header(GOOD._replace(attributes=compression))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"record_count": 0, "last_offset_delta": -1},
+        {"record_count": -1},
+        {"record_count": 3},
+        {"last_offset_delta": 5},
+        {"last_offset_delta": -1},
+        {"attributes": 0x20},
+        {"attributes": 0x30},
+        {"attributes": 0x08},
+        {"base_sequence": -1},
+        {"producer_epoch": -1},
+        {"producer_id": -2},
+        {"producer_id": -1, "attributes": 0x10},
+        {"record_count": 1000, "last_offset_delta": 999},
+    ],
+)
+def test_contradictions_are_refused(change: dict[str, int]) -> None:
+    with pytest.raises(InvalidRecord):
+        validate_header(GOOD._replace(**change))
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec_is_refused(codec: int) -> None:
+    with pytest.raises(CorruptRecord):
+        validate_header(GOOD._replace(attributes=codec))
+
+
+def test_one_batch_is_one_batch() -> None:
+    validate_size(GOOD, records_size_bytes=GOOD.size_bytes)
+    for other in (GOOD.size_bytes - 1, GOOD.size_bytes + 1, 2 * GOOD.size_bytes):
+        with pytest.raises(InvalidRecord):
+            validate_size(GOOD, records_size_bytes=other)
+
+
+def _check_times(
+    *timestamps_ms: int, before: int = TIMESTAMP_BOUND_NONE, after: int = TIMESTAMP_BOUND_NONE
+) -> None:
+    for compression in (Compression.NONE, Compression.LZ4):
+        batch = BatchView(
+            build_batch([(time, None, b"v") for time in timestamps_ms], compression=compression)
+        )
+        validate_timestamps(batch, batch.header, now_ms=10_000, before_max_ms=before, after_max_ms=after)
+
+
+def test_timestamps_are_bounded_on_both_sides() -> None:
+    _check_times(0, 2**60)
+    _check_times(9_000, 11_000, before=1000, after=1000)
+    _check_times(-1, -1, before=1000, after=1000)
+    _check_times(9_500, 5, before=20_000)
+    with pytest.raises(InvalidTimestamp, match=r"after\.max"):
+        _check_times(10_000, 11_001, 10_000, after=1000)
+    # The batch's base timestamp is fine; the older record is in its middle.
+    with pytest.raises(InvalidTimestamp, match=r"before\.max"):
+        _check_times(10_000, 8_999, 10_000, before=1000)
+
+
+def _jumping() -> BatchView:
+    builder = BatchBuilder()
+    builder.append(0, b"k", b"v")
+    builder.append(0, b"k", b"v", offset_delta=2)
+    return BatchView(builder.build(last_offset_delta=1))
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_keys_are_demanded_of_every_record(compression: Compression) -> None:
+    validate_keys(BatchView(build_batch([(0, b"", b"v"), (0, b"k", None)], compression=compression)))
+    batch = BatchView(build_batch([(0, b"k", b"v"), (0, None, b"v")], compression=compression))
+    validate_records(batch)
+    with pytest.raises(InvalidRecord, match="record 1 of the batch has no key"):
+        validate_keys(batch)
+
+
+def _changed(change: Callable[[BatchHeader], BatchHeader], payload: bytes | None = None) -> BatchView:
+    batch = BatchView(build_batch([(0, b"k", b"v"), (0, b"l", b"w")]))
+    return BatchView(frame(change(batch.header), bytes(batch.payload) if payload is None else payload))
+
+
+def test_walking_through_the_records_finds_what_the_header_hides() -> None:
+    with pytest.raises(InvalidRecord, match="rise by one"):
+        validate_records(_jumping())
+    with pytest.raises(CorruptRecord):
+        validate_records(_changed(lambda header: header._replace(record_count=3)))
+    with pytest.raises(CorruptRecord):
+        validate_records(_changed(lambda header: header._replace(record_count=1)))
+    with pytest.raises(CorruptRecord):
+        validate_records(_changed(lambda header: header, b"not records at all"))
+    with pytest.raises(CorruptRecord):
+        validate_records(_changed(lambda header: header._replace(attributes=Compression.ZSTD)))
+
+
+def test_a_bomb_is_refused_where_records_are_read() -> None:
+    batch = BatchView(build_batch([(0, b"k", bytes(1 << 20))], compression=Compression.ZSTD))
+    with pytest.raises(CorruptRecord, match="grows beyond"):
+        validate_keys(batch, size_max=1 << 16)
