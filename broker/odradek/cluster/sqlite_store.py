@@ -12,6 +12,7 @@ delay it. Layout: `node(path TEXT PRIMARY KEY, data BLOB, version INTEGER)`, `PR
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ from odradek.cluster.node_tree import Changes, NodeTree, Row
 from odradek.cluster.store import ANY_VERSION, Create, Delete, Node, Operation, Put, WatchCallback
 from odradek.cluster.watches import Watches
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
+
+logger = logging.getLogger(__name__)
 
 _LAYOUT_VERSION: Final = 1
 # The only session is this process.
@@ -37,6 +40,7 @@ class SqliteStore:
         self._lock = asyncio.Lock()
         self._writer: ThreadPoolExecutor | None = None
         self._is_closed = False
+        self._writes: set[asyncio.Task[None]] = set()
 
     @classmethod
     def open(cls, path: str) -> SqliteStore:
@@ -78,13 +82,25 @@ class SqliteStore:
         await self.multi([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> None:
+        # A task of its own, shielded: a caller that is cancelled while the thread writes must neither let the next
+        # writer in nor leave memory behind what the disk has.
+        task = asyncio.get_running_loop().create_task(self._multi(operations), name="registry-write")
+        self._writes.add(task)
+        task.add_done_callback(self._written)
+        await asyncio.shield(task)
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled() and isinstance(task.exception(), StoreError):
+            logger.debug("the registry refused a write: %s", task.exception())
+
+    async def _multi(self, operations: Sequence[Operation]) -> None:
         async with self._lock:
             self._reach()
             changes = self._tree.plan(operations, session=_SESSION)
             durable = {path: row for path, row in changes.items() if row is None or not row.owner}
             if durable:
-                # Shielded: a caller that is cancelled must not leave memory behind what the disk has.
-                await asyncio.shield(self._write_and_apply(durable, changes))
+                await self._write_and_apply(durable, changes)
             else:
                 self._watches.notify(self._tree.apply(changes))
 

@@ -1,0 +1,150 @@
+"""The registry in a file: what it keeps, through any end of its process."""
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.cluster.sqlite_store import SqliteStore
+from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
+
+BROKER_ROOT = Path(__file__).parents[2] / "broker"
+
+WRITER = """
+import asyncio, sys
+from odradek.cluster.sqlite_store import SqliteStore
+
+async def main():
+    store = SqliteStore.open(sys.argv[1])
+    await store.create("/n")
+    await store.create("/gone", ephemeral=True)
+    for number in range(1_000_000):
+        await store.create(f"/n/{number}", b"x" * 100)
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_written_is_there_again_and_ephemerals_are_not(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+
+    async def first() -> None:
+        store = SqliteStore.open(path)
+        await store.create("/a", b"one")
+        await store.put("/a", b"two")
+        await store.create("/a/b", b"\0\xff")
+        await store.create("/e", ephemeral=True)
+        await store.delete("/a/b")
+        await store.create("/a/c")
+        await store.close()
+        await store.close()
+        with pytest.raises(StoreSessionExpired):
+            await store.get("/a")
+
+    async def second() -> None:
+        store = SqliteStore.open(path)
+        assert await store.get("/a") == (b"two", 1)
+        assert await store.children("/a") == ["c"]
+        assert await store.children("/") == ["a"]
+        await store.close()
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+@pytest.mark.integration
+def test_nothing_that_was_answered_is_lost_by_kill_9(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    for _ in range(3):
+        Path(path).unlink(missing_ok=True)
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, path],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": str(BROKER_ROOT)},
+        ) as process:
+            assert process.stdout is not None
+            answered = [process.stdout.readline() for _ in range(40)]
+            process.send_signal(signal.SIGKILL)
+            answered += process.stdout.readlines()
+        last = int([line for line in answered if line.endswith("\n")][-1])
+
+        async def look(last: int = last) -> None:
+            store = SqliteStore.open(path)
+            names = {int(name) for name in await store.children("/n")}
+            # One more may have been written and not answered.
+            assert names in (set(range(last + 1)), set(range(last + 2)))
+            assert not await store.exists("/gone")
+            await store.close()
+
+        asyncio.run(look())
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+
+    async def scenario() -> None:
+        store = SqliteStore.open(path)
+        with pytest.raises(StoreError, match="in use by another process"):
+            SqliteStore.open(path)
+        await store.close()
+        await SqliteStore.open(path).close()
+
+    asyncio.run(scenario())
+
+
+def test_files_that_are_no_registry_are_refused_with_their_name(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no database" * 1000)
+    with pytest.raises(StoreError, match=r"text.*not a database"):
+        SqliteStore.open(str(text))
+    with pytest.raises(StoreError, match="is the directory there"):
+        SqliteStore.open(str(tmp_path / "missing" / "registry.db"))
+    later = tmp_path / "later"
+    connection = sqlite3.connect(later)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="layout 99"):
+        SqliteStore.open(str(later))
+
+
+def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteStore.open(str(tmp_path / "registry.db"))
+        await store.create("/a")
+        # A full disk in miniature: the file may not grow any more.
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreConnectionLost, match="full"):
+            await store.create("/big", b"x" * 1_000_000)
+        assert not await store.exists("/big")
+        store._connection.execute("PRAGMA max_page_count = 1000000")
+        await store.create("/big", b"x" * 1_000_000)
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+
+    async def scenario() -> None:
+        store = SqliteStore.open(path)
+        task = asyncio.ensure_future(store.create("/a"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        # The next write waits for the one given up, if that was under way.
+        await store.create("/b")
+        in_memory = await store.children("/")
+        await store.close()
+        again = SqliteStore.open(path)
+        assert await again.children("/") == in_memory
+        await again.close()
+
+    asyncio.run(scenario())

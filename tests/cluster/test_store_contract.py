@@ -1,0 +1,192 @@
+"""What every registry does, whatever keeps it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.cluster.memory_store import MemoryStore
+from odradek.cluster.node_tree import NodeTree
+from odradek.cluster.sqlite_store import SqliteStore
+from odradek.cluster.store import Check, Create, Delete, Operation, Put, Store
+from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
+
+Scenario = Callable[[Store], Awaitable[None]]
+Run = Callable[[Scenario], None]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    def run_scenario(scenario: Scenario) -> None:
+        async def with_store() -> None:
+            store: Store
+            if request.param == "memory":
+                store = MemoryStore()
+            else:
+                store = SqliteStore.open(str(tmp_path / "registry.db"))
+            try:
+                await scenario(store)
+            finally:
+                await store.close()
+
+        asyncio.run(with_store())
+
+    return run_scenario
+
+
+def test_a_node_is_made_read_changed_and_removed(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        await store.create("/a", b"one")
+        assert await store.get("/a") == (b"one", 0)
+        assert await store.put("/a", b"two") == 1
+        assert await store.get("/a") == (b"two", 1)
+        assert await store.exists("/a")
+        await store.delete("/a", version=1)
+        assert not await store.exists("/a")
+        await store.create("/a")
+        assert await store.get("/a") == (b"", 0)
+
+    run(scenario)
+
+
+def test_what_cannot_be_says_why(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        await store.create("/a")
+        await store.create("/a/b")
+        for error, attempt in (
+            (NodeExists, store.create("/a")),
+            (NoNode, store.create("/x/y")),
+            (NoNode, store.get("/x")),
+            (NoNode, store.children("/x")),
+            (NoNode, store.put("/x", b"")),
+            (NoNode, store.delete("/x")),
+            (VersionConflict, store.put("/a", b"", version=4)),
+            (VersionConflict, store.delete("/a/b", version=4)),
+            (NodeNotEmpty, store.delete("/a")),
+        ):
+            with pytest.raises(error, match="/"):
+                await attempt
+        with pytest.raises(ValueError, match="not a path"):
+            await store.create("a")
+
+    run(scenario)
+
+
+def test_children_are_names_in_order(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        await store.create("/a")
+        for name in ("c", "b", "d-e", "b.b"):
+            await store.create(f"/a/{name}")
+        await store.create("/a/b/deep")
+        assert await store.children("/a") == ["b", "b.b", "c", "d-e"]
+        assert await store.children("/") == ["a"]
+        await store.delete("/a/c")
+        assert await store.children("/a") == ["b", "b.b", "d-e"]
+
+    run(scenario)
+
+
+def test_a_batch_is_done_wholly_or_not_at_all(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        await store.multi([Create("/a"), Create("/a/b", b"x"), Put("/a", b"y"), Check("/a", 1)])
+        assert await store.get("/a") == (b"y", 1)
+        with pytest.raises(NodeExists):
+            await store.multi([Put("/a", b"z"), Delete("/a/b"), Create("/c"), Create("/a")])
+        assert await store.get("/a") == (b"y", 1)
+        assert await store.exists("/a/b")
+        assert not await store.exists("/c")
+        with pytest.raises(VersionConflict):
+            await store.multi([Put("/a", b"z"), Check("/a", 1)])
+        await store.multi([Delete("/a/b"), Delete("/a"), Create("/a", b"new")])
+        assert await store.get("/a") == (b"new", 0)
+        assert await store.children("/a") == []
+
+    run(scenario)
+
+
+def test_watchers_hear_of_the_node_and_of_its_children(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        heard: list[str] = []
+        await store.create("/a")
+        unwatch = store.watch("/a", heard.append)
+        store.watch("/later", heard.append)
+
+        async def turn() -> list[str]:
+            await asyncio.sleep(0)
+            told = sorted(heard)
+            heard.clear()
+            return told
+
+        await store.put("/a", b"1")
+        assert await turn() == ["/a"]
+        await store.create("/a/b")
+        assert await turn() == ["/a"]
+        await store.put("/a/b", b"1")
+        assert await turn() == []
+        await store.delete("/a/b")
+        assert await turn() == ["/a"]
+        await store.create("/later")
+        assert await turn() == ["/later"]
+        with pytest.raises(NodeExists):
+            await store.multi([Put("/a", b"2"), Create("/a")])
+        assert await turn() == []
+        unwatch()
+        unwatch()
+        await store.put("/a", b"3")
+        await store.delete("/a")
+        assert await turn() == []
+
+    run(scenario)
+
+
+def test_writers_at_once_lose_nothing(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        await store.create("/n", b"0")
+
+        async def add_one() -> None:
+            while True:
+                data, version = await store.get("/n")
+                try:
+                    await store.put("/n", str(int(data) + 1).encode(), version=version)
+                    return
+                except VersionConflict:
+                    continue
+
+        await asyncio.gather(*(add_one() for _ in range(20)))
+        assert await store.get("/n") == (b"20", 20)
+
+    run(scenario)
+
+
+_PATHS = st.sampled_from(["/a", "/b", "/a/a", "/a/b", "/b/a", "/a/a/a"])
+_OPERATIONS = st.one_of(
+    st.builds(Create, _PATHS, st.binary(max_size=2), st.booleans()),
+    st.builds(Put, _PATHS, st.binary(max_size=2), st.integers(-1, 2)),
+    st.builds(Delete, _PATHS, st.integers(-1, 2)),
+    st.builds(Check, _PATHS, st.integers(-1, 2)),
+)
+
+
+@given(st.lists(st.lists(_OPERATIONS, max_size=5), max_size=12))
+def test_a_batch_is_its_operations_one_by_one(batches: list[list[Operation]]) -> None:
+    tree, stepwise = NodeTree(), NodeTree()
+    for batch in batches:
+        try:
+            tree.apply(tree.plan(batch, session=1))
+        except StoreError as error:
+            trial = _copy(stepwise)
+            with pytest.raises(type(error)):
+                for operation in batch:
+                    trial.apply(trial.plan([operation], session=1))
+        else:
+            for operation in batch:
+                stepwise.apply(stepwise.plan([operation], session=1))
+        assert tree._rows == stepwise._rows
+        assert tree._children == stepwise._children
+
+
+def _copy(tree: NodeTree) -> NodeTree:
+    return NodeTree((path, row) for path, row in tree._rows.items() if path != "/")
