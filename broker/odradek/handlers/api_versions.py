@@ -1,0 +1,72 @@
+"""ApiVersions: which APIs in which versions, read from the table of handlers; features as in Kafka 4.1.
+
+A client that asks in a version from the future gets version 0 of the answer with UNSUPPORTED_VERSION and
+the range of this API, and asks again (KIP-511). Only features that are true here are named: group.version
+1, the new group protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.handlers.table import ADVERTISED_VERSION_MIN, HANDLERS
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+VERSIONS: Final = (0, 4)
+
+# Kafka's own pattern; names and versions end up in logs and metrics.
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_VERSION_WITH_SOFTWARE: Final = 3
+# A feature whose lowest version is 0 breaks older readers (KIP-1011): shown from version 4 on.
+_FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
+_GROUP_VERSION: Final = "group.version"
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    version = context.header.api_version
+    if version >= _FIRST_VERSION_WITH_SOFTWARE:
+        name, software_version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
+            invalid = InvalidRequest(
+                f"The client software name {name!r} or version {software_version!r} is not allowed."
+            )
+            return messages.response(
+                ApiKey.API_VERSIONS, version, error_code=error_code(invalid), api_keys=()
+            )
+        context.connection.client_software = (name, software_version)
+    features = [{"name": _GROUP_VERSION, "min_version": 0, "max_version": 1}]
+    return messages.response(
+        ApiKey.API_VERSIONS,
+        version,
+        error_code=0,
+        api_keys=[_row(api_key) for api_key in sorted(HANDLERS)],
+        throttle_time=0,
+        supported_features=features if version >= _FIRST_VERSION_WITH_FEATURES_FROM_0 else (),
+        finalized_features_epoch=0,
+        finalized_features=[{"name": _GROUP_VERSION, "max_version_level": 1, "min_version_level": 1}],
+        zk_migration_ready=False,
+    )
+
+
+def unsupported() -> Any:
+    """The answer, in version 0, to a client that asked in a version that is not served."""
+    return messages.response(
+        ApiKey.API_VERSIONS,
+        0,
+        error_code=error_code(UnsupportedVersion("")),
+        api_keys=[_row(ApiKey.API_VERSIONS)],
+    )
+
+
+def _row(api_key: int) -> dict[str, int]:
+    handler = HANDLERS[api_key]
+    return {
+        "api_key": api_key,
+        "min_version": ADVERTISED_VERSION_MIN.get(api_key, handler.version_min),
+        "max_version": handler.version_max,
+    }

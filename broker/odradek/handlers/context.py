@@ -1,0 +1,103 @@
+"""What a handler may know beyond the request itself: who asks, from where, since when, and the broker's
+parts.
+
+`principal` is where authentication will put who asks; until then everyone is ANONYMOUS, as Kafka calls it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from odradek.cluster.image import ImageHolder
+    from odradek.controller.controller import Controller
+    from odradek.foundation.clock import Clock
+    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.handlers.counters import RequestCounters
+    from odradek.handlers.fetch_sessions import FetchSessions
+    from odradek.log.directory import LogDirectories
+    from odradek.protocol.headers import RequestHeader
+    from odradek.replication.blocking import BlockingWork
+    from odradek.replication.partitions import Partitions
+    from odradek.replication.producer_ids import ProducerIds
+    from odradek.replication.purgatory import Purgatory
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+class BrokerParts:
+    """The parts of one broker that handlers call. `settings` is the broker's frozen settings."""
+
+    __slots__ = (
+        "blocking",
+        "broker_id",
+        "clock",
+        "controller",
+        "counters",
+        "directories",
+        "fetch_sessions",
+        "groups",
+        "images",
+        "partitions",
+        "producer_ids",
+        "purgatory",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        settings: Any,
+        clock: Clock,
+        images: ImageHolder,
+        controller: Controller,
+        partitions: Partitions,
+        directories: LogDirectories,
+        producer_ids: ProducerIds,
+        groups: GroupCoordinator,
+        purgatory: Purgatory,
+        fetch_sessions: FetchSessions,
+        counters: RequestCounters,
+        blocking: BlockingWork,
+    ) -> None:
+        self.broker_id = broker_id
+        self.settings = settings
+        self.clock = clock
+        self.images = images
+        self.controller = controller
+        self.partitions = partitions
+        self.directories = directories
+        self.producer_ids = producer_ids
+        self.groups = groups
+        self.purgatory = purgatory
+        self.fetch_sessions = fetch_sessions
+        self.counters = counters
+        self.blocking = blocking
+
+
+class RequestContext:
+    """One request's surroundings. `received_at` is the loop's time when its frame was taken up, in seconds."""
+
+    __slots__ = ("broker", "connection", "header", "principal", "received_at")
+
+    def __init__(
+        self, header: RequestHeader, connection: Any, broker: BrokerParts, *, received_at: float
+    ) -> None:
+        self.header = header
+        self.connection = connection
+        self.broker = broker
+        self.received_at = received_at
+        self.principal = ANONYMOUS
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address without its port."""
+        peer = self.connection.peer
+        return str(peer[0]) if peer else ""
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that the connection came in by: clients are told its advertised addresses."""
+        name: str = self.connection.listener_name
+        return name

@@ -1,0 +1,50 @@
+"""DescribeProducers: who has written to a partition with a producer id, and which transactions are open."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from odradek.foundation.errors import RequestError
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+VERSIONS: Final = (0, 0)
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [_answer(topic.name, index, context) for index in topic.partition_indexes],
+        }
+        for topic in request.topics
+    ]
+    return messages.response(ApiKey.DESCRIBE_PRODUCERS, context.header.api_version, topics=topics)
+
+
+def _answer(topic: str, index: int, context: RequestContext) -> dict[str, Any]:
+    try:
+        producers = context.broker.partitions.get(topic, index).log.producers.entries()
+    except RequestError as error:
+        return {
+            "partition_index": index,
+            "error_code": error_code(error),
+            "error_message": error_message(error),
+        }
+    return {
+        "partition_index": index,
+        "error_code": 0,
+        "active_producers": [
+            {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "last_sequence": producer.last_sequence,
+                "last_timestamp": producer.timestamp_ms,
+                "coordinator_epoch": producer.coordinator_epoch,
+                "current_txn_start_offset": producer.transaction_first_offset,
+            }
+            for producer in producers
+        ],
+    }

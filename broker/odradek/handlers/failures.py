@@ -1,0 +1,93 @@
+"""The error answer to any request, in the shape that its client expects: each thing asked for, with the
+error.
+
+Built from the schemas: a field `error_code` takes the error wherever it stands, and an array whose elements
+have one gets an element for each that the request names. So a handler that fails as a whole needs no answer
+of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.schema import RESPONSE, FieldSchema, fields_of, message_class
+
+# Arrays of requests that an array of the answer stands for, where their names differ.
+_SOURCES: Final[dict[str, tuple[str, ...]]] = {
+    "responses": ("topics", "resources"),
+    "results": ("resources", "topics", "groups_names"),
+    "groups": ("groups", "group_ids"),
+    "coordinators": ("coordinator_keys",),
+    "partitions": ("partitions", "partition_indexes"),
+}
+# What tells an element apart, and the names it may have in the request.
+_IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
+    "name": ("name", "topic"),
+    "topic": ("topic", "name"),
+    "topic_id": ("topic_id",),
+    "partition_index": ("partition_index", "partition"),
+    "partition": ("partition", "partition_index"),
+    "group_id": ("group_id",),
+    "key": ("key",),
+    "resource_type": ("resource_type",),
+    "resource_name": ("resource_name",),
+    "member_id": ("member_id",),
+    "group_instance_id": ("group_instance_id",),
+}
+
+
+def answer(api_key: int, version: int, request: Any, error: BaseException) -> Any:
+    """The answer to `request` that says `error`, or None when the API's answers cannot say one."""
+    structure = message_class(api_key, version, RESPONSE)
+    if not _says_errors(structure):
+        return None
+    fields = _fields(structure, request, error_code(error), error_message(error))
+    return messages.response(api_key, version, **fields)
+
+
+@cache
+def _says_errors(structure: Any) -> bool:
+    return any(
+        field.name == "error_code" or (field.structure is not None and _says_errors(field.structure))
+        for field in fields_of(structure)
+    )
+
+
+def _fields(structure: Any, request: Any, code: int, message: str | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for field in fields_of(structure):
+        if field.name == "error_code":
+            fields["error_code"] = code
+        elif field.name == "error_message":
+            fields["error_message"] = message
+        elif field.is_array and field.structure is not None and _says_errors(field.structure):
+            fields[field.name] = _elements(field, request, code, message)
+        elif field.name in _IDENTITIES:
+            value = _identity(field.name, request)
+            if value is not None:
+                fields[field.name] = value
+    return fields
+
+
+def _elements(field: FieldSchema, request: Any, code: int, message: str | None) -> list[dict[str, Any]]:
+    for name in _SOURCES.get(field.name, (field.name,)):
+        asked = getattr(request, name, None)
+        if isinstance(asked, tuple | list):
+            break
+    else:
+        return []
+    elements = [_fields(field.structure, element, code, message) for element in asked]
+    return [element for element in elements if not _IDENTITIES.keys().isdisjoint(element)]
+
+
+def _identity(name: str, element: Any) -> Any:
+    if isinstance(element, str | int):
+        return element
+    for candidate in _IDENTITIES[name]:
+        value = getattr(element, candidate, None)
+        if value is not None:
+            return value
+    return None

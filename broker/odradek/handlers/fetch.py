@@ -1,0 +1,195 @@
+"""Fetch: records from where a reader stands, up to what is committed.
+
+The answer is made in three steps: which partitions are asked for (a session's, or the request's own), what
+each of them has now (`fetch_reading`), and, when that is less than min_bytes, a wait in the purgatory and a
+second look. Records are file slices: the transport loads or sends them when the socket has room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Collection
+from typing import Any, Final
+
+from odradek.foundation.errors import RequestError
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.handlers.fetch_reading import Fetched, FetchReading
+from odradek.handlers.fetch_sessions import (
+    FINAL_EPOCH,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    Key,
+    Session,
+    Target,
+)
+from odradek.handlers.fetch_wire import encode_fetch_answer
+from odradek.protocol.messages import milliseconds
+from odradek.transport.connection import Reply
+
+logger = logging.getLogger(__name__)
+
+VERSIONS: Final = (4, 18)
+
+_READ_COMMITTED: Final = 1
+
+
+def handle(request: Any, context: RequestContext) -> Reply | asyncio.Future[Reply]:
+    try:
+        fetch = _open(request, context)
+    except RequestError as error:
+        return _encode(context, [], session_id=NO_SESSION, error=error)
+    results = fetch.reading.read()
+    wait_ms = milliseconds(request.max_wait)
+    bytes_missing = request.min_bytes - fetch.reading.size
+    if bytes_missing <= 0 or wait_ms <= 0 or fetch.reading.has_news or not fetch.reading.targets:
+        return fetch.answer(results)
+    return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
+
+
+class Fetch:
+    """One fetch request from its arrival to its answer."""
+
+    __slots__ = ("_context", "_is_incremental", "_session", "reading")
+
+    def __init__(
+        self, context: RequestContext, reading: FetchReading, *, session: Session | None, is_incremental: bool
+    ) -> None:
+        self._context = context
+        self._session = session
+        self._is_incremental = is_incremental
+        self.reading = reading
+
+    def wait(
+        self, results: list[Fetched], *, bytes_missing: int, wait_seconds: float
+    ) -> Reply | asyncio.Future[Reply]:
+        """A future for the answer, once there is enough of it or the time is up; the answer when nobody may
+        wait.
+        """
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def answer_now() -> None:
+            if future.done():
+                return
+            try:
+                future.set_result(self.answer(self.reading.read()))
+            except Exception as error:
+                logger.exception("%r: a fetch that waited failed", self._context.connection)
+                future.set_result(_encode(self._context, [], session_id=NO_SESSION, error=error))
+
+        waiting = self._context.broker.purgatory.wait(
+            [fetched.partition for fetched in results if fetched.partition is not None],
+            bytes_missing=bytes_missing,
+            wait_seconds=wait_seconds,
+            on_ready=answer_now,
+        )
+        if waiting is None:
+            return self.answer(results)
+        # The transport cancels the future when the connection is gone.
+        future.add_done_callback(lambda done: waiting.cancel() if done.cancelled() else None)
+        return future
+
+    def answer(self, results: list[Fetched]) -> Reply:
+        """The whole answer; of an incremental session's only what is new to its client."""
+        session = self._session
+        if session is None:
+            return _encode(self._context, results, session_id=NO_SESSION)
+        if self._is_incremental:
+            results = [fetched for fetched in results if _is_new(fetched)]
+        for fetched in results:
+            fetched.remember()
+            if fetched.size and self._is_incremental:
+                session.to_the_end(fetched.target)
+        return _encode(self._context, results, session_id=session.id)
+
+
+def _is_new(fetched: Fetched) -> bool:
+    target = fetched.target
+    return (
+        fetched.size > 0
+        or fetched.error_code != 0
+        or fetched.diverging is not None
+        or fetched.high_watermark != target.high_watermark
+        or fetched.log_start_offset != target.log_start_offset
+    )
+
+
+# --- what is asked for ----------------------------------------------------------------------------------------------
+
+
+def _open(request: Any, context: RequestContext) -> Fetch:
+    """Find the partitions asked for, by session or not. Raises the errors of fetch sessions."""
+    version = context.header.api_version
+    asked = _targets(request, context)
+    sessions = context.broker.fetch_sessions
+    session_id = getattr(request, "session_id", NO_SESSION)
+    epoch = getattr(request, "session_epoch", FINAL_EPOCH)
+    session: Session | None = None
+    targets: Collection[Target] = asked
+    is_incremental = False
+    if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if session_id != NO_SESSION:
+            sessions.remove(session_id)
+        if epoch == INITIAL_EPOCH:
+            session = sessions.create(asked, uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS)
+            if session is not None:
+                targets = session.targets.values()
+    else:
+        session = sessions.advance(session_id, epoch, asked, _forgotten(request), version=version)
+        is_incremental = bool(session.targets)
+        if is_incremental:
+            targets = session.targets.values()
+        else:
+            session = None
+    reading = FetchReading(
+        context.broker.partitions,
+        targets,
+        bytes_max=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
+        is_committed_only=request.isolation_level == _READ_COMMITTED,
+    )
+    return Fetch(context, reading, session=session, is_incremental=is_incremental)
+
+
+def _targets(request: Any, context: RequestContext) -> list[Target]:
+    uses_topic_ids = context.header.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    targets: list[Target] = []
+    for topic in request.topics:
+        name: str | None = None if uses_topic_ids else topic.topic
+        topic_id: uuid.UUID | None = topic.topic_id if uses_topic_ids else None
+        for asked in topic.partitions:
+            targets.append(
+                Target(
+                    name,
+                    topic_id,
+                    asked.partition,
+                    asked.fetch_offset,
+                    asked.partition_max_bytes,
+                    getattr(asked, "current_leader_epoch", -1),
+                    getattr(asked, "last_fetched_epoch", -1),
+                )
+            )
+    return targets
+
+
+def _forgotten(request: Any) -> list[Key]:
+    return [
+        (getattr(topic, "topic", None) or topic.topic_id, index)
+        for topic in getattr(request, "forgotten_topics_data", ())
+        for index in topic.partitions
+    ]
+
+
+def _encode(
+    context: RequestContext, results: list[Fetched], *, session_id: int, error: Exception | None = None
+) -> Reply:
+    header = context.header
+    return encode_fetch_answer(
+        header.api_version,
+        header.correlation_id,
+        results,
+        session_id=session_id,
+        error_code=error_code(error),
+    )

@@ -1,0 +1,152 @@
+"""What the partitions of one fetch have now, within its limits.
+
+Limits are Kafka's: the first partition with records gives at least one batch even if that exceeds its own
+limit or the request's, so that a reader never stands still before a large batch; the others share what is
+left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId
+from odradek.handlers.errors import error_code
+from odradek.handlers.fetch_sessions import Target
+from odradek.log.files import FileSlice
+from odradek.replication.partition import Partition
+from odradek.replication.partitions import Partitions
+
+logger = logging.getLogger(__name__)
+
+
+class Fetched:
+    """What one partition gives to one answer. `records` is None when there are none, `size` their bytes."""
+
+    __slots__ = (
+        "aborted",
+        "diverging",
+        "error_code",
+        "high_watermark",
+        "index",
+        "last_stable_offset",
+        "log_start_offset",
+        "partition",
+        "records",
+        "size",
+        "target",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.topic = target.topic
+        self.topic_id = target.topic_id
+        self.index = target.index
+        self.partition: Partition | None = None
+        self.error_code = 0
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.records: FileSlice | None = None
+        self.size = 0
+        self.aborted: list[tuple[int, int]] | None = None
+        self.diverging: tuple[int, int] | None = None
+
+    def remember(self) -> None:
+        """Note in the session what its client is told. An error is told again until it is over."""
+        target = self.target
+        target.high_watermark = -1 if self.error_code else self.high_watermark
+        target.log_start_offset = self.log_start_offset
+
+
+class FetchReading:
+    """Reads the partitions of one fetch, once or, after a wait, again."""
+
+    __slots__ = ("_bytes_max", "_is_committed_only", "_partitions", "has_news", "size", "targets")
+
+    def __init__(
+        self, partitions: Partitions, targets: Collection[Target], *, bytes_max: int, is_committed_only: bool
+    ) -> None:
+        self._partitions = partitions
+        self._bytes_max = bytes_max
+        self._is_committed_only = is_committed_only
+        self.targets = targets
+        self.size = 0
+        """Bytes of records in the last `read`."""
+        self.has_news = False
+        """Whether the last `read` met an error or a diverging epoch: then a fetch does not wait."""
+
+    def read(self) -> list[Fetched]:
+        """Look at every partition in turn until the bytes are used up."""
+        self.size = 0
+        self.has_news = False
+        results: list[Fetched] = []
+        for target in self.targets:
+            fetched = Fetched(target)
+            results.append(fetched)
+            try:
+                self._read_one(target, fetched)
+            except Exception as error:
+                self._note_error(error, fetched)
+        return results
+
+    def _read_one(self, target: Target, fetched: Fetched) -> None:
+        partition = target.partition
+        if partition is None or partition.gone is not None:
+            partition = self._find(target)
+        fetched.partition = partition
+        if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):
+            return
+        found = partition.read(
+            target.fetch_offset,
+            min(target.bytes_max, max(0, self._bytes_max - self.size)),
+            at_least_one_batch=self.size == 0,
+            committed_only=self._is_committed_only,
+            current_leader_epoch=target.current_leader_epoch,
+        )
+        _, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset = found
+        records = found.slice
+        if records is not None and records.size:
+            fetched.records = records
+            fetched.size = records.size
+            self.size += records.size
+            if self._is_committed_only:
+                fetched.aborted = partition.aborted_transactions(target.fetch_offset, records)
+
+    def _find(self, target: Target) -> Partition:
+        if target.topic is not None:
+            partition = self._partitions.get(target.topic, target.index)
+        elif target.topic_id is not None:
+            partition = self._partitions.get_by_id(target.topic_id, target.index)
+        else:
+            raise UnknownTopicId("A topic id of zeros names no topic.")
+        target.partition = partition
+        return partition
+
+    def _diverges(self, target: Target, partition: Partition, fetched: Fetched) -> bool:
+        """Whether the reader's last epoch ended elsewhere in this log: it must cut what it has before it
+        goes on.
+        """
+        partition.check_leader_epoch(target.current_leader_epoch)
+        epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0:
+            raise OffsetOutOfRange(
+                f"{partition.topic_partition} knows no end of epoch {target.last_fetched_epoch}, in which the reader "
+                "fetched last."
+            )
+        if epoch == target.last_fetched_epoch and end_offset >= target.fetch_offset:
+            return False
+        fetched.diverging = (epoch, end_offset)
+        fetched.high_watermark = partition.high_watermark
+        fetched.last_stable_offset = partition.last_stable_offset
+        fetched.log_start_offset = partition.log.log_start_offset
+        self.has_news = True
+        return True
+
+    def _note_error(self, error: Exception, fetched: Fetched) -> None:
+        if not isinstance(error, RequestError):
+            logger.error("reading %s for a fetch failed", fetched.target.key, exc_info=error)
+        fetched.error_code = error_code(error)
+        self.has_news = True

@@ -1,0 +1,215 @@
+"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes.
+
+A session keeps for each partition what the client asked and what it was last told. An incremental answer
+holds only the partitions with records, an error, or news of their offsets. Partitions that gave records
+move to the end of the session's order, so that with a small byte limit the others have their turn first.
+
+The cache is bounded (max.incremental.fetch.session.cache.slots). A new session takes the place of one not
+used for two minutes, or else of a smaller one that has lived as long; otherwise the client gets session id
+0 and sends full requests. What it leaves out: reading, and bytes on the wire.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from odradek.foundation.errors import (
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
+)
+from odradek.replication.partition import Partition
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+NO_SESSION: Final = 0
+EPOCH_MAX: Final = 2**31 - 1
+EVICTION_AGE_SECONDS: Final = 120.0
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+
+
+class Target:
+    """One partition that a fetch asks for, and what the session's client was last told of it."""
+
+    __slots__ = (
+        "bytes_max",
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "index",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "partition",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str | None,
+        topic_id: uuid.UUID | None,
+        index: int,
+        fetch_offset: int,
+        bytes_max: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.fetch_offset = fetch_offset
+        self.bytes_max = bytes_max
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.partition: Partition | None = None
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    @property
+    def key(self) -> tuple[str | uuid.UUID | None, int]:
+        """Topic name or id, and partition."""
+        return (self.topic_id if self.topic is None else self.topic, self.index)
+
+    def update(self, newer: Target) -> None:
+        """Take over what the client asks now; what it was told stays."""
+        self.fetch_offset = newer.fetch_offset
+        self.bytes_max = newer.bytes_max
+        self.current_leader_epoch = newer.current_leader_epoch
+        self.last_fetched_epoch = newer.last_fetched_epoch
+
+
+Key = tuple[str | uuid.UUID | None, int]
+
+
+class Session:
+    """The partitions of one client, in the order in which they have their turn."""
+
+    __slots__ = ("created_at", "epoch", "id", "targets", "used_at", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = INITIAL_EPOCH + 1
+        self.uses_topic_ids = uses_topic_ids
+        self.created_at = now
+        self.used_at = now
+        self.targets: dict[Key, Target] = {}
+
+    def replace(self, targets: Iterable[Target]) -> None:
+        """Hold exactly `targets`."""
+        self.targets = {target.key: target for target in targets}
+
+    def update(self, targets: Iterable[Target], forgotten: Iterable[Key]) -> None:
+        """Add or change `targets`, drop `forgotten`."""
+        held = self.targets
+        for target in targets:
+            known = held.get(target.key)
+            if known is None:
+                held[target.key] = target
+            else:
+                known.update(target)
+        for key in forgotten:
+            held.pop(key, None)
+
+    def to_the_end(self, target: Target) -> None:
+        """Records were sent for `target`: the others come first next time."""
+        if self.targets.pop(target.key, None) is not None:
+            self.targets[target.key] = target
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after `epoch`; it wraps to 1, as 0 opens a session."""
+    return 1 if epoch >= EPOCH_MAX else epoch + 1
+
+
+class FetchSessions:
+    """The broker's cache of sessions, least recently used first."""
+
+    def __init__(self, *, slots: int, now: Callable[[], float], random_id: Callable[[], int]) -> None:
+        """`now` gives seconds that never go back, `random_id` numbers from 1 to 2**31 - 1."""
+        self._slots = slots
+        self._now = now
+        self._random_id = random_id
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions held by all sessions together."""
+        return sum(len(session.targets) for session in self._sessions.values())
+
+    def remove(self, session_id: int) -> None:
+        """Forget a session; unknown ones are no error."""
+        self._sessions.pop(session_id, None)
+
+    def create(self, targets: list[Target], *, uses_topic_ids: bool) -> Session | None:
+        """A new session holding `targets`, or None when the cache is full of better ones."""
+        now = self._now()
+        if len(self._sessions) >= self._slots and not self._evict(len(targets), now):
+            return None
+        session_id = self._random_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._random_id()
+        session = Session(session_id, uses_topic_ids=uses_topic_ids, now=now)
+        session.replace(targets)
+        self._sessions[session_id] = session
+        return session
+
+    def advance(
+        self,
+        session_id: int,
+        epoch: int,
+        targets: Iterable[Target],
+        forgotten: Iterable[Key],
+        *,
+        version: int,
+    ) -> Session:
+        """Check and update a session for its next incremental fetch.
+
+        A session left without partitions is closed; the caller sees its empty `targets`. Raises
+        FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise FetchSessionIdNotFound(
+                f"Fetch session {session_id} is not known; start a new one with epoch 0."
+            )
+        if session.epoch != epoch:
+            raise InvalidFetchSessionEpoch(
+                f"Fetch session {session_id} expects epoch {session.epoch}, not {epoch}; start a new one."
+            )
+        if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
+            raise FetchSessionTopicIdError(
+                f"Fetch session {session_id} began with topic {'ids' if session.uses_topic_ids else 'names'}; "
+                "start a new one to change that."
+            )
+        session.update(targets, forgotten)
+        if not session.targets:
+            del self._sessions[session_id]
+            return session
+        session.used_at = self._now()
+        session.epoch = next_epoch(epoch)
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def _evict(self, size: int, now: float) -> bool:
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.used_at > EVICTION_AGE_SECONDS:
+            victim = oldest
+        else:
+            seasoned = [s for s in self._sessions.values() if now - s.created_at > EVICTION_AGE_SECONDS]
+            if not seasoned:
+                return False
+            victim = min(seasoned, key=lambda session: len(session.targets))
+            if len(victim.targets) >= size:
+                return False
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True

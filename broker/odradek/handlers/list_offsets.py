@@ -1,0 +1,93 @@
+"""ListOffsets: offsets for times, and for the earliest, latest and newest.
+
+    -1 latest              the high watermark, or the last stable offset under read_committed
+    -2 earliest            the log's start
+    -3 max timestamp       the first record that has the newest timestamp
+    -4 earliest local      the log's start: nothing is kept elsewhere (KIP-405)
+    -5 latest tiered       no offset: nothing is kept elsewhere
+
+Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A
+look-up by time reads an index and at most one stretch of the log. A time after the last record has no
+offset, -1.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from odradek.foundation.errors import RequestError, UnsupportedForMessageFormat
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+VERSIONS: Final = (1, 10)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+_READ_COMMITTED: Final = 1
+_NOTHING: Final = (-1, -1, -1)
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    committed_only = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [
+                _answer(topic.name, asked, context, committed_only=committed_only)
+                for asked in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]
+    return messages.response(ApiKey.LIST_OFFSETS, context.header.api_version, topics=topics)
+
+
+def _answer(topic: str, asked: Any, context: RequestContext, *, committed_only: bool) -> dict[str, Any]:
+    index = asked.partition_index
+    try:
+        partition = context.broker.partitions.get(topic, index)
+        partition.check_leader_epoch(getattr(asked, "current_leader_epoch", -1))
+        offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, committed_only=committed_only)
+    except RequestError as error:
+        return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
+    except Exception as error:
+        logger.exception("looking up time %d in %s-%d failed", asked.timestamp, topic, index)
+        return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
+    return {
+        "partition_index": index,
+        "error_code": 0,
+        "timestamp": timestamp_ms,
+        "offset": offset,
+        "leader_epoch": leader_epoch,
+    }
+
+
+def _find(partition: Partition, timestamp_ms: int, *, committed_only: bool) -> tuple[int, int, int]:
+    """(offset, timestamp, leader epoch), each -1 where there is none."""
+    log = partition.log
+    limit = partition.last_stable_offset if committed_only else partition.high_watermark
+    if timestamp_ms == LATEST:
+        return limit, -1, partition.leader_epoch
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        return start, -1, log.epochs.epoch_for_offset(start)
+    if timestamp_ms == LATEST_TIERED:
+        return _NOTHING
+    if timestamp_ms == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp()
+    elif timestamp_ms < 0:
+        raise UnsupportedForMessageFormat(f"{timestamp_ms} is neither a time nor one of the special values.")
+    else:
+        found = log.offset_for_timestamp(timestamp_ms)
+    if found is None or (found.offset >= limit and timestamp_ms != MAX_TIMESTAMP):
+        return _NOTHING
+    return found.offset, found.timestamp_ms, found.leader_epoch

@@ -1,0 +1,130 @@
+"""Produce: batches into partitions, each answered for itself.
+
+Everything here is synchronous: with one replica a record is committed once its log holds it, so acks=1 and
+acks=all are answered at once. acks=0 gets no answer; when such a request fails the connection is closed, as
+Kafka does, so that its client looks at the metadata again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from odradek.foundation.errors import (
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTxnState,
+    RequestError,
+)
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.handlers.produce_wire import (
+    FIRST_FLEXIBLE,
+    PartitionResult,
+    ProducedTopic,
+    pack_one_flexible,
+    pack_produce_answer,
+    parse_produce_request,
+)
+
+logger = logging.getLogger(__name__)
+
+VERSIONS: Final = (3, 13)
+
+_ACKS_ALLOWED: Final = (-1, 0, 1)
+
+
+def handle(frame: memoryview, context: RequestContext) -> bytes | None:
+    header = context.header
+    version = header.api_version
+    request = parse_produce_request(version, frame, header.body_position)
+    topics = request.topics
+    acks = request.acks
+    if (
+        len(topics) == 1
+        and len(topics[0].partitions) == 1
+        and version >= FIRST_FLEXIBLE
+        and -1 <= acks <= 1
+        and request.transactional_id is None
+    ):
+        # The short road; whatever is wrong goes down the long one.
+        raw, key, ((index, records),) = topics[0]
+        if records is not None:
+            try:
+                partition = context.broker.partitions.get_by_key(key, index)
+                appended = partition.append_as_leader(records, required_acks=acks)
+            except Exception as error:
+                result = _failed(index, error, context, key)
+                return _answer(context, acks, [(raw, [result])])
+            if acks == 0:
+                return None
+            return pack_one_flexible(
+                header.correlation_id,
+                raw,
+                index,
+                appended.first_offset,
+                appended.log_append_time_ms,
+                appended.log_start_offset,
+            )
+    refusal = _refusal(acks, request.transactional_id)
+    results = [
+        (
+            topic.raw,
+            [_append(topic, index, records, acks, context, refusal) for index, records in topic.partitions],
+        )
+        for topic in topics
+    ]
+    return _answer(context, acks, results)
+
+
+def _refusal(acks: int, transactional_id: str | None) -> RequestError | None:
+    """Why nothing of the request can be done, if so."""
+    if acks not in _ACKS_ALLOWED:
+        return InvalidRequiredAcks(f"acks is {acks}; it must be 0, 1 or -1 (all).")
+    if transactional_id is not None:
+        return InvalidTxnState("This broker has no transactions yet; leave transactional.id out.")
+    return None
+
+
+def _append(
+    topic: ProducedTopic,
+    index: int,
+    records: memoryview | None,
+    acks: int,
+    context: RequestContext,
+    refusal: RequestError | None,
+) -> PartitionResult:
+    try:
+        if refusal is not None:
+            raise refusal
+        partition = context.broker.partitions.get_by_key(topic.key, index)
+        if not records:
+            raise InvalidRecord(f"There are no records for {partition.topic_partition} in the request.")
+        appended = partition.append_as_leader(records, required_acks=acks)
+    except Exception as error:
+        return _failed(index, error, context, topic.key)
+    return PartitionResult(
+        index, 0, appended.first_offset, appended.log_append_time_ms, appended.log_start_offset
+    )
+
+
+def _failed(index: int, error: Exception, context: RequestContext, key: Any) -> PartitionResult:
+    if not isinstance(error, RequestError):
+        logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
+    context.broker.counters.by_api[0].failures += 1
+    record_errors = getattr(error, "record_errors", ())
+    return PartitionResult(
+        index, error_code(error), record_errors=tuple(record_errors), error_message=error_message(error)
+    )
+
+
+def _answer(
+    context: RequestContext, acks: int, topics: list[tuple[bytes, list[PartitionResult]]]
+) -> bytes | None:
+    header = context.header
+    if acks == 0:
+        if any(result.error_code for _, results in topics for result in results):
+            logger.info("%r produced with acks=0 and failed; its connection is closed", context.connection)
+            context.connection.close()
+        return None
+    return pack_produce_answer(header.api_version, header.correlation_id, topics)

@@ -1,0 +1,250 @@
+"""The bytes of Produce: the request read and the answer packed by hand, since this is the hottest road of
+all.
+
+    request   transactional_id nullable string, acks int16, timeout int32 ms,
+              topics [ name string | from v13 topic id 16 bytes, partitions [ index int32, records nullable bytes ] ]
+    answer    topics [ topic as in the request, partitions [ index int32, error int16, base offset int64,
+              log append time int64, from v5 log start offset int64,
+              from v8 record errors [ batch index int32, message nullable string ], message nullable string ] ],
+              throttle time int32 ms
+
+From v9 on lengths are compact and each structure ends with tagged fields. A topic's bytes are copied from
+the request into the answer as they stand. Records are slices of the frame.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.protocol.varint import append_unsigned_varint, read_unsigned_varint, skip_tagged_fields
+
+FIRST_FLEXIBLE: Final = 9
+FIRST_WITH_TOPIC_IDS: Final = 13
+_FIRST_WITH_RECORD_ERRORS: Final = 8
+_FIRST_WITH_LOG_START: Final = 5
+
+_SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
+_ACKS_AND_TIMEOUT: Final = Struct(">hi")
+_HEAD: Final = Struct(">ii")
+_RESULT: Final = Struct(">ihqq")
+_RESULT_WITH_START: Final = Struct(">ihqqq")
+
+_short_at = _SHORT.unpack_from
+_int_at = _INT.unpack_from
+_acks_at = _ACKS_AND_TIMEOUT.unpack_from
+_new = tuple.__new__
+
+
+class ProducedTopic(NamedTuple):
+    """One topic of a request: its bytes there, its name or the 16 bytes of its id, and its partitions'
+    records.
+    """
+
+    raw: bytes
+    key: str | bytes
+    partitions: list[tuple[int, memoryview | None]]
+
+
+class ProduceRequest(NamedTuple):
+    """A request's parts."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[ProducedTopic]
+
+
+class PartitionResult(NamedTuple):
+    """What one partition answers. `record_errors` are (index in the batch, message)."""
+
+    partition: int
+    error_code: int = 0
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: tuple[tuple[int, str], ...] = ()
+    error_message: str | None = None
+
+
+def parse_produce_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
+    """The request whose body begins at `position`. Raises InvalidRequest when the bytes are no such
+    request.
+    """
+    try:
+        if version >= FIRST_FLEXIBLE:
+            return _parse_flexible(frame, position, has_ids=version >= FIRST_WITH_TOPIC_IDS)
+        return _parse_plain(frame, position)
+    except (StructError, IndexError) as failure:
+        raise InvalidRequest(
+            f"PRODUCE version {version}: the frame of {len(frame)} bytes ends within a field; it was cut off"
+        ) from failure
+    except UnicodeDecodeError as failure:
+        raise InvalidRequest(f"PRODUCE version {version}: a name is not UTF-8: {failure}") from failure
+
+
+def _varint(frame: memoryview, position: int) -> tuple[int, int]:
+    first = frame[position]
+    if first < 0x80:
+        return first, position + 1
+    return read_unsigned_varint(frame, position)
+
+
+def _tags(frame: memoryview, position: int) -> int:
+    return position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+
+
+def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> ProduceRequest:
+    length, position = _varint(frame, position)
+    transactional_id = None
+    if length:
+        transactional_id = str(_slice(frame, position, length - 1), "utf-8")
+        position += length - 1
+    acks, timeout_ms = _acks_at(frame, position)
+    topic_count, position = _varint(frame, position + 6)
+    topics: list[ProducedTopic] = []
+    for _ in range(topic_count - 1):
+        start = position
+        key: str | bytes
+        if has_ids:
+            position += 16
+            raw = key = bytes(_slice(frame, start, 16))
+        else:
+            length, position = _varint(frame, position)
+            key = str(_slice(frame, position, length - 1), "utf-8")
+            position += length - 1
+            raw = bytes(frame[start:position])
+        partition_count, position = _varint(frame, position)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count - 1):
+            (index,) = _int_at(frame, position)
+            length, position = _varint(frame, position + 4)
+            if length:
+                partitions.append((index, _slice(frame, position, length - 1)))
+                position = _tags(frame, position + length - 1)
+            else:
+                partitions.append((index, None))
+                position = _tags(frame, position)
+        position = _tags(frame, position)
+        topics.append(_new(ProducedTopic, (raw, key, partitions)))
+    _tags(frame, position)
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
+
+
+def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
+    (length,) = _short_at(frame, position)
+    position += 2
+    transactional_id = None
+    if length >= 0:
+        transactional_id = str(_slice(frame, position, length), "utf-8")
+        position += length
+    acks, timeout_ms = _acks_at(frame, position)
+    (topic_count,) = _int_at(frame, position + 6)
+    position += 10
+    topics: list[ProducedTopic] = []
+    for _ in range(topic_count):
+        (length,) = _short_at(frame, position)
+        raw = bytes(_slice(frame, position, 2 + length))
+        position += 2 + length
+        (partition_count,) = _int_at(frame, position)
+        position += 4
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count):
+            index, length = _HEAD.unpack_from(frame, position)
+            position += 8
+            if length >= 0:
+                partitions.append((index, _slice(frame, position, length)))
+                position += length
+            else:
+                partitions.append((index, None))
+        topics.append(ProducedTopic(raw, str(raw[2:], "utf-8"), partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _slice(frame: memoryview, position: int, size: int) -> memoryview:
+    end = position + size
+    if size < 0 or end > len(frame):
+        raise IndexError(end)
+    return frame[position:end]
+
+
+def pack_produce_answer(
+    version: int, correlation_id: int, topics: list[tuple[bytes, list[PartitionResult]]]
+) -> bytes:
+    """The whole frame of the answer; `topics` are each topic's bytes in the request and its partitions'
+    results.
+    """
+    is_flexible = version >= FIRST_FLEXIBLE
+    out = bytearray(8)
+    if is_flexible:
+        out.append(0)
+    _put_count(out, len(topics), is_flexible=is_flexible)
+    for raw, results in topics:
+        out += raw
+        _put_count(out, len(results), is_flexible=is_flexible)
+        for result in results:
+            if version >= _FIRST_WITH_LOG_START:
+                out += _RESULT_WITH_START.pack(*result[:5])
+            else:
+                out += _RESULT.pack(*result[:4])
+            if version >= _FIRST_WITH_RECORD_ERRORS:
+                _put_errors(out, result, is_flexible=is_flexible)
+            if is_flexible:
+                out.append(0)
+        if is_flexible:
+            out.append(0)
+    out += b"\0\0\0\0\0" if is_flexible else b"\0\0\0\0"
+    _HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
+    return bytes(out)
+
+
+def _put_count(out: bytearray, count: int, *, is_flexible: bool) -> None:
+    if is_flexible:
+        append_unsigned_varint(out, count + 1)
+    else:
+        out += _INT.pack(count)
+
+
+def _put_errors(out: bytearray, result: PartitionResult, *, is_flexible: bool) -> None:
+    _put_count(out, len(result.record_errors), is_flexible=is_flexible)
+    for batch_index, message in result.record_errors:
+        out += _INT.pack(batch_index)
+        _put_text(out, message, is_flexible=is_flexible)
+        if is_flexible:
+            out.append(0)
+    _put_text(out, result.error_message, is_flexible=is_flexible)
+
+
+def _put_text(out: bytearray, text: str | None, *, is_flexible: bool) -> None:
+    data = b"" if text is None else text.encode()[:0x7FFF]
+    if is_flexible:
+        append_unsigned_varint(out, 0 if text is None else len(data) + 1)
+    else:
+        out += _SHORT.pack(-1 if text is None else len(data))
+    out += data
+
+
+# The most frequent answer of all, one partition without an error, for each kind of version in one call.
+_ONE_FLEXIBLE_HEAD: Final = Struct(">iiBB")
+_ONE_FLEXIBLE_TAIL: Final = Struct(">BihqqqBBBBiB")
+_one_head = _ONE_FLEXIBLE_HEAD.pack
+_one_tail = _ONE_FLEXIBLE_TAIL.pack
+
+
+def pack_one_flexible(
+    correlation_id: int,
+    raw: bytes,
+    index: int,
+    base_offset: int,
+    log_append_time_ms: int,
+    log_start_offset: int,
+) -> bytes:
+    """The frame of an answer from version 9 on with one partition that took its records."""
+    return (
+        _one_head(len(raw) + 46, correlation_id, 0, 2)
+        + raw
+        + _one_tail(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)
+    )

@@ -1,0 +1,75 @@
+"""Which module serves which API, in which versions. ApiVersions is read from this table.
+
+The ranges are Apache Kafka 4.1's for clients. Modules are imported when the first request for them comes:
+the start of the broker loads only what ApiVersions needs. Produce is advertised from version 0 although
+versions below 3 are refused, as Kafka 4 does: librdkafka before 2.11 would otherwise turn compression off.
+
+Each module has VERSIONS, the same range as here (a test compares them), and `handle(request, context)`,
+which returns a message, a whole frame, or something to await for either.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from odradek.protocol.api import ApiKey
+
+
+class Handler(NamedTuple):
+    """The versions served, lowest and highest, and the module's name below `odradek.handlers`."""
+
+    version_min: int
+    version_max: int
+    module: str
+
+
+HANDLERS: Final[dict[int, Handler]] = {
+    ApiKey.PRODUCE: Handler(3, 13, "produce"),
+    ApiKey.FETCH: Handler(4, 18, "fetch"),
+    ApiKey.LIST_OFFSETS: Handler(1, 10, "list_offsets"),
+    ApiKey.METADATA: Handler(0, 13, "metadata"),
+    ApiKey.OFFSET_COMMIT: Handler(2, 9, "offset_commit"),
+    ApiKey.OFFSET_FETCH: Handler(1, 9, "offset_fetch"),
+    ApiKey.FIND_COORDINATOR: Handler(0, 6, "find_coordinator"),
+    ApiKey.JOIN_GROUP: Handler(0, 9, "join_group"),
+    ApiKey.HEARTBEAT: Handler(0, 4, "heartbeat"),
+    ApiKey.LEAVE_GROUP: Handler(0, 5, "leave_group"),
+    ApiKey.SYNC_GROUP: Handler(0, 5, "sync_group"),
+    ApiKey.DESCRIBE_GROUPS: Handler(0, 6, "describe_groups"),
+    ApiKey.LIST_GROUPS: Handler(0, 5, "list_groups"),
+    ApiKey.API_VERSIONS: Handler(0, 4, "api_versions"),
+    ApiKey.CREATE_TOPICS: Handler(2, 7, "create_topics"),
+    ApiKey.DELETE_TOPICS: Handler(1, 6, "delete_topics"),
+    ApiKey.DELETE_RECORDS: Handler(0, 2, "delete_records"),
+    ApiKey.INIT_PRODUCER_ID: Handler(0, 5, "init_producer_id"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(2, 4, "offset_for_leader_epoch"),
+    ApiKey.DESCRIBE_CONFIGS: Handler(1, 4, "describe_configs"),
+    ApiKey.ALTER_CONFIGS: Handler(0, 2, "alter_configs"),
+    ApiKey.DESCRIBE_LOG_DIRS: Handler(1, 4, "describe_log_dirs"),
+    ApiKey.CREATE_PARTITIONS: Handler(0, 3, "create_partitions"),
+    ApiKey.DELETE_GROUPS: Handler(0, 2, "delete_groups"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(0, 1, "incremental_alter_configs"),
+    ApiKey.OFFSET_DELETE: Handler(0, 0, "offset_delete"),
+    ApiKey.DESCRIBE_CLUSTER: Handler(0, 2, "describe_cluster"),
+    ApiKey.DESCRIBE_PRODUCERS: Handler(0, 0, "describe_producers"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(0, 1, "consumer_group_heartbeat"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(0, 1, "consumer_group_describe"),
+    ApiKey.LIST_CONFIG_RESOURCES: Handler(0, 1, "list_config_resources"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
+}
+
+# (advertised lowest) where that is not the lowest that is served.
+ADVERTISED_VERSION_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}
+
+Handle = Callable[[Any, Any], Any]
+
+
+def load(api_key: int) -> Handle:
+    """Import the module that serves `api_key` and return its `handle`. Raises KeyError for an API not
+    served.
+    """
+    module = importlib.import_module(f"odradek.handlers.{HANDLERS[api_key].module}")
+    handle: Handle = module.handle
+    return handle

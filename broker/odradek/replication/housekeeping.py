@@ -1,0 +1,137 @@
+"""What a broker does for its logs now and then: retention, flushes, checkpoints, forgetting producers,
+removing files.
+
+Everything that waits for a device runs in the blocking threads; everything that changes a log runs on the
+loop, between whose steps other work has its turn. A duty that fails is logged and done again at its next
+time: a disk that is full or broken shows itself in appends too, and must not end the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import KafkaStorageError
+from odradek.foundation.settings import Settings
+from odradek.foundation.tasks import TaskOwner
+from odradek.log.directory import LogDirectories
+from odradek.log.log import Log
+from odradek.replication.blocking import BlockingWork
+from odradek.replication.partitions import Partitions
+
+logger = logging.getLogger(__name__)
+
+_FLUSH_ROUND_SECONDS_MAX: Final = 1.0
+_REMOVAL_ROUND_SECONDS: Final = 1.0
+
+
+class Housekeeping:
+    """The periodic duties, each a task of its own."""
+
+    def __init__(
+        self,
+        *,
+        partitions: Partitions,
+        directories: LogDirectories,
+        blocking: BlockingWork,
+        clock: Clock,
+        current_settings: Callable[[], Settings],
+    ) -> None:
+        self._partitions = partitions
+        self._directories = directories
+        self._blocking = blocking
+        self._clock = clock
+        self._settings = current_settings
+        self._tasks = TaskOwner("housekeeping")
+
+    def start(self) -> None:
+        """Begin; the first round of most duties comes after log.initial.task.delay.ms."""
+        settings = self._settings
+        duties: tuple[tuple[str, Callable[[], Awaitable[None]], Callable[[], float]], ...] = (
+            ("retention", self.apply_retention, lambda: settings().log_retention_check_interval_ms / 1000),
+            ("flush", self.flush_due, lambda: _FLUSH_ROUND_SECONDS_MAX),
+            (
+                "checkpoint",
+                self.checkpoint,
+                lambda: settings().log_flush_offset_checkpoint_interval_ms / 1000,
+            ),
+            (
+                "producer expiration",
+                self.expire_producers,
+                lambda: settings().producer_id_expiration_check_interval_ms / 1000,
+            ),
+            ("removal", self.remove_due, lambda: _REMOVAL_ROUND_SECONDS),
+        )
+        for name, duty, seconds in duties:
+            self._tasks.start(self._repeat(name, duty, seconds), name=name)
+
+    async def stop(self) -> None:
+        """End the duties."""
+        await self._tasks.close()
+
+    async def _repeat(
+        self, name: str, duty: Callable[[], Awaitable[None]], seconds: Callable[[], float]
+    ) -> None:
+        initial = self._settings().log_initial_task_delay_ms / 1000
+        await asyncio.sleep(min(initial, seconds()))
+        while True:
+            try:
+                await duty()
+            except (OSError, KafkaStorageError) as failure:
+                logger.error("%s failed and is tried again: %s", name, failure)
+            self._close_offline()
+            await asyncio.sleep(max(0.001, seconds()))
+
+    async def apply_retention(self) -> None:
+        """Delete what is past retention.ms and retention.bytes, log by log."""
+        for partition in self._partitions:
+            if partition.gone is None:
+                await self._each(partition.log, "retention", partition.apply_retention)
+
+    async def flush_due(self) -> None:
+        """Flush the logs whose flush.ms has passed."""
+        for partition in self._partitions:
+            log = partition.log
+            if partition.gone is None and log.is_flush_due(self._clock.wall_ms()):
+                await self.flush(log)
+
+    async def flush(self, log: Log) -> None:
+        """Everything appended so far is on the device when this returns. Raises KafkaStorageError, OSError."""
+        flush = log.begin_flush()
+        if flush is None:
+            return
+        try:
+            await self._blocking.submit(flush.sync)
+        except OSError as failure:
+            log.end_flush(flush, failure)
+            raise
+        log.end_flush(flush)
+
+    async def checkpoint(self) -> None:
+        """Write down recovery points and log start offsets."""
+        self._directories.checkpoint()
+
+    async def expire_producers(self) -> None:
+        """Forget producers that were silent for producer.id.expiration.ms."""
+        now_ms = self._clock.wall_ms()
+        for partition in self._partitions:
+            partition.log.producers.expire(now_ms=now_ms)
+
+    async def remove_due(self) -> None:
+        """Remove deleted files whose delay is over."""
+        self._directories.delete_due()
+
+    async def _each(self, log: Log, name: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except (OSError, KafkaStorageError) as failure:
+            logger.error("%s of %s failed: %s", name, log.topic_partition, failure)
+        await asyncio.sleep(0)
+
+    def _close_offline(self) -> None:
+        offline = self._directories.offline
+        if offline:
+            self._partitions.take_offline(lambda partition: partition.log.path_of_directory in offline)

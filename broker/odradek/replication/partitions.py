@@ -1,0 +1,246 @@
+"""All partitions of this broker, kept in step with the cluster's image.
+
+A change of the image is followed before `ImageHolder.replace` returns: the logs of a new topic are there
+before its creator is answered, so a client's first produce finds them. Logs of a deleted topic are renamed
+away at once and removed later; a topic deleted and made anew is told apart by its id. Topic settings reach
+the logs as they change.
+
+What it leaves out: periodic work on the logs (`housekeeping`), followers.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from odradek.cluster.changes import topic_changes
+from odradek.cluster.configs import log_config_values, topic_value
+from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, ResourceKind, TopicImage
+from odradek.foundation.errors import (
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.settings import Settings
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectories
+from odradek.log.log import Log
+from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+
+class Partitions:
+    """The partitions that this broker leads, by topic and by topic id."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        images: ImageHolder,
+        directories: LogDirectories,
+        current_settings: Callable[[], Settings],
+    ) -> None:
+        """`current_settings` gives the broker's settings as they are now: some change while it runs."""
+        self._broker_id = broker_id
+        self._images = images
+        self._directories = directories
+        self._current_settings = current_settings
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._names_by_id: dict[bytes, str] = {}
+        self._failed: dict[tuple[str, int], Exception] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def start(self) -> None:
+        """Take up every partition that the image gives this broker, and follow the image from now on."""
+        image = self._images.current
+        for topic in image.topics.values():
+            self._take_up(topic, image)
+        self._unsubscribe = self._images.subscribe(self._changed)
+
+    def stop(self) -> None:
+        """Follow the image no more. The logs stay open: their directories close them."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    # --- look-ups ------------------------------------------------------------------------------------------------
+
+    def get(self, topic: str, partition: int) -> Partition:
+        """The partition. Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError."""
+        found = self._partitions.get((topic, partition))
+        if found is not None:
+            return found
+        raise self._why_missing(topic, partition)
+
+    def get_by_id(self, topic_id: TopicId, partition: int) -> Partition:
+        """The partition of the topic with this id. Raises UnknownTopicId besides what `get` raises."""
+        topic = self._images.current.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicId(f"No topic has the id {topic_id}; refresh the metadata.")
+        return self.get(topic.name, partition)
+
+    def get_by_key(self, key: str | bytes, partition: int) -> Partition:
+        """As `get` for a name, as `get_by_id` for the 16 bytes of a topic's id."""
+        if isinstance(key, str):
+            name = key
+        else:
+            known = self._names_by_id.get(key)
+            if known is None:
+                return self.get_by_id(uuid.UUID(bytes=key), partition)
+            name = known
+        found = self._partitions.get((name, partition))
+        if found is not None:
+            return found
+        raise self._why_missing(name, partition)
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        """The partition, or None when it is not led here."""
+        return self._partitions.get((topic, partition))
+
+    def _why_missing(self, topic: str, partition: int) -> Exception:
+        failure = self._failed.get((topic, partition))
+        if failure is not None:
+            return KafkaStorageError(f"{topic}-{partition} is offline: {failure}")
+        image = self._images.current.topics.get(topic)
+        if image is None or not 0 <= partition < len(image.partitions):
+            return UnknownTopicOrPartition(f"There is no partition {topic}-{partition}.")
+        return NotLeaderOrFollower(
+            f"Broker {self._broker_id} does not lead {topic}-{partition}; refresh the metadata."
+        )
+
+    # --- following the image -------------------------------------------------------------------------------------
+
+    def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        changes = topic_changes(old, new)
+        for topic in changes.deleted:
+            self._let_go(topic)
+        for topic in changes.created:
+            self._take_up(topic, new)
+        for _, topic in changes.changed:
+            self._take_up(topic, new)
+        if old.configs is not new.configs:
+            self._reconfigure(old.configs, new)
+
+    def _take_up(self, topic: TopicImage, image: ClusterImage) -> None:
+        config: LogConfig | None = None
+        self._names_by_id[topic.id.bytes] = topic.name
+        for partition in topic.partitions:
+            if self._broker_id not in partition.replicas:
+                continue
+            known = self._partitions.get((topic.name, partition.partition))
+            if known is not None:
+                known.set_leadership(
+                    leader_epoch=partition.leader_epoch,
+                    replicas=partition.replicas,
+                    in_sync_replicas=partition.isr,
+                )
+                continue
+            config = config or self._log_config(topic.name, image)
+            self._add(topic, partition, config, image)
+
+    def _add(
+        self, topic: TopicImage, partition: PartitionImage, config: LogConfig, image: ClusterImage
+    ) -> None:
+        topic_partition = TopicPartition(topic.name, partition.partition)
+        try:
+            log = self._log(topic_partition, topic.id, config)
+        except (OSError, KafkaStorageError) as failure:
+            logger.error("%s stays offline: %s", topic_partition, failure)
+            self._failed[topic_partition] = failure
+            return
+        self._partitions[topic_partition] = Partition(
+            topic_partition,
+            topic.id,
+            log,
+            leader_epoch=max(partition.leader_epoch, 0),
+            replicas=partition.replicas,
+            in_sync_replicas=partition.isr,
+            min_insync_replicas=self._min_insync_replicas(topic.name, image),
+        )
+
+    def _log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        log = self._directories.get(topic_partition)
+        if log is not None and log.topic_id is not None and log.topic_id != topic_id:
+            logger.warning(
+                "%s on disk belongs to the deleted topic %s; it is removed for topic %s",
+                topic_partition,
+                log.topic_id,
+                topic_id,
+            )
+            self._directories.delete(topic_partition)
+            log = None
+        if log is None:
+            return self._directories.create(topic_partition, topic_id, config)
+        log.reconfigure(config)
+        return log
+
+    def _let_go(self, topic: TopicImage) -> None:
+        self._names_by_id.pop(topic.id.bytes, None)
+        for image in topic.partitions:
+            key = TopicPartition(topic.name, image.partition)
+            self._failed.pop(key, None)
+            partition = self._partitions.pop(key, None)
+            if partition is None:
+                continue
+            partition.mark_deleted()
+            try:
+                self._directories.delete(key)
+            except (OSError, KafkaStorageError) as failure:
+                logger.error("the files of the deleted %s could not be renamed away: %s", key, failure)
+
+    def _reconfigure(self, old: Mapping[Any, Any], image: ClusterImage) -> None:
+        """Hand changed settings to the logs: those of one topic, or of all when a broker's default changed."""
+        new = image.configs
+        changed = {key for key in old.keys() | new.keys() if old.get(key) is not new.get(key)}
+        everyone = any(kind is ResourceKind.BROKER for kind, _ in changed)
+        names = (
+            image.topics.keys()
+            if everyone
+            else {name for kind, name in changed if kind is ResourceKind.TOPIC}
+        )
+        for name in names:
+            topic = image.topics.get(name)
+            if topic is None:
+                continue
+            config = self._log_config(name, image)
+            min_insync_replicas = self._min_insync_replicas(name, image)
+            for partition_image in topic.partitions:
+                partition = self._partitions.get((name, partition_image.partition))
+                if partition is not None:
+                    partition.log.reconfigure(config)
+                    partition.min_insync_replicas = min_insync_replicas
+
+    def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
+        texts = image.config(ResourceKind.TOPIC, topic)
+        return LogConfig(**log_config_values(texts, settings=self._current_settings()))
+
+    def _min_insync_replicas(self, topic: str, image: ClusterImage) -> int:
+        texts = image.config(ResourceKind.TOPIC, topic)
+        value: int = topic_value("min.insync.replicas", texts, settings=self._current_settings())
+        return value
+
+    def configs_on_disk(self) -> Callable[[TopicPartition], LogConfig]:
+        """What the directories load their logs with: the topic's settings by the image of now."""
+        image = self._images.current
+        return lambda topic_partition: self._log_config(topic_partition.topic, image)
+
+    # --- trouble -------------------------------------------------------------------------------------------------
+
+    def take_offline(self, is_offline: Callable[[Partition], bool]) -> None:
+        """Close to clients every partition of a failed log directory."""
+        for key, partition in list(self._partitions.items()):
+            if is_offline(partition) and partition.gone is None:
+                logger.error("%s is offline: its log directory failed", partition.topic_partition)
+                partition.mark_offline()
+                self._failed[key] = partition.gone or KafkaStorageError(str(partition.topic_partition))

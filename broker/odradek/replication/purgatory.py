@@ -1,0 +1,127 @@
+"""Fetches that wait until enough bytes have come or their time is up, without anyone looking again and again.
+
+A waiting fetch registers with its partitions; an append tells it how many bytes became readable, and the
+one that fills its measure schedules its answer for the loop's next round, so that a burst of appends read
+from one socket costs one answer. One timer each ends the wait. Nothing runs while nothing happens: an idle
+consumer costs memory only.
+
+What it leaves out: what is read and how it is answered; that is the fetch handler's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Watched(Protocol):
+    """What a waiting fetch registers with; a partition."""
+
+    waiting: dict[WaitingFetch, None]
+
+
+class WaitingFetch:
+    """One fetch in the purgatory. `on_ready` is called once, on the loop, unless it is cancelled first."""
+
+    __slots__ = ("_bytes_missing", "_loop", "_on_ready", "_purgatory", "_scheduled", "_timer", "_watched")
+
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        loop: asyncio.AbstractEventLoop,
+        watched: Sequence[Watched],
+        *,
+        bytes_missing: int,
+        wait_seconds: float,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._purgatory = purgatory
+        self._loop = loop
+        self._watched = watched
+        self._bytes_missing = bytes_missing
+        self._on_ready: Callable[[], None] | None = on_ready
+        self._scheduled = False
+        for partition in watched:
+            partition.waiting[self] = None
+        self._timer = loop.call_later(wait_seconds, self._complete)
+
+    def advanced(self, size_bytes: int) -> None:
+        """`size_bytes` more can be read from one of its partitions."""
+        self._bytes_missing -= size_bytes
+        if self._bytes_missing <= 0:
+            self.disturbed()
+
+    def disturbed(self) -> None:
+        """Something changed that the reader must learn now: enough bytes, a new leader, a partition that is
+        gone.
+        """
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._complete)
+
+    def cancel(self) -> None:
+        """Forget the fetch; its connection is gone. Doing so twice, or after it was answered, is harmless."""
+        self._release()
+
+    def _complete(self) -> None:
+        on_ready = self._on_ready
+        self._release()
+        if on_ready is not None:
+            on_ready()
+
+    def _release(self) -> None:
+        if self._on_ready is None:
+            return
+        self._on_ready = None
+        self._timer.cancel()
+        for partition in self._watched:
+            partition.waiting.pop(self, None)
+        self._watched = ()
+        self._purgatory.forget(self)
+
+
+class Purgatory:
+    """All waiting fetches of a broker, never more than `waiting_max`."""
+
+    def __init__(self, *, waiting_max: int) -> None:
+        self._waiting_max = waiting_max
+        self._waiting: set[WaitingFetch] = set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(
+        self,
+        watched: Sequence[Watched],
+        *,
+        bytes_missing: int,
+        wait_seconds: float,
+        on_ready: Callable[[], None],
+    ) -> WaitingFetch | None:
+        """Call `on_ready` when `bytes_missing` bytes were appended to `watched` or after `wait_seconds`.
+
+        Returns None when the purgatory is full: the fetch is then answered with what there is, and its client
+        asks again.
+        """
+        if len(self._waiting) >= self._waiting_max:
+            return None
+        fetch = WaitingFetch(
+            self,
+            asyncio.get_running_loop(),
+            watched,
+            bytes_missing=bytes_missing,
+            wait_seconds=wait_seconds,
+            on_ready=on_ready,
+        )
+        self._waiting.add(fetch)
+        return fetch
+
+    def forget(self, fetch: WaitingFetch) -> None:
+        """Called by a fetch that ends."""
+        self._waiting.discard(fetch)
+
+    def release_all(self) -> None:
+        """Answer every waiting fetch now: the broker stops."""
+        for fetch in tuple(self._waiting):
+            fetch.disturbed()

@@ -1,0 +1,249 @@
+"""One broker process: its parts, built and joined, started in order and stopped in the reverse.
+
+    log directories (locks, identity) -> registry -> controller (image) -> logs (recovery) -> partitions
+    -> coordinator -> listeners -> registration -> ready
+
+A start that fails half-way closes what it had opened and says why. A controlled stop accepts no more, lets
+requests under way be answered, then flushes every log and leaves the clean-shutdown marker.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+from odradek.cluster.dynamic_settings import DynamicSettings
+from odradek.cluster.image import ImageHolder
+from odradek.cluster.store import Store
+from odradek.controller.controller import Controller
+from odradek.foundation.clock import Clock, SystemClock
+from odradek.foundation.endpoints import Endpoint, complete
+from odradek.foundation.errors import SettingError
+from odradek.foundation.limits import BLOCKING_THREADS_MAX, FETCHES_WAITING_MAX, LISTEN_BACKLOG_DEFAULT
+from odradek.foundation.settings import Settings
+from odradek.handlers.context import BrokerParts
+from odradek.handlers.counters import RequestCounters
+from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.fetch_sessions import FetchSessions
+from odradek.log.directory import LogDirectories
+from odradek.log.files import Disk, SystemDisk
+from odradek.replication.blocking import BlockingWork
+from odradek.replication.housekeeping import Housekeeping
+from odradek.replication.partitions import Partitions
+from odradek.replication.producer_ids import ProducerIds
+from odradek.replication.purgatory import Purgatory
+from odradek.transport.flow_control import Admission
+from odradek.transport.listener import Listener
+from odradek.transport.network import Network, SystemNetwork
+
+if TYPE_CHECKING:
+    from odradek.groups.coordinator import GroupCoordinator
+
+logger = logging.getLogger(__name__)
+
+REGISTRY_FILE: Final = "registry.sqlite"
+
+
+class Broker:
+    """One single-node broker: log server, controller and coordinators in one process.
+
+    `start` raises SettingError, StoreError, DirectoryLocked, KafkaStorageError or OSError, with nothing
+    left open.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        disk: Disk | None = None,
+        store: Store | None = None,
+        rng: random.Random | None = None,
+        make_dispatcher: Callable[[BrokerParts], Dispatcher] = Dispatcher,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self._network = network or SystemNetwork(
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
+            receive_buffer_bytes=settings.socket_receive_buffer_bytes,
+        )
+        self._disk = disk or SystemDisk()
+        self._store = store
+        self._rng = rng or random.SystemRandom()
+        self._make_dispatcher = make_dispatcher
+        self._open = AsyncExitStack()
+        self.broker_id = settings.effective_broker_id
+        self.images = ImageHolder()
+        self.dynamic_settings = DynamicSettings(settings, self.images)
+        self.blocking = BlockingWork(threads_max=BLOCKING_THREADS_MAX)
+        self.purgatory = Purgatory(waiting_max=FETCHES_WAITING_MAX)
+        self.counters = RequestCounters()
+        self.listeners: list[Listener] = []
+        self.admission: Admission
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """What clients are told, by listener; complete once started."""
+        self.is_serving = False
+        self.directories: LogDirectories
+        self.controller: Controller
+        self.partitions: Partitions
+        self.housekeeping: Housekeeping
+        self.groups: GroupCoordinator
+        self.parts: BrokerParts
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bring everything up, in order; when this returns clients are served."""
+        try:
+            self._open_directories()
+            await self._start_controller()
+            await self._load_logs()
+            self._start_coordinators()
+            await self._listen()
+            await self._register()
+        except BaseException:
+            await self._open.aclose()
+            raise
+        self.housekeeping.start()
+        self.is_serving = True
+
+    async def stop(self) -> None:
+        """A controlled stop: no request under way is cut off, every log is flushed and marked clean."""
+        self.is_serving = False
+        self.purgatory.release_all()
+        await self._open.aclose()
+
+    def _open_directories(self) -> None:
+        self._open.callback(self.blocking.close)
+        self.directories = LogDirectories(
+            self.settings.log_directories,
+            disk=self._disk,
+            clock=self.clock,
+            broker_id=self.broker_id,
+        )
+        self.directories.open()
+        self._open.callback(self._close_directories)
+
+    def _close_directories(self) -> None:
+        self.directories.close(clean=True)
+
+    async def _start_controller(self) -> None:
+        store = self._store
+        if store is None:
+            # sqlite3 is not imported where another registry is used.
+            from odradek.cluster.sqlite_store import SqliteStore
+
+            store = SqliteStore.open(os.path.join(self.settings.log_directories[0], REGISTRY_FILE))
+        self._open.push_async_callback(store.close)
+        self.controller = Controller(store, self.images, self.dynamic_settings, self.clock, rng=self._rng)
+        await self.controller.start(cluster_id=self.directories.cluster_id)
+        self._open.push_async_callback(self.controller.stop)
+        self.directories.set_cluster_id(self.images.current.cluster_id)
+
+    async def _load_logs(self) -> None:
+        self.partitions = Partitions(
+            broker_id=self.broker_id,
+            images=self.images,
+            directories=self.directories,
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+        self.directories.load(self.partitions.configs_on_disk())
+        self.partitions.start()
+        self._open.callback(self.partitions.stop)
+        self.housekeeping = Housekeeping(
+            partitions=self.partitions,
+            directories=self.directories,
+            blocking=self.blocking,
+            clock=self.clock,
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+        self._open.push_async_callback(self.housekeeping.stop)
+
+    def _start_coordinators(self) -> None:
+        from odradek.groups.coordinator import GroupCoordinator
+        from odradek.groups.offsets_topic import PartitionsOffsetsLog
+
+        offsets_log = PartitionsOffsetsLog(
+            partitions=self.partitions,
+            images=self.images,
+            controller=self.controller,
+            housekeeping=self.housekeeping,
+            settings=self.settings,
+        )
+        self.groups = GroupCoordinator(
+            offsets_log, clock=self.clock, settings=self.settings, images=self.images
+        )
+        self.groups.start()
+        self._open.push_async_callback(self.groups.stop)
+
+    async def _listen(self) -> None:
+        settings = self.settings
+        self.parts = BrokerParts(
+            broker_id=self.broker_id,
+            settings=settings,
+            clock=self.clock,
+            images=self.images,
+            controller=self.controller,
+            partitions=self.partitions,
+            directories=self.directories,
+            producer_ids=ProducerIds(self.controller.allocate_producer_ids),
+            groups=self.groups,
+            purgatory=self.purgatory,
+            fetch_sessions=FetchSessions(
+                slots=settings.max_incremental_fetch_session_cache_slots,
+                now=self.clock.monotonic_seconds,
+                random_id=lambda: self._rng.randint(1, 2**31 - 1),
+            ),
+            counters=self.counters,
+            blocking=self.blocking,
+        )
+        dispatcher = self._make_dispatcher(self.parts)
+        self.admission = Admission(
+            connections_max=settings.max_connections,
+            connections_per_ip_max=settings.max_connections_per_ip,
+            per_ip_overrides=settings.connections_per_ip_overrides,
+        )
+        for endpoint in settings.listener_endpoints:
+            if endpoint.security_protocol != "PLAINTEXT":
+                raise SettingError(
+                    f"listener {endpoint.listener_name} asks for {endpoint.security_protocol}, which this broker "
+                    "does not speak yet; use PLAINTEXT"
+                )
+            listener = Listener(
+                name=endpoint.listener_name,
+                host=endpoint.host,
+                port=endpoint.port,
+                network=self._network,
+                dispatch=dispatcher,
+                admission=self.admission,
+                frame_bytes_max=settings.socket_request_max_bytes,
+                idle_ms_max=settings.connections_max_idle_ms,
+                backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
+                executor=self.blocking.executor,
+            )
+            try:
+                await listener.start()
+            except OSError as error:
+                raise OSError(
+                    error.errno, f"listener {endpoint} cannot listen: {error.strerror or error}"
+                ) from error
+            self._open.push_async_callback(listener.close)
+            self.listeners.append(listener)
+
+    async def _register(self) -> None:
+        self.endpoints = complete(
+            self.settings.advertised_endpoints,
+            bound_ports={listener.name: listener.port for listener in self.listeners},
+            host_name=socket.gethostname(),
+        )
+        await self.controller.register_broker(
+            endpoints={endpoint.listener_name: (endpoint.host, endpoint.port) for endpoint in self.endpoints},
+            rack=self.settings.broker_rack,
+            protocols={endpoint.listener_name: endpoint.security_protocol for endpoint in self.endpoints},
+        )

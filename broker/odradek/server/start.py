@@ -1,0 +1,111 @@
+"""Runs one broker until it is told to stop: loop, logging of the start, signals, the `ready` line, exit code.
+
+The first SIGTERM or SIGINT begins a controlled stop; a second ends the process at once, unclean. Exit
+codes: 0 after a controlled stop, 1 when the start failed, 2 for settings that cannot be, 130 for the second
+signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from odradek.foundation.errors import OdradekError, SettingError
+from odradek.foundation.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+EXIT_CLEAN: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_SETTINGS: Final = 2
+EXIT_FORCED: Final = 130
+
+
+def run(
+    settings: Settings,
+    *,
+    admin: tuple[str, int] | None = None,
+    on_ready: Callable[[Any], None] | None = None,
+    testing_faults: bool = False,
+) -> int:
+    """Serve until a signal; returns the exit code.
+
+    `admin` is (host, port) of the HTTP server, port 0 for a free one; `on_ready` is called with the broker
+    after the `ready` line was printed.
+    """
+    return _run(_serve(settings, admin=admin, on_ready=on_ready, testing_faults=testing_faults))
+
+
+def _run(main: Any) -> int:
+    try:
+        import uvloop
+    except ImportError:
+        logger.info("uvloop is not installed; the standard event loop serves, more slowly")
+        return asyncio.run(main)  # type: ignore[no-any-return]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)  # type: ignore[no-any-return]
+
+
+async def _serve(
+    settings: Settings,
+    *,
+    admin: tuple[str, int] | None,
+    on_ready: Callable[[Any], None] | None,
+    testing_faults: bool,
+) -> int:
+    from odradek.server.broker import Broker
+
+    stopping = asyncio.Event()
+    _follow_signals(stopping)
+    options: dict[str, Any] = {}
+    if testing_faults:
+        from odradek.server.faults import FaultingDispatcher
+
+        options["make_dispatcher"] = FaultingDispatcher
+    admin_server: Any = None
+    try:
+        broker = Broker(settings, **options)
+        if admin is not None:
+            from odradek.server.admin import AdminServer
+
+            admin_server = AdminServer(broker, host=admin[0], port=admin[1])
+            await admin_server.start()
+        await broker.start()
+    except (OdradekError, OSError) as error:
+        if admin_server is not None:
+            await admin_server.stop()
+        print(f"odradek: cannot start: {error}", file=sys.stderr, flush=True)
+        return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
+    print(_ready_line(broker, admin_server), flush=True)
+    if on_ready is not None:
+        on_ready(broker)
+    await stopping.wait()
+    if admin_server is not None:
+        await admin_server.stop()
+    await broker.stop()
+    return EXIT_CLEAN
+
+
+def _ready_line(broker: Any, admin_server: Any) -> str:
+    addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
+    line = f"ready id={broker.broker_id} cluster={broker.images.current.cluster_id} {addresses}"
+    return line if admin_server is None else f"{line} admin=http://{admin_server.address}"
+
+
+def _follow_signals(stopping: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(name: str) -> None:
+        if stopping.is_set():
+            logger.error("%s again: the broker ends at once, without flushing", name)
+            os._exit(EXIT_FORCED)
+        logger.info("%s: the broker stops; once more to end it at once", name)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number.name)
