@@ -107,7 +107,7 @@ class SystemNetwork:
 
     def _socket(self, family: int, address: Any, backlog: int, *, is_only: bool) -> socket.socket | None:
         try:
-            listening = socket.socket(family, socket.SOCK_STREAM)
+            listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         except OSError:
             if is_only:  # a machine without IPv6 still resolves the wildcard to it
                 return None
@@ -229,6 +229,8 @@ class _SystemListening:
             return
         try:
             accepted.setblocking(False)
+            # uvloop does so by itself, asyncio only sometimes; without it small answers wait 40 ms for each other.
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._send_buffer_bytes >= 0:
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
             self._serve(accepted, ip)
