@@ -46,11 +46,9 @@ class Disposal:
                     continue
                 self._waiting.append((due_at_seconds, path + DELETED_SUFFIX))
 
-    def remove_due(self, now_seconds: float) -> int:
-        """Remove the files whose time has come; how many. Raises OSError, and goes on with the rest at the next call."""
-        count = 0
+    def take_due(self, now_seconds: float) -> list[str]:
+        """The files whose time has come; they are the caller's to remove."""
+        due = []
         while self._waiting and self._waiting[0][0] <= now_seconds:
-            self._disk.remove(self._waiting[0][1])
-            self._waiting.popleft()
-            count += 1
-        return count
+            due.append(self._waiting.popleft()[1])
+        return due

@@ -36,6 +36,8 @@ from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
 from odradek.records.control import parse_marker
 
+__all__ = ["AppendResult", "Log", "Origin", "TimestampOffset"]
+
 _FRONT: Final = struct.Struct(">qii")
 _pack_front = _FRONT.pack
 _pack_front_into = _FRONT.pack_into

@@ -87,10 +87,13 @@ def _first_in_batch(
 ) -> TimestampOffset | None:
     data = segment.file.pread(position, header.size_bytes)
     if header.magic < 2:
-        data = bytes(up_convert(data))
-        if not data:
-            return None
-    for record in records(BatchView(memoryview(data))):
+        # Only a directory from an old Kafka needs it.
+        from odradek.records.legacy import messages
+
+        inside = messages(data)
+    else:
+        inside = records(BatchView(memoryview(data)))
+    for record in inside:
         if record.timestamp_ms >= timestamp_ms and record.offset >= offset_min:
             return TimestampOffset(record.offset, record.timestamp_ms, header.leader_epoch)
     return None

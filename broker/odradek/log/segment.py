@@ -296,7 +296,9 @@ class Segment:
             next_offset = header.last_offset + 1
             self.bytes_since_index_entry = self.size_bytes - position
             if last is not None and place == position and next_offset != last[0] + self.base_offset + 1:
-                raise IndexDamagedError(f"{self.offset_index.path} has a last entry that its log does not have")
+                raise IndexDamagedError(
+                    f"{self.offset_index.path} has a last entry that its log does not have"
+                )
         return next_offset
 
     # --- cut -------------------------------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ class Storage:
         strategies: Sequence[RetentionStrategy],
     ) -> None:
         self.directory = directory
+        # The log directory that this one is in.
+        self.path_of_directory = directory.rpartition("/")[0] or "."
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.log_start_offset = loaded.log_start_offset
@@ -71,9 +73,9 @@ class Storage:
         self._disposal = Disposal(disk)
         self._opened_at_offset = loaded.log_end_offset
         self._generation = 0
-        self._flushed_at_seconds = clock.monotonic_seconds()
+        self._flushed_at_ms = clock.wall_ms()
         # What a flush has to sync besides log files: names that are new, and the epochs' file when it changed.
-        self._unsynced_directories = {directory, directory.rpartition("/")[0] or "."}
+        self._unsynced_directories = {directory, self.path_of_directory}
         self._unsynced_paths = {f"{directory}/{EPOCHS_FILE}"}
         self._last_epoch = loaded.epochs.latest_epoch
         self.reconfigure(config)
@@ -119,7 +121,7 @@ class Storage:
         logger.error("%s of %s in %s failed: %s", action, self.topic_partition, self.directory, error)
         self.fail(f"its disk failed ({error}); see to {self.directory} and restart the broker")
         if self._on_failure is not None:
-            self._on_failure(self.directory, error)
+            self._on_failure(self.path_of_directory, error)
         return self._unusable()
 
     # --- roll ------------------------------------------------------------------------------------------------------
@@ -170,7 +172,6 @@ class Storage:
             self.segments.remove([old])
             self._disposal.discard([old], due_at_seconds=self._clock.monotonic_seconds())
         self.segments.add(new)
-        self._flushed_at_seconds = min(self._flushed_at_seconds, self._clock.monotonic_seconds())
 
     def _new_segment(self, base_offset: int) -> Segment:
         segment = Segment(
@@ -186,13 +187,16 @@ class Storage:
 
     # --- flush -----------------------------------------------------------------------------------------------------
 
-    def is_flush_due(self, now_seconds: float) -> bool:
-        """Whether a segment was closed since the last flush, or records wait for longer than flush.ms."""
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether a segment was closed since the last flush, or records wait for longer than flush.ms.
+
+        `now_ms` is the wall clock's time.
+        """
         if self.recovery_point >= self.log_end_offset or self.failure is not None:
             return False
         if self.recovery_point < self.segments.active.base_offset:
             return True
-        return (now_seconds - self._flushed_at_seconds) * 1000 >= self.config.flush_ms
+        return now_ms - self._flushed_at_ms >= self.config.flush_ms
 
     def flush(self, up_to: int | None = None) -> None:
         """Return once everything below `up_to`, or the log's end, is on the device. Raises KafkaStorageError."""
@@ -227,7 +231,7 @@ class Storage:
                 paths += (segment.path + INDEX_SUFFIX, segment.path + TIME_INDEX_SUFFIX)
         self._unsynced_paths.clear()
         self._unsynced_directories.clear()
-        self._flushed_at_seconds = self._clock.monotonic_seconds()
+        self._flushed_at_ms = self._clock.wall_ms()
         return Flush(
             offset=self.log_end_offset,
             generation=self._generation,
@@ -369,14 +373,19 @@ class Storage:
         )
         self._disposal.discard(gone, due_at_seconds=due_at)
 
+    def take_removals(self, now_seconds: float) -> list[str]:
+        """The files of deleted segments whose delay is over, for whoever removes them; given out once."""
+        return self._disposal.take_due(now_seconds)
+
     def delete_due(self, now_seconds: float) -> int:
         """Remove the files of deleted segments whose delay is over; how many. Raises KafkaStorageError."""
-        if self.failure is not None:
-            return 0
+        paths = self.take_removals(now_seconds)
         try:
-            return self._disposal.remove_due(now_seconds)
+            for path in paths:
+                self._disk.remove(path)
         except OSError as error:
             raise self._disk_failed("a deletion", error) from error
+        return len(paths)
 
     # --- end -------------------------------------------------------------------------------------------------------
 
