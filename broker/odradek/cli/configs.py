@@ -1,0 +1,144 @@
+"""`odradek configs`: describe, set, unset for topics, brokers and groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.options import Session, parse_assignments, session_options
+from odradek.cli.output import plain, say, show
+
+if TYPE_CHECKING:
+    from odradek.client.admin.results import ConfigEntry
+    from odradek.client.client import Client
+
+KINDS = ("topic", "broker", "group")
+DEFAULT_NAME = "default"
+
+
+@click.group()
+def configs() -> None:
+    """Describe and change the settings of topics, brokers and groups.
+
+    For `broker` the name is the broker's id, or `default` for what all brokers share.
+    """
+
+
+@configs.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.argument("keys", nargs=-1, metavar="[KEY…]")
+@click.option("--all", "show_all", is_flag=True, help="Defaults too; implied by keys.")
+@click.option("--docs", "with_docs", is_flag=True, help="Show what each setting means.")
+@session_options
+def describe(
+    session: Session, *, kind: str, name: str, keys: tuple[str, ...], show_all: bool, with_docs: bool
+) -> None:
+    """Show settings and where their values come from (only those that were set, unless asked).
+
+    \b
+    Examples:
+      odradek configs describe topic orders
+      odradek configs describe topic orders retention.ms segment.bytes
+      odradek configs describe broker 1 --all --docs
+    """
+
+    async def work(client: Client) -> list[ConfigEntry]:
+        from odradek.client.admin.configs import ConfigAdmin
+        from odradek.client.admin.results import ResourceType
+
+        return await ConfigAdmin(client).describe(
+            ResourceType[kind.upper()],
+            _resource_name(kind, name),
+            keys=keys or None,
+            include_synonyms=True,
+            include_documentation=with_docs,
+        )
+
+    entries = [entry for entry in session.run(work) if show_all or keys or not entry.is_default]
+    headers = ["KEY", "VALUE", "SOURCE"] + (["MEANING"] if with_docs else [])
+    rows = [
+        [
+            entry.name,
+            "(hidden)" if entry.is_sensitive else entry.value,
+            entry.source.name.lower(),
+            *([entry.documentation] if with_docs else []),
+        ]
+        for entry in entries
+    ]
+    show(session.output, headers=headers, rows=rows, document=[_document(entry) for entry in entries])
+
+
+def _document(entry: ConfigEntry) -> dict[str, Any]:
+    fields: dict[str, Any] = plain(entry)
+    fields["synonyms"] = [
+        {"name": name, "value": value, "source": source.name.lower()}
+        for name, value, source in entry.synonyms
+    ]
+    return fields
+
+
+@configs.command("set")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.argument("assignments", nargs=-1, required=True, metavar="KEY=VALUE…")
+@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@session_options
+def set_configs(
+    session: Session, *, kind: str, name: str, assignments: tuple[str, ...], validate_only: bool
+) -> None:
+    """Set settings, all or none of them.
+
+    \b
+    Examples:
+      odradek configs set topic orders retention.ms=3600000 cleanup.policy=compact,delete
+      odradek configs set broker default log.retention.ms=86400000
+      odradek configs set group billing consumer.session.timeout.ms=60000
+    """
+    from odradek.client.admin.results import ConfigChange
+
+    pairs = parse_assignments(assignments, option="KEY=VALUE")
+    _alter(session, kind, name, [ConfigChange(key, value) for key, value in pairs.items()], validate_only)
+    _say_done(session, kind, name, "valid" if validate_only else "set", list(pairs))
+
+
+@configs.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY…")
+@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@session_options
+def unset(session: Session, *, kind: str, name: str, keys: tuple[str, ...], validate_only: bool) -> None:
+    """Take settings back to what they would be without having been set.
+
+    \b
+    Examples:
+      odradek configs unset topic orders retention.ms
+    """
+    from odradek.client.admin.results import AlterOperation, ConfigChange
+
+    changes = [ConfigChange(key, None, AlterOperation.DELETE) for key in keys]
+    _alter(session, kind, name, changes, validate_only)
+    _say_done(session, kind, name, "valid" if validate_only else "unset", list(keys))
+
+
+def _alter(session: Session, kind: str, name: str, changes: list[Any], validate_only: bool) -> None:
+    async def work(client: Client) -> None:
+        from odradek.client.admin.configs import ConfigAdmin
+        from odradek.client.admin.results import ResourceType
+
+        await ConfigAdmin(client).alter(
+            ResourceType[kind.upper()], _resource_name(kind, name), changes, validate_only=validate_only
+        )
+
+    session.run(work)
+
+
+def _say_done(session: Session, kind: str, name: str, verb: str, keys: list[str]) -> None:
+    document = {"kind": kind, "name": name, "result": verb, "keys": keys}
+    say(session.output, f"{verb}  {kind} {name}: {', '.join(keys)}", document)
+
+
+def _resource_name(kind: str, name: str) -> str:
+    return "" if kind == "broker" and name == DEFAULT_NAME else name

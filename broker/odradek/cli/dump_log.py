@@ -1,0 +1,210 @@
+"""`odradek dump-log`: what the files of a partition hold, and whether they are whole."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.exit_codes import ExitCode
+from odradek.cli.output import FORMATS, JSON, TABLE, print_json_line
+from odradek.cli.times import format_moment
+
+if TYPE_CHECKING:
+    from odradek.cli.dump import Damage, SegmentReport
+    from odradek.records.batch import BatchHeader
+
+
+@click.command("dump-log")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
+@click.option("--records", "with_records", is_flag=True, help="Print every record, not only batches.")
+@click.option("--verify-only", is_flag=True, help="Print only a line per file and what is damaged.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default=None, help="json: one object a line.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the trace of an error.")
+@click.pass_context
+def dump_log(
+    ctx: click.Context,
+    *,
+    paths: tuple[str, ...],
+    with_records: bool,
+    verify_only: bool,
+    output: str | None,
+    verbose: bool,
+) -> int:
+    """Print the batches in log files and verify them: CRCs, offsets, indexes, snapshots.
+
+    Takes .log, .index, .timeindex, .txnindex and .snapshot files or directories that hold them. Exits
+    with 8 when something is damaged. No broker is needed, and none is disturbed.
+
+    \b
+    Examples:
+      odradek dump-log ./data/orders-0
+      odradek dump-log ./data/orders-0/00000000000000000000.log --records
+      odradek dump-log ./data --verify-only
+      odradek dump-log ./data --output json | jq 'select(.kind == "damage")'
+    """
+    from odradek.cli.dump import find_files
+    from odradek.cli.progress import ProgressBar
+
+    above = getattr(ctx.find_root().obj, "output", None)
+    printer = _Printer(
+        is_json=(output or above or TABLE) == JSON, with_records=with_records, verify_only=verify_only
+    )
+    files = find_files(paths)
+    # A segment comes before what is checked against it.
+    files.sort(key=lambda path: (os.path.dirname(path), not path.endswith(".log"), path))
+    total_bytes = sum(os.path.getsize(path) for path in files)
+    with ProgressBar("Verifying", total=total_bytes, unit="bytes", is_shown=verify_only) as bar:
+        for path in files:
+            printer.file(path)
+            bar.advance(os.path.getsize(path))
+    return printer.finish()
+
+
+class _Printer:
+    """Reads one file after the other and prints what is in it."""
+
+    def __init__(self, *, is_json: bool, with_records: bool, verify_only: bool) -> None:
+        self._is_json = is_json
+        self._with_records = with_records
+        self._verify_only = verify_only
+        self._segments: dict[str, SegmentReport] = {}
+        self._files = 0
+        self._damage = 0
+
+    def file(self, path: str) -> None:
+        """Print one file."""
+        from odradek.cli import dump
+
+        self._files += 1
+        stem, suffix = os.path.splitext(path)
+        segment = self._segments.get(stem)
+        if suffix == ".log":
+            self._folder_changed(stem)
+            self._segment(path, stem)
+        elif suffix == ".index":
+            entries, damage = dump.check_offset_index(path, segment)
+            self._summary(path, "index", {"entries": entries}, damage)
+        elif suffix == ".timeindex":
+            entries, damage = dump.check_time_index(path, segment)
+            self._summary(path, "timeindex", {"entries": entries}, damage)
+        elif suffix == ".txnindex":
+            aborted, damage = dump.check_transaction_index(path)
+            self._summary(path, "txnindex", {"entries": len(aborted)}, damage, rows=aborted)
+        else:
+            producers, damage = dump.check_snapshot(path)
+            self._summary(path, "snapshot", {"producers": len(producers)}, damage, rows=producers)
+
+    def _folder_changed(self, stem: str) -> None:
+        """Keep only the segments of the directory at hand: a broker may have very many."""
+        folder = os.path.dirname(stem)
+        if self._segments and os.path.dirname(next(iter(self._segments))) != folder:
+            self._segments.clear()
+
+    def _segment(self, path: str, stem: str) -> None:
+        from odradek.cli.dump import read_segment
+
+        if not self._is_json and not self._verify_only:
+            click.echo(path)
+        report = read_segment(path, on_batch=None if self._verify_only else self._batch)
+        self._segments[stem] = report
+        self._summary(
+            path,
+            "log",
+            {
+                "base_offset": report.base_offset,
+                "last_offset": report.last_offset,
+                "batches": report.batches,
+                "records": report.records,
+                "bytes": report.size_bytes,
+            },
+            report.damage,
+        )
+
+    def _batch(self, position: int, header: BatchHeader, data: memoryview) -> None:
+        fields = _batch_fields(position, header)
+        if self._is_json:
+            print_json_line({"kind": "batch", **fields})
+        else:
+            click.echo("  " + _text(fields))
+        if not self._with_records or header.is_control:
+            return
+        from odradek.cli.record_formats import json_record
+        from odradek.client.consumer.positions import ConsumerRecord
+        from odradek.records.batch import BatchView
+        from odradek.records.record import records
+
+        for record in records(BatchView(bytes(data))):
+            shown = json_record(
+                ConsumerRecord("", 0, *record[:2], int(header.timestamp_type), *record[2:], header.leader_epoch)
+            )
+            del shown["topic"], shown["partition"]
+            if self._is_json:
+                print_json_line({"kind": "record", **shown})
+            else:
+                click.echo("    " + _text(shown))
+
+    def _summary(
+        self,
+        path: str,
+        kind: str,
+        counts: dict[str, int],
+        damage: list[Damage],
+        rows: list[dict[str, int]] | None = None,
+    ) -> None:
+        self._damage += len(damage)
+        if self._is_json:
+            print_json_line({"kind": kind, "path": path, **counts, "damaged": bool(damage)})
+        else:
+            verdict = "DAMAGED" if damage else "ok"
+            click.echo(f"{verdict}  {path}  {_text(counts)}")
+        for row in rows or () if not self._verify_only else ():
+            if self._is_json:
+                print_json_line({"kind": f"{kind}_entry", **row})
+            else:
+                click.echo("  " + _text(row))
+        for found in damage:
+            if self._is_json:
+                print_json_line(
+                    {"kind": "damage", "path": found.path, "position": found.position, "reason": found.reason}
+                )
+            else:
+                click.echo(f"  byte {found.position}: {found.reason}")
+
+    def finish(self) -> int:
+        """Print the sum; the exit code."""
+        if self._is_json:
+            print_json_line({"kind": "total", "files": self._files, "damage": self._damage})
+        else:
+            click.echo(f"{self._files} files, " + (f"{self._damage} damages" if self._damage else "all whole"))
+        return ExitCode.DAMAGED if self._damage else ExitCode.OK
+
+
+def _batch_fields(position: int, header: BatchHeader) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "position": position,
+        "offsets": f"{header.base_offset}-{header.last_offset}",
+        "records": header.record_count,
+        "bytes": header.size_bytes,
+        "max_timestamp": format_moment(header.max_timestamp_ms),
+        "timestamp_type": header.timestamp_type.name.lower(),
+        "compression": header.compression.name.lower(),
+        "leader_epoch": header.leader_epoch,
+        "crc": f"{header.crc:#010x}",
+    }
+    if header.producer_id >= 0:
+        fields.update(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            sequences=f"{header.base_sequence}-{header.last_sequence}",
+        )
+    if header.is_transactional:
+        fields["transactional"] = True
+    if header.is_control:
+        fields["control"] = True
+    return fields
+
+
+def _text(fields: dict[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in fields.items() if value is not None)

@@ -1,0 +1,127 @@
+"""The measuring behind `odradek perf`: what is timed, and the percentiles of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from odradek.cli.progress import ProgressBar
+from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.client import Client
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.fetches import FetchBounds
+from odradek.client.producer.batches import Delivery
+from odradek.client.producer.producer import Producer
+from odradek.foundation.ids import TopicPartition
+
+PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+# Every so many records one is timed: timing each would be most of the work.
+_SAMPLE_EVERY = 20
+_SAMPLES_WAITING_MAX = 10_000
+_IDLE_SECONDS_MAX = 10.0
+_VALUES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was done, in how long, and the latencies seen."""
+
+    records: int
+    size_bytes: int
+    seconds: float
+    latencies_ms: tuple[float, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As one JSON object; rates per second, latencies in ms."""
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "records": self.records,
+            "bytes": self.size_bytes,
+            "seconds": round(self.seconds, 4),
+            "records_per_second": round(self.records / seconds, 1),
+            "bytes_per_second": round(self.size_bytes / seconds, 1),
+            "latency_ms": percentiles(self.latencies_ms),
+        }
+
+
+def percentiles(samples: tuple[float, ...]) -> dict[str, float]:
+    """p50, p95, p99, p99.9 and max by nearest rank; nothing for no samples."""
+    if not samples:
+        return {}
+    ordered = sorted(samples)
+    last = len(ordered) - 1
+    values = {f"p{p:g}": round(ordered[min(last, int(len(ordered) * p / 100))], 3) for p in PERCENTILES}
+    values["max"] = round(ordered[last], 3)
+    return values
+
+
+async def measure_produce(
+    producer: Producer, topic: str, *, record_count: int, value_bytes: int, rate: float | None, random: Random
+) -> Measurement:
+    """Send `record_count` records and wait for the last acknowledgement."""
+    values = [random.randbytes(value_bytes) for _ in range(_VALUES)]
+    latencies_ms: list[float] = []
+    waiting: set[asyncio.Task[None]] = set()
+
+    async def time_one(delivery: Delivery, sent_at: float) -> None:
+        await delivery
+        latencies_ms.append((time.perf_counter() - sent_at) * 1000)
+
+    started = time.perf_counter()
+    with ProgressBar("Producing", total=record_count) as bar:
+        for number in range(record_count):
+            if rate is not None:
+                await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
+            sent_at = time.perf_counter()
+            delivery = await producer.send(topic, values[number % _VALUES])
+            if number % _SAMPLE_EVERY == 0 and len(waiting) < _SAMPLES_WAITING_MAX:
+                task = asyncio.create_task(time_one(delivery, sent_at), name="time a delivery")
+                waiting.add(task)
+                task.add_done_callback(waiting.discard)
+            bar.advance(1)
+            if number % 100 == 0:
+                await asyncio.sleep(0)  # let the sender run: `send` alone waits for nothing
+        await producer.flush()
+    seconds = time.perf_counter() - started
+    await asyncio.gather(*waiting)
+    return Measurement(record_count, record_count * value_bytes, seconds, tuple(latencies_ms))
+
+
+async def measure_consume(
+    client: Client, topic: str, *, record_count: int, partition_bytes: int, is_decoding: bool
+) -> Measurement:
+    """Read up to `record_count` records from the beginning, or all there are."""
+    info = (await client.refresh((topic,))).topic(topic)
+    keys = [TopicPartition(topic, partition.partition) for partition in info.partitions]
+    logs = LogAdmin(client)
+    starts = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, EARLIEST))).items()}
+    ends = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, LATEST))).items()}
+    records = size_bytes = 0
+    latencies_ms: list[float] = []
+    bounds = FetchBounds(partition_bytes_max=partition_bytes)
+    started = last_at = time.perf_counter()
+    async with Consumer(client, bounds=bounds) as consumer:
+        consumer.assign(starts)
+        with ProgressBar("Consuming", total=record_count) as bar:
+            while records < record_count and any(consumer.position(key) < ends[key] for key in keys):
+                polled_at = time.perf_counter()
+                if is_decoding:
+                    taken = await consumer.poll(records_max=10_000)
+                    count = len(taken)
+                    size_bytes += sum(len(record.key or b"") + len(record.value or b"") for record in taken)
+                else:
+                    batches = [batch for _, batch in await consumer.poll_batches()]
+                    count = sum(batch.record_count for batch in batches)
+                    size_bytes += sum(batch.size_bytes for batch in batches)
+                now = time.perf_counter()
+                if count:
+                    latencies_ms.append((now - polled_at) * 1000)
+                    last_at = now
+                elif now - last_at > _IDLE_SECONDS_MAX:
+                    break
+                records += count
+                bar.advance(count)
+    return Measurement(records, size_bytes, max(last_at - started, 1e-9), tuple(latencies_ms))

@@ -1,0 +1,116 @@
+"""`odradek perf`: how fast a broker takes and gives records, seen from one client process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.options import Session, session_options
+from odradek.cli.output import format_bytes, say
+from odradek.cli.produce import ACKS, COMPRESSIONS
+
+if TYPE_CHECKING:
+    from odradek.cli.measuring import Measurement
+    from odradek.client.client import Client
+
+
+@click.group()
+def perf() -> None:
+    """Measure throughput and latency of a broker.
+
+    The client is Python and has its own limits: compare runs of this command with each other, and use
+    `make bench` to compare brokers.
+    """
+
+
+@perf.command()
+@click.argument("topic")
+@click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
+@click.option("-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value.")
+@click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
+@click.option("--acks", type=click.Choice(tuple(ACKS)), default="all", show_default=True)
+@click.option("--batch-bytes", type=click.IntRange(min=1), default=64 * 1024, show_default=True)
+@click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most.")
+@session_options
+def produce(
+    session: Session,
+    *,
+    topic: str,
+    records: int,
+    size: int,
+    compression: str,
+    acks: str,
+    batch_bytes: int,
+    linger_ms: float,
+    rate: float | None,
+) -> None:
+    """Send records of random bytes; print records/s, bytes/s and the latency from send to acknowledgement.
+
+    \b
+    Examples:
+      odradek perf produce bench --records 1000000 --size 100
+      odradek perf produce bench --rate 1000 --linger-ms 0 --output json
+    """
+
+    async def work(client: Client) -> Measurement:
+        from odradek.cli.measuring import measure_produce
+        from odradek.client.producer.producer import Producer
+        from odradek.records.compression import Compression
+
+        producer = Producer(
+            client,
+            acks=ACKS[acks],
+            compression=Compression[compression.upper()],
+            batch_bytes_max=batch_bytes,
+            linger_ms=linger_ms,
+        )
+        async with producer:
+            return await measure_produce(
+                producer, topic, record_count=records, value_bytes=size, rate=rate, random=client.random
+            )
+
+    _print(session, session.run(work))
+
+
+@perf.command()
+@click.argument("topic")
+@click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
+@click.option("--fetch-bytes", type=click.IntRange(min=1), default=1024 * 1024, show_default=True)
+@click.option("--decode", is_flag=True, help="Take every record apart, as an application does.")
+@session_options
+def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, decode: bool) -> None:
+    """Read a topic from the beginning; print records/s, bytes/s and the latency of a fetch.
+
+    Batches are verified but not taken apart unless --decode is given.
+
+    \b
+    Examples:
+      odradek perf consume bench --records 1000000
+      odradek perf consume bench --decode --output json
+    """
+
+    async def work(client: Client) -> Measurement:
+        from odradek.cli.measuring import measure_consume
+
+        return await measure_consume(
+            client, topic, record_count=records, partition_bytes=fetch_bytes, is_decoding=decode
+        )
+
+    _print(session, session.run(work))
+
+
+def _print(session: Session, measured: Measurement) -> None:
+    document: dict[str, Any] = measured.document()
+    if session.is_json:
+        say(session.output, "", document)
+        return
+    click.echo(
+        f"{measured.records} records, {format_bytes(measured.size_bytes)} in {measured.seconds:.2f} s: "
+        f"{measured.records / measured.seconds:,.0f} records/s, "
+        f"{format_bytes(measured.size_bytes / measured.seconds)}/s"
+    )
+    percentiles = document["latency_ms"]
+    if percentiles:
+        click.echo("latency ms: " + "  ".join(f"{name} {value:.2f}" for name, value in percentiles.items()))

@@ -1,0 +1,88 @@
+"""Runs the broker that `odradek start` asks for: logging, settings, then `server.start`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from odradek.cli.start_options import StartArguments
+from odradek.cli.start_settings import settings_of
+from odradek.foundation.errors import SettingError
+
+# As `exit_codes.ExitCode.USAGE`, which is not imported here: it would bring the client along.
+_USAGE = 2
+
+
+def run(arguments: StartArguments, *, testing_faults: bool = False) -> int:
+    """Serve until a signal; the exit code. `testing_faults` lets tests make the broker misbehave over --admin."""
+    _configure_logging(arguments.log_level, arguments.log_format)
+    try:
+        settings = settings_of(arguments)
+        admin = None if arguments.admin is None else _host_and_port(arguments.admin)
+    except SettingError as failure:
+        print(f"odradek: {failure}", file=sys.stderr)
+        return _USAGE
+    logger = logging.getLogger("odradek.start")
+    for warning in settings.warnings:
+        logger.warning("%s", warning)
+    if settings.unused:
+        logger.info("settings without effect here: %s", ", ".join(settings.unused))
+    from odradek.server.start import run as serve
+
+    return serve(
+        settings,
+        admin=admin,
+        on_ready=_print_hints if arguments.hints else None,
+        testing_faults=testing_faults,
+    )
+
+
+def _print_hints(broker: Any) -> None:
+    from odradek.cli.hints import hints
+
+    endpoint = broker.endpoints[0]
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    print(hints(f"{host}:{endpoint.port}"), flush=True)
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise SettingError(f"--admin {text}: write it like --admin 127.0.0.1:8080")
+    return host.strip("[]"), int(port)
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (ISO 8601, UTC), level, logger, message, trace if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        import json
+
+        fields = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["trace"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def _configure_logging(level: str, log_format: str) -> None:
+    import time
+
+    formatter: logging.Formatter
+    if log_format == "json":
+        formatter = _JsonFormatter()
+    else:
+        formatter = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    formatter.converter = time.gmtime
+    formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
+    formatter.default_msec_format = "%s.%03dZ"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
