@@ -128,3 +128,6 @@ NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 # Requests of one consumer group that may wait while a change of that group is being written. A member has one
 # heartbeat under way, so this is more members than a group can well have.
 GROUP_REQUESTS_WAITING_MAX: Final = 20_000
+
+# Requests that one connection between brokers may have under way; a sender beyond it waits.
+OUTBOUND_REQUESTS_IN_FLIGHT_MAX: Final = 64

@@ -1,0 +1,88 @@
+"""Committed positions of one partition of the offsets topic, and when they may be forgotten.
+
+Expiry follows KIP-211. Of a group with members only offsets of topics that nobody subscribes to expire,
+counted from their commit; of a group that lost its members, from the moment it became empty; of offsets
+without a group, from the commit. A commit that brought its own retention (OffsetCommit v2 to v4) goes by
+that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from odradek.groups.schema import CommittedOffset
+
+TopicPartitionKey = tuple[str, int]
+
+_NO_OFFSETS: Final[dict[TopicPartitionKey, CommittedOffset]] = {}
+
+
+class OffsetStore:
+    """Offsets by group, topic and partition. Holds what is written to the log, nothing else."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[TopicPartitionKey, CommittedOffset]] = {}
+        self.count = 0
+
+    def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        offsets = self._by_group.get(group_id)
+        if offsets is None:
+            offsets = self._by_group[group_id] = {}
+        key = (topic, partition)
+        if key not in offsets:
+            self.count += 1
+        offsets[key] = committed
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        offsets = self._by_group.get(group_id)
+        if offsets is not None and offsets.pop((topic, partition), None) is not None:
+            self.count -= 1
+            if not offsets:
+                del self._by_group[group_id]
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._by_group.get(group_id, _NO_OFFSETS).get((topic, partition))
+
+    def of_group(self, group_id: str) -> dict[TopicPartitionKey, CommittedOffset]:
+        """The group's offsets; not to be changed by the caller."""
+        return self._by_group.get(group_id, _NO_OFFSETS)
+
+    def groups(self) -> Iterable[str]:
+        return self._by_group.keys()
+
+    def __iter__(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
+        for group_id, offsets in self._by_group.items():
+            for (topic, partition), committed in offsets.items():
+                yield group_id, topic, partition, committed
+
+
+def expired_offsets(
+    offsets: dict[TopicPartitionKey, CommittedOffset],
+    *,
+    now_ms: int,
+    retention_ms: int,
+    counted_from: Callable[[CommittedOffset], int] | None,
+    is_subscribed_to: Callable[[str], bool],
+) -> list[TopicPartitionKey]:
+    """The offsets to forget. `counted_from` gives the moment that retention starts at; None keeps
+    them all.
+    """
+    if counted_from is None:
+        return []
+    expired = []
+    for key, committed in offsets.items():
+        if is_subscribed_to(key[0]):
+            continue
+        if committed.expire_timestamp_ms >= 0:
+            is_expired = now_ms >= committed.expire_timestamp_ms
+        else:
+            is_expired = now_ms - counted_from(committed) >= retention_ms
+        if is_expired:
+            expired.append(key)
+    return expired
+
+
+def commit_time_ms(committed: CommittedOffset) -> int:
+    """Retention counted from the commit."""
+    return committed.commit_timestamp_ms

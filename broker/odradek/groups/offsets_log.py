@@ -1,0 +1,67 @@
+"""What the coordinator needs of the log under `__consumer_offsets`.
+
+The broker gives it partitions (`offsets_topic`), a test a list in memory: the contract suite in
+`tests/groups` holds for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import Final, Protocol
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+class OffsetsLog(Protocol):
+    """The partitions of the offsets topic, by number."""
+
+    def partition_count(self) -> int:
+        """How many partitions the topic has, or will have when it does not exist yet. Never changes after
+        that.
+        """
+        ...
+
+    def led_partitions(self) -> Iterable[int]:
+        """The partitions that this broker leads now; none before the topic exists."""
+        ...
+
+    def is_ready(self, partition: int) -> bool:
+        """Whether this broker leads the partition now."""
+        ...
+
+    def leader_epoch(self, partition: int) -> int:
+        """The epoch in which this broker leads it. When it grows the partition is loaded anew."""
+        ...
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """The log's start offset and end offset."""
+        ...
+
+    def size_bytes(self, partition: int) -> int:
+        """The bytes that the log occupies."""
+        ...
+
+    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+        """Append one batch; gives its first offset once it is committed. Raises what partitions raise.
+
+        Order: batches appended one after the other stand in the log in that order.
+        """
+        ...
+
+    def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
+        """Whole batches from the one that holds `offset`; one at least, unless `offset` is the end: then
+        nothing.
+        """
+        ...
+
+    def flush(self, partition: int) -> Awaitable[None]:
+        """Everything appended so far is on the disk when this is done."""
+        ...
+
+    def advance_start(self, partition: int, offset: int) -> None:
+        """Drop what lies below `offset`."""
+        ...
+
+    def ensure_topic(self) -> Awaitable[None]:
+        """Create the topic when it is not there. Raises what the controller raises."""
+        ...

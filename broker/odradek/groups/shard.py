@@ -1,0 +1,323 @@
+"""One partition of the offsets topic in memory: its groups, its offsets, and the only writer of its log.
+
+State comes from records alone: what a request changes is written first and then applied by the same code that
+loads a log after a restart. (Classic groups keep what is not stored, such as who waits for an answer, in
+their state machine.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, OdradekError
+from odradek.foundation.limits import GROUP_REQUESTS_WAITING_MAX
+from odradek.groups import consumer_schema
+from odradek.groups.consumer_group import ConsumerGroup
+from odradek.groups.group import ClassicGroup
+from odradek.groups.offsets import OffsetStore
+from odradek.groups.offsets_log import OffsetsLog
+from odradek.groups.schema import (
+    KIND_CLASSIC_GROUP,
+    KIND_OFFSET,
+    KIND_OFFSET_LEGACY,
+    ClassicGroupValue,
+    CommittedOffset,
+    Encoded,
+    decode_classic_group_value,
+    decode_offset_key,
+    decode_offset_value,
+    encode_classic_group_key,
+    encode_classic_group_value,
+    encode_offset_key,
+    encode_offset_value,
+    kind_of,
+)
+from odradek.groups.sessions import SessionTimers, Wakeable
+from odradek.groups.wire import WireReader
+from odradek.groups.writer import OnWritten, RecordWriter
+
+logger = logging.getLogger(__name__)
+
+Group = ClassicGroup | ConsumerGroup
+
+
+class ShardState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class Shard:
+    """Groups and offsets of one partition; the `GroupHost` of its classic groups."""
+
+    def __init__(
+        self,
+        partition: int,
+        *,
+        log: OffsetsLog,
+        leader_epoch: int,
+        clock: Clock,
+        timers: SessionTimers,
+        max_size: int,
+        initial_rebalance_delay_ms: int,
+        new_member_id: Callable[[str], str],
+        expire_consumer_group: Callable[[ConsumerGroup], None],
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.state = ShardState.LOADING
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetStore()
+        self.writer = RecordWriter(log, partition, clock)
+        self.max_size = max_size
+        self.initial_rebalance_delay_ms = initial_rebalance_delay_ms
+        self.rebalances_completed = 0
+        self.records_skipped = 0
+        self.topics_gone: set[str] = set()  # deleted while this was loading
+        self.loaded = asyncio.Event()
+        self._gates: dict[str, deque[Callable[[], None]]] = {}
+        self._clock = clock
+        self._timers = timers
+        self._new_member_id = new_member_id
+        self._expire_consumer_group = expire_consumer_group
+
+    # --- what classic groups ask of their host --------------------------------------------------------------
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms()
+
+    def new_member_id(self, prefix: str) -> str:
+        return self._new_member_id(prefix)
+
+    def store(
+        self,
+        group: ClassicGroup,
+        value: ClassicGroupValue,
+        on_stored: Callable[[OdradekError | None], None],
+    ) -> None:
+        def stored(error: OdradekError | None) -> None:
+            if error is None:
+                group.last_stored = value
+            on_stored(error)
+
+        record = encode_classic_group_key(group.group_id), encode_classic_group_value(value)
+        self.writer.submit([record], stored)
+
+    def wake(self, group: Wakeable) -> None:
+        self._timers.wake(group)
+
+    def expire_consumer_group(self, group: ConsumerGroup) -> None:
+        self._expire_consumer_group(group)
+
+    # --- groups ---------------------------------------------------------------------------------------------
+
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """The classic group of that id, made when there is none. The caller has looked that it is not
+        another kind.
+        """
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, self)
+        assert isinstance(group, ClassicGroup)
+        return group
+
+    def forget_group(self, group_id: str, error: OdradekError) -> None:
+        """Drop the group from memory; whoever waits for an answer is told `error`."""
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            group.die(error)
+            self._timers.forget(group)
+
+    def replace_group(self, group: Group) -> None:
+        """Put a converted group in the place of the one that it was made from, which has told its members."""
+        old = self.groups.get(group.group_id)
+        if old is not None:
+            self._timers.forget(old)
+        self.groups[group.group_id] = group
+
+    def when_free(self, group_id: str, action: Callable[[], None]) -> None:
+        """Call `action` now, or once the change of this group that is being written has taken effect.
+
+        Raises CoordinatorNotAvailable when too many wait already.
+        """
+        gate = self._gates.get(group_id)
+        if gate is None:
+            action()
+        elif len(gate) >= GROUP_REQUESTS_WAITING_MAX:
+            raise CoordinatorNotAvailable(f"too many requests wait for the group {group_id!r}; try again")
+        else:
+            gate.append(action)
+
+    def write_group(self, group_id: str, records: Sequence[Encoded], on_written: OnWritten) -> None:
+        """Write a change of a group and apply it once written; until then the group's requests wait.
+
+        `on_written` is called after the records are applied. The caller is within `when_free`.
+        """
+        assert group_id not in self._gates, f"two changes of {group_id!r} at once"
+        self._gates[group_id] = deque()
+
+        def apply(error: OdradekError | None) -> None:
+            try:
+                if error is None:
+                    for key, value in records:
+                        self.apply(key, value)
+                on_written(error)
+            finally:
+                self._open_gate(group_id)
+
+        self.writer.submit(records, apply)
+
+    def _open_gate(self, group_id: str) -> None:
+        """Let those who waited go on, until one of them closes the gate again."""
+        waiting = self._gates.pop(group_id, None)
+        while waiting:
+            action = waiting.popleft()
+            try:
+                action()
+            except Exception:
+                logger.exception("a request that waited for the group %r failed", group_id)
+            if group_id in self._gates:
+                self._gates[group_id].extendleft(reversed(waiting))
+                return
+
+    # --- offsets --------------------------------------------------------------------------------------------
+
+    def write_offsets(
+        self,
+        group_id: str,
+        commits: Sequence[tuple[str, int, CommittedOffset]],
+        on_written: OnWritten,
+    ) -> None:
+        """Write positions; they count once written, in the order of submission."""
+
+        def apply(error: OdradekError | None) -> None:
+            if error is None:
+                put = self.offsets.put
+                for topic, partition, committed in commits:
+                    put(group_id, topic, partition, committed)
+                if group_id not in self.groups:
+                    self.classic_group(group_id)
+            on_written(error)
+
+        records = [
+            (encode_offset_key(group_id, topic, partition), encode_offset_value(committed))
+            for topic, partition, committed in commits
+        ]
+        self.writer.submit(records, apply)
+
+    def remove_offsets(
+        self, removals: Sequence[tuple[str, str, int]], on_written: OnWritten, *, more: Sequence[Encoded] = ()
+    ) -> None:
+        """Write tombstones for (group, topic, partition), with `more` records in the same batch."""
+
+        def apply(error: OdradekError | None) -> None:
+            if error is None:
+                for group_id, topic, partition in removals:
+                    self.offsets.remove(group_id, topic, partition)
+            on_written(error)
+
+        records: list[Encoded] = [(encode_offset_key(*removal), None) for removal in removals]
+        self.writer.submit([*records, *more], apply)
+
+    # --- records --------------------------------------------------------------------------------------------
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take in one record of the log. One that cannot be read is counted, logged and passed over."""
+        try:
+            self._apply(key, value)
+        except CorruptRecord as error:
+            self.records_skipped += 1
+            logger.error(
+                "a record of the offsets topic, partition %d, is passed over: %s", self.partition, error
+            )
+
+    def _apply(self, key: bytes, value: bytes | None) -> None:
+        kind = kind_of(key)
+        if kind in (KIND_OFFSET, KIND_OFFSET_LEGACY):
+            offset_key = decode_offset_key(_after_kind(key))
+            if value is None:
+                self.offsets.remove(*offset_key)
+            else:
+                self.offsets.put(*offset_key, decode_offset_value(value))
+                if offset_key.group_id not in self.groups:
+                    self.classic_group(offset_key.group_id)
+        elif kind == KIND_CLASSIC_GROUP:
+            self._apply_classic(_after_kind(key).string(), value)
+        elif kind in consumer_schema.KINDS:
+            self._apply_consumer(consumer_schema.decode_key(kind, _after_kind(key)), value)
+
+    def _apply_classic(self, group_id: str, value: bytes | None) -> None:
+        if value is None:
+            if isinstance(self.groups.get(group_id), ClassicGroup):
+                del self.groups[group_id]
+            return
+        self.groups[group_id] = ClassicGroup.restored(group_id, decode_classic_group_value(value), self)
+
+    def _apply_consumer(self, key: consumer_schema.ConsumerKey, value: bytes | None) -> None:
+        decoded = None if value is None else consumer_schema.decode_value(key.kind, value)
+        if value is not None and decoded is None:
+            return
+        group = self.groups.get(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if decoded is None:
+                return
+            group = self.groups[key.group_id] = ConsumerGroup(key.group_id, self)
+        group.apply(key.kind, key.name, decoded)
+        if key.kind == consumer_schema.KIND_GROUP and decoded is None:
+            del self.groups[key.group_id]
+
+    def live_records(self) -> Iterator[Encoded]:
+        """Everything that a restart must find, as records; may be walked while the loop goes on."""
+        for group_id in list(self.groups):
+            group = self.groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                yield from group.records()
+            elif group is not None and group.last_stored is not None:
+                yield encode_classic_group_key(group_id), encode_classic_group_value(group.last_stored)
+        for group_id in list(self.offsets.groups()):
+            for topic, partition in list(self.offsets.of_group(group_id)):
+                committed = self.offsets.get(group_id, topic, partition)
+                if committed is not None:
+                    yield encode_offset_key(group_id, topic, partition), encode_offset_value(committed)
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """All records are in: sessions start, requests are served."""
+        for group_id in self.offsets.groups():
+            if group_id not in self.groups:
+                self.classic_group(group_id)
+        self.state = ShardState.ACTIVE
+        for group in list(self.groups.values()):
+            group.start_sessions()
+        self.loaded.set()
+
+    def reset(self) -> None:
+        """Forget what a failed load has brought."""
+        for group in self.groups.values():
+            self._timers.forget(group)
+        self.groups.clear()
+        self.offsets = OffsetStore()
+
+    def close(self, error: OdradekError) -> None:
+        """This broker no longer leads the partition, or stops."""
+        self.state = ShardState.CLOSED
+        for group_id in list(self.groups):
+            self.forget_group(group_id, error)
+        self.writer.close(error)
+        self.loaded.set()
+
+
+def _after_kind(key: bytes) -> WireReader:
+    reader = WireReader(key)
+    reader.int16()
+    return reader

@@ -1,0 +1,201 @@
+"""Writes records of one partition of the offsets topic: whatever comes within one turn of the loop is one
+batch.
+
+One append is under way at a time; what comes meanwhile waits and goes together into the next. So the cost of
+an append is shared by all commits of a turn, and with slow replicas batches grow instead of queues. Records
+of one submission are never parted: a batch is the unit that is written whole or not at all.
+
+When an append fails, all that waits behind it fails with it: it may build on what was not written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    KafkaStorageError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OdradekError,
+    RecordListTooLarge,
+    RecordTooLarge,
+    RequestTimedOut,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.limits import GROUP_RECORD_BATCH_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
+from odradek.groups.offsets_log import OffsetsLog
+from odradek.groups.schema import Encoded
+from odradek.records.builder import build_batch
+
+logger = logging.getLogger(__name__)
+
+OnWritten = Callable[[OdradekError | None], None]
+
+
+class _Submission(NamedTuple):
+    records: Sequence[Encoded]
+    size_bytes: int
+    on_written: OnWritten
+
+
+class RecordWriter:
+    """The only writer of one partition."""
+
+    def __init__(self, log: OffsetsLog, partition: int, clock: Clock) -> None:
+        self._log = log
+        self._partition = partition
+        self._clock = clock
+        self._waiting: deque[_Submission] = deque()
+        self._waiting_bytes = 0
+        self._is_scheduled = False
+        self._closed: OdradekError | None = None
+        self._rewrite: tuple[Callable[[], Sequence[Encoded]], OnWritten] | None = None
+        self.bytes_written = 0
+
+    def submit(self, records: Sequence[Encoded], on_written: OnWritten) -> None:
+        """Write `records` in one batch; `on_written` is called later, never from here unless it must fail
+        at once.
+        """
+        size_bytes = sum(len(key) + len(value or b"") + 24 for key, value in records)
+        if self._closed is not None:
+            on_written(self._closed)
+            return
+        if self._waiting_bytes + size_bytes > GROUP_RECORDS_WAITING_BYTES_MAX:
+            on_written(CoordinatorNotAvailable("too many group changes wait to be written; try again"))
+            return
+        self._waiting.append(_Submission(records, size_bytes, on_written))
+        self._waiting_bytes += size_bytes
+        self._schedule()
+
+    def rewrite(self, produce: Callable[[], Sequence[Encoded]], on_written: OnWritten) -> None:
+        """Write records that repeat what is written already, one such call at a time.
+
+        `produce` is called when nothing is under way, and its records stand before all that waits: so they
+        can never hide a newer record of the same key.
+        """
+        if self._closed is not None:
+            on_written(self._closed)
+            return
+        assert self._rewrite is None, "one rewrite at a time"
+        self._rewrite = (produce, on_written)
+        self._schedule()
+
+    def close(self, error: OdradekError) -> None:
+        """Fail what waits, and all that comes, with `error`. An append under way still ends as it will."""
+        self._closed = error
+        if self._rewrite is not None:
+            on_written = self._rewrite[1]
+            self._rewrite = None
+            on_written(error)
+        self._tell(self._take_all(), error)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._is_scheduled
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._append)
+
+    def _append(self) -> None:
+        batch = self._take_batch()
+        if not batch:
+            self._is_scheduled = False
+            return
+        now_ms = self._clock.wall_ms()
+        records = [(now_ms, key, value) for submission in batch for key, value in submission.records]
+        if not records:
+            self._appended(batch, None)
+            return
+        data = build_batch(records)
+        self.bytes_written += len(data)
+        try:
+            outcome = self._log.append(self._partition, data)
+        except Exception as error:
+            self._appended(batch, error)
+            return
+        if isinstance(outcome, int):
+            self._appended(batch, None)
+        else:
+            future = asyncio.ensure_future(_value_of(outcome))
+            future.add_done_callback(lambda done: self._appended(batch, _failure_of(done)))
+
+    def _take_batch(self) -> list[_Submission]:
+        batch: list[_Submission] = []
+        if self._rewrite is not None:
+            produce, on_written = self._rewrite
+            self._rewrite = None
+            return [_Submission(produce(), 0, on_written)]
+        size_bytes = 0
+        while self._waiting:
+            submission = self._waiting[0]
+            if batch and size_bytes + submission.size_bytes > GROUP_RECORD_BATCH_BYTES_MAX:
+                break
+            size_bytes += submission.size_bytes
+            batch.append(self._waiting.popleft())
+        self._waiting_bytes -= size_bytes
+        return batch
+
+    def _take_all(self) -> list[_Submission]:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        return waiting
+
+    def _appended(self, batch: list[_Submission], error: BaseException | None) -> None:
+        self._is_scheduled = False
+        if error is None:
+            self._tell(batch, None)
+        else:
+            logger.warning("a write to the offsets topic, partition %d, failed: %s", self._partition, error)
+            self._tell(batch + self._take_all(), client_error(error))
+        if self._waiting or self._rewrite is not None:
+            self._schedule()
+
+    def _tell(self, submissions: list[_Submission], error: OdradekError | None) -> None:
+        for submission in submissions:
+            try:
+                submission.on_written(error)
+            except Exception:
+                # One group's bug must not keep the answers of all the others in this batch.
+                logger.exception("a group failed to take note of its write")
+
+
+async def _value_of(outcome: Awaitable[int]) -> int:
+    return await outcome
+
+
+def _failure_of(done: asyncio.Future[int]) -> BaseException | None:
+    if done.cancelled():
+        return CoordinatorNotAvailable("the broker is stopping; find the coordinator again")
+    return done.exception()
+
+
+def client_error(error: BaseException) -> OdradekError:
+    """What a group's client is told when the offsets topic could not be written, as Kafka maps it."""
+    match error:
+        case (
+            UnknownTopicOrPartition()
+            | NotEnoughReplicas()
+            | NotEnoughReplicasAfterAppend()
+            | RequestTimedOut()
+        ):
+            return CoordinatorNotAvailable(f"the group's log cannot be written at the moment: {error}")
+        case NotLeaderOrFollower() | KafkaStorageError():
+            return NotCoordinator(f"the group's log is not to be written here: {error}")
+        case RecordTooLarge() | RecordListTooLarge():
+            return UnknownServerError(f"the group's state is larger than its log allows: {error}")
+        case OdradekError():
+            return error
+    logger.error("an unexpected failure while writing the offsets topic", exc_info=error)
+    return UnknownServerError("the group's log could not be written; the broker's log tells why")

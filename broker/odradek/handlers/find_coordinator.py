@@ -1,0 +1,74 @@
+"""FindCoordinator: which broker coordinates a group (or a transaction, or a share group).
+
+Since version 4 one request asks for many keys. The offsets topic is created when the first client asks for a
+group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    InvalidRequest,
+    OdradekError,
+)
+from odradek.groups.offsets_log import OFFSETS_TOPIC
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.FIND_COORDINATOR
+VERSIONS: Final = (0, 6)
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+_NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
+
+
+async def handle(request: Any, context: RequestContext) -> Any:
+    version = context.header.api_version
+    key_type = getattr(request, "key_type", GROUP)
+    keys = request.coordinator_keys if version >= 4 else (request.key,)
+    found = [await _find(context, key_type, key) for key in keys]
+    if version >= 4:
+        return messages.response(API, version, coordinators=found)
+    return messages.response(API, version, **found[0])
+
+
+async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str, Any]:
+    try:
+        node_id, host, port = await _coordinator(context, key_type, key)
+    except OdradekError as error:
+        return {"key": key, **_NOBODY, "error_code": error_code(error), "error_message": error_message(error)}
+    # Kafka leaves the message empty, not null, where there is no error.
+    return {"key": key, "node_id": node_id, "host": host, "port": port, "error_code": 0, "error_message": ""}
+
+
+async def _coordinator(context: RequestContext, key_type: int, key: str) -> tuple[int, str, int]:
+    if key_type == SHARE and context.header.api_version < 6:
+        raise InvalidRequest("coordinators of share groups are asked for with FindCoordinator 6 or newer")
+    if key_type not in (GROUP, TRANSACTION, SHARE):
+        raise InvalidRequest(
+            f"a coordinator of type {key_type}; known are 0 (group), 1 (transaction), 2 (share)"
+        )
+    if key_type != GROUP:
+        raise CoordinatorNotAvailable(
+            "this broker coordinates groups; transactions and share groups are not served"
+        )
+    groups = context.broker.groups
+    if OFFSETS_TOPIC not in context.broker.images.current.topics:
+        await groups.ensure_topic()
+    image = context.broker.images.current
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        raise CoordinatorNotAvailable("the offsets topic is being created; try again")
+    leader = topic.partitions[groups.partition_for(key)].leader
+    broker = image.brokers.get(leader)
+    endpoint = broker.endpoints.get(context.listener_name) if broker is not None else None
+    if endpoint is None:
+        raise CoordinatorNotAvailable(f"the coordinator of {key!r} is not reachable at the moment; try again")
+    return leader, endpoint[0], endpoint[1]

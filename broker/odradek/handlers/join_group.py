@@ -1,0 +1,76 @@
+"""JoinGroup: a member enters a group of the classic protocol; the answer comes when the rebalance is over.
+
+Before version 1 the rebalance timeout is the session timeout; from version 4 a new member is first told its
+id (KIP-394); from version 5 it may be static (KIP-345); from version 9 a static leader may be told to skip
+the assignment.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.groups import membership
+from odradek.groups.group import JoinRequest
+from odradek.groups.members import JoinResult
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.JOIN_GROUP
+VERSIONS: Final = (0, 9)
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    version = context.header.api_version
+    result = membership.join(context.broker.groups, request.group_id, _join_request(request, context))
+    if inspect.isawaitable(result):
+        return _later(version, result)
+    return _response(version, result)
+
+
+async def _later(version: int, result: Awaitable[JoinResult]) -> Any:
+    return _response(version, await result)
+
+
+def _join_request(request: Any, context: RequestContext) -> JoinRequest:
+    version = context.header.api_version
+    session_timeout_ms = messages.milliseconds(request.session_timeout)
+    instance_id = getattr(request, "group_instance_id", None)
+    return JoinRequest(
+        member_id=request.member_id,
+        instance_id=instance_id,
+        client_id=context.header.client_id or "",
+        client_host=f"/{context.client_host}",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=(
+            messages.milliseconds(request.rebalance_timeout) if version >= 1 else session_timeout_ms
+        ),
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+        requires_known_member_id=version >= 4 and instance_id is None and not request.member_id,
+        supports_skipping_assignment=version >= 9,
+        reason=getattr(request, "reason", None),
+    )
+
+
+def _response(version: int, result: JoinResult) -> Any:
+    # Only from version 7 on may the protocol be null.
+    protocol = result.protocol if version >= 7 else result.protocol or ""
+    return messages.response(
+        API,
+        version,
+        error_code=error_code(result.error),
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=protocol,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            {"member_id": member_id, "group_instance_id": instance_id, "metadata": metadata}
+            for member_id, instance_id, metadata in result.members
+        ],
+    )

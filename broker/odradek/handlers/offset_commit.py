@@ -1,0 +1,117 @@
+"""OffsetCommit: positions of a group are stored. From version 10 on topics are named by id."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
+
+from odradek.foundation.errors import OdradekError, UnknownTopicId, UnknownTopicOrPartition
+from odradek.groups import positions
+from odradek.groups.schema import CommittedOffset
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.OFFSET_COMMIT
+VERSIONS: Final = (2, 10)
+
+VERSION_WITH_TOPIC_IDS: Final = 10
+
+Commits = list[tuple[str, int, CommittedOffset]]
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    codes, commits = _commits(request, context)
+    try:
+        outcome = positions.commit(
+            context.broker.groups,
+            request.group_id,
+            member_id=request.member_id,
+            instance_id=getattr(request, "group_instance_id", None),
+            generation=request.generation_id_or_member_epoch,
+            version=context.header.api_version,
+            commits=commits,
+        )
+    except OdradekError as error:
+        outcome = [error] * len(commits)
+    if inspect.isawaitable(outcome):
+        return _later(request, context, codes, commits, outcome)
+    return _response(request, context, codes, commits, outcome)
+
+
+async def _later(
+    request: Any,
+    context: RequestContext,
+    codes: dict[tuple[Any, int], int],
+    commits: Commits,
+    outcome: Awaitable[list[OdradekError | None]],
+) -> Any:
+    return _response(request, context, codes, commits, await outcome)
+
+
+def _commits(request: Any, context: RequestContext) -> tuple[dict[tuple[Any, int], int], Commits]:
+    """What can be committed, and the errors of what cannot by (topic as the request names it, partition)."""
+    version = context.header.api_version
+    image = context.broker.images.current
+    now_ms = context.broker.clock.wall_ms()
+    retention = messages.milliseconds(request.retention_time) if 2 <= version <= 4 else -1
+    expire_timestamp_ms = now_ms + retention if retention >= 0 else -1
+    codes: dict[tuple[Any, int], int] = {}
+    commits: Commits = []
+    for topic in request.topics:
+        if version >= VERSION_WITH_TOPIC_IDS:
+            found = image.topics_by_id.get(topic.topic_id)
+            missing = error_code(UnknownTopicId())
+        else:
+            found = image.topics.get(topic.name)
+            missing = error_code(UnknownTopicOrPartition())
+        for partition in topic.partitions:
+            if found is None:
+                codes[_name(topic, version), partition.partition_index] = missing
+                continue
+            commits.append(
+                (
+                    found.name,
+                    partition.partition_index,
+                    CommittedOffset(
+                        partition.committed_offset,
+                        getattr(partition, "committed_leader_epoch", -1),
+                        partition.committed_metadata or "",
+                        now_ms,
+                        expire_timestamp_ms,
+                        found.id,
+                    ),
+                )
+            )
+    return codes, commits
+
+
+def _name(topic: Any, version: int) -> Any:
+    return topic.topic_id if version >= VERSION_WITH_TOPIC_IDS else topic.name
+
+
+def _response(
+    request: Any,
+    context: RequestContext,
+    codes: Mapping[tuple[Any, int], int],
+    commits: Commits,
+    outcome: list[OdradekError | None],
+) -> Any:
+    """The topics and partitions as the request has them; those not in `codes` are in `commits`, in order."""
+    version = context.header.api_version
+    outcomes = iter(outcome)
+    topics = []
+    for topic in request.topics:
+        name = _name(topic, version)
+        partitions = []
+        for partition in topic.partitions:
+            code = codes.get((name, partition.partition_index))
+            if code is None:
+                code = error_code(next(outcomes))
+            partitions.append({"partition_index": partition.partition_index, "error_code": code})
+        topics.append(
+            {"name" if version < VERSION_WITH_TOPIC_IDS else "topic_id": name, "partitions": partitions}
+        )
+    return messages.response(API, version, topics=topics)

@@ -1,0 +1,130 @@
+"""OffsetFetch: positions of groups are read. From version 8 on of many groups, from version 10 on by topic
+ids.
+
+Every committed offset is stable as long as none can be committed in a transaction, so `require_stable` holds
+always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from odradek.foundation.errors import OdradekError, UnknownTopicId
+from odradek.groups import positions
+from odradek.groups.schema import CommittedOffset
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.OFFSET_FETCH
+VERSIONS: Final = (1, 10)
+
+VERSION_WITH_GROUPS: Final = 8
+VERSION_WITH_TOPIC_IDS: Final = 10
+VERSION_WITH_ERROR_OF_ALL: Final = 2
+
+_NONE: Final = CommittedOffset(-1)
+
+Asked = list[
+    tuple[str | None, Any, Sequence[int]]
+]  # name if known, topic as the request names it, partitions
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    version = context.header.api_version
+    if version >= VERSION_WITH_GROUPS:
+        return messages.response(API, version, groups=[_group(group, context) for group in request.groups])
+    code, topics = _fetch(context, request.group_id, None, -1, request.topics)
+    return messages.response(
+        API, version, topics=topics, error_code=code if version >= VERSION_WITH_ERROR_OF_ALL else 0
+    )
+
+
+def _group(group: Any, context: RequestContext) -> Mapping[str, Any]:
+    member_id = getattr(group, "member_id", None)
+    member_epoch = getattr(group, "member_epoch", -1)
+    code, topics = _fetch(context, group.group_id, member_id, member_epoch, group.topics)
+    return {"group_id": group.group_id, "topics": topics, "error_code": code}
+
+
+def _fetch(
+    context: RequestContext, group_id: str, member_id: str | None, member_epoch: int, topics: Any
+) -> tuple[int, list[Mapping[str, Any]]]:
+    """The error of the whole group, and its topics."""
+    version = context.header.api_version
+    asked = None if topics is None else _asked(topics, context)
+    wanted = None
+    if asked is not None:
+        wanted = [(name, index) for name, _, indexes in asked if name is not None for index in indexes]
+    try:
+        committed = positions.fetch(
+            context.broker.groups, group_id, member_id=member_id, member_epoch=member_epoch, partitions=wanted
+        )
+    except OdradekError as error:
+        code = error_code(error)
+        if version >= VERSION_WITH_ERROR_OF_ALL:
+            return code, []
+        return code, [
+            _topic(version, name, [(i, _NONE, code) for i in indexes]) for _, name, indexes in asked or ()
+        ]
+    if asked is None:
+        return 0, list(_all(committed, context))
+    return 0, [_asked_topic(version, row, committed) for row in asked]
+
+
+def _asked(topics: Iterable[Any], context: RequestContext) -> Asked:
+    if context.header.api_version < VERSION_WITH_TOPIC_IDS:
+        return [(topic.name, topic.name, topic.partition_indexes) for topic in topics]
+    by_id = context.broker.images.current.topics_by_id
+    asked: Asked = []
+    for topic in topics:
+        found = by_id.get(topic.topic_id)
+        asked.append((None if found is None else found.name, topic.topic_id, topic.partition_indexes))
+    return asked
+
+
+def _asked_topic(
+    version: int,
+    row: tuple[str | None, Any, Sequence[int]],
+    committed: Mapping[tuple[str, int], CommittedOffset],
+) -> Mapping[str, Any]:
+    name, asked_as, indexes = row
+    if name is None:
+        code = error_code(UnknownTopicId())
+        return _topic(version, asked_as, [(index, _NONE, code) for index in indexes])
+    return _topic(version, asked_as, [(index, committed.get((name, index), _NONE), 0) for index in indexes])
+
+
+def _all(
+    committed: Mapping[tuple[str, int], CommittedOffset], context: RequestContext
+) -> Iterable[Mapping[str, Any]]:
+    version = context.header.api_version
+    by_topic: dict[str, list[tuple[int, CommittedOffset, int]]] = {}
+    for (topic, partition), value in committed.items():
+        by_topic.setdefault(topic, []).append((partition, value, 0))
+    topics = context.broker.images.current.topics
+    for name, partitions in by_topic.items():
+        if version < VERSION_WITH_TOPIC_IDS:
+            yield _topic(version, name, partitions)
+        elif name in topics:
+            yield _topic(version, topics[name].id, partitions)
+
+
+def _topic(
+    version: int, name: Any, partitions: Iterable[tuple[int, CommittedOffset, int]]
+) -> Mapping[str, Any]:
+    return {
+        "topic_id" if version >= VERSION_WITH_TOPIC_IDS else "name": name,
+        "partitions": [
+            {
+                "partition_index": index,
+                "committed_offset": value.offset,
+                "committed_leader_epoch": value.leader_epoch,
+                "metadata": value.metadata,
+                "error_code": code,
+            }
+            for index, value, code in partitions
+        ],
+    }

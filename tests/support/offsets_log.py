@@ -1,0 +1,95 @@
+"""The offsets topic in memory: appends that succeed at once, wait for a word, or fail; a crash loses
+nothing flushed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+
+from odradek.foundation.errors import NotLeaderOrFollower
+from odradek.records.batch import BatchView, assign
+
+
+class MemoryOffsetsLog:
+    """An `OffsetsLog`. `fail_with` makes appends fail; `hold` makes them wait until `release`."""
+
+    def __init__(self, partition_count: int = 2, *, exists: bool = True) -> None:
+        self._count = partition_count
+        self.exists = exists
+        self.batches: dict[int, list[bytes]] = {partition: [] for partition in range(partition_count)}
+        self.starts = dict.fromkeys(range(partition_count), 0)
+        self.ends = dict.fromkeys(range(partition_count), 0)
+        self.led = set(range(partition_count))
+        self.epoch = 0
+        self.fail_with: Exception | None = None
+        self.is_held = False
+        self.held: list[asyncio.Future[int]] = []
+        self.appends = 0
+        self.flushes = 0
+
+    def partition_count(self) -> int:
+        return self._count
+
+    def led_partitions(self) -> Iterable[int]:
+        return sorted(self.led) if self.exists else ()
+
+    def is_ready(self, partition: int) -> bool:
+        return self.exists and partition in self.led
+
+    def leader_epoch(self, partition: int) -> int:
+        return self.epoch
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        return self.starts[partition], self.ends[partition]
+
+    def size_bytes(self, partition: int) -> int:
+        return sum(len(batch) for batch in self.batches[partition])
+
+    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+        if partition not in self.led:
+            raise NotLeaderOrFollower(f"partition {partition} is not led here")
+        if self.fail_with is not None:
+            raise self.fail_with
+        self.appends += 1
+        offset = self.ends[partition]
+        assign(batch, 0, base_offset=offset, leader_epoch=self.epoch)
+        self.batches[partition].append(bytes(batch))
+        self.ends[partition] = BatchView(memoryview(batch)).last_offset + 1
+        if not self.is_held:
+            return offset
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.held.append(future)
+        return future
+
+    def release(self, error: Exception | None = None) -> None:
+        """Complete the appends that wait."""
+        self.is_held = False
+        for future in self.held:
+            if error is None:
+                future.set_result(0)
+            else:
+                future.set_exception(error)
+        self.held.clear()
+
+    def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes:
+        data = b""
+        for batch in self.batches[partition]:
+            if BatchView(memoryview(batch)).last_offset < offset:
+                continue
+            if data and len(data) + len(batch) > bytes_max:
+                break
+            data += batch
+        return data
+
+    async def flush(self, partition: int) -> None:
+        self.flushes += 1
+
+    def advance_start(self, partition: int, offset: int) -> None:
+        self.starts[partition] = offset
+        self.batches[partition] = [
+            batch for batch in self.batches[partition] if BatchView(memoryview(batch)).last_offset >= offset
+        ]
+
+    async def ensure_topic(self) -> None:
+        self.exists = True
