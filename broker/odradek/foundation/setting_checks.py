@@ -20,7 +20,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
     yield from _groups(settings)
     yield from _replication(settings)
     if not settings.log_directories:
-        yield "log.dirs names no directory; give at least one path"
+        yield f"Invalid value {settings.log_dirs} for configuration log.dirs: give at least one path"
     if len(set(settings.log_directories)) < len(settings.log_directories):
         yield f"log.dirs={settings.log_dirs} names a directory twice"
     if settings.broker_id >= 0 and settings.node_id not in (None, settings.broker_id):

@@ -1,0 +1,77 @@
+"""Keys, types, defaults, lower bounds and scopes are those that Apache Kafka 4.1.1's own classes declare.
+
+`kafka_4_1_settings.json` was read out of Kafka's jars by reflection: [type, default, lower bound, who may change it] by key.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.cluster.configs import TOPIC_SETTINGS
+from odradek.cluster.group_configs import GROUP_SETTINGS
+from odradek.foundation.setting_types import Range, Setting
+from odradek.foundation.settings import all_settings
+
+FACTS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "kafka_4_1_settings.json").read_text()
+)
+
+# Dynamic in Kafka at every level or in none of the two; here, with the reason.
+OTHER_SCOPES = {
+    # Listeners are bound once: a change that nobody acts on would be a lie.
+    "listeners": "read-only",
+    "listener.security.protocol.map": "read-only",
+}
+# Dynamic only: Kafka declares them apart from the broker's other settings.
+UNDECLARED = {
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+}
+# Lower bounds of Kafka's that only code checks, or that are written in the type.
+BOUND_ELSEWHERE = {"authorizer.class.name"}
+
+
+def _check(setting: Setting, kind: str, default: str | None, lowest: str | None) -> None:
+    assert setting.kind.name == kind
+    assert setting.default_text == default
+    if lowest is not None and setting.key not in BOUND_ELSEWHERE and lowest.lstrip("-").replace(".", "").isdigit():
+        assert isinstance(setting.allowed, Range)
+        assert float(setting.allowed.minimum) == float(lowest)
+
+
+@pytest.mark.parametrize("key", sorted(FACTS["broker"]))
+def test_a_broker_setting_is_kafkas(key: str) -> None:
+    kind, default, lowest, scope = FACTS["broker"][key]
+    setting = all_settings()[key]
+    _check(setting, kind, default, lowest)
+    assert setting.scope.value == OTHER_SCOPES.get(key, scope)
+
+
+@pytest.mark.parametrize("key", sorted(FACTS["topic"]))
+def test_a_topic_setting_is_kafkas(key: str) -> None:
+    kind, default, lowest, _ = FACTS["topic"][key]
+    setting = TOPIC_SETTINGS[key]
+    _check(setting, kind, default, lowest)
+    # Kafka's list of synonyms still names two keys that it has no more.
+    assert list(setting.synonyms) == FACTS["synonyms"].get(key, [])
+
+
+@pytest.mark.parametrize("key", sorted(FACTS["group"]))
+def test_a_group_setting_is_kafkas(key: str) -> None:
+    kind, default, lowest, _ = FACTS["group"][key]
+    _check(GROUP_SETTINGS[key], kind, default, lowest)
+
+
+def test_there_are_no_others() -> None:
+    assert set(all_settings()) == set(FACTS["broker"]) | UNDECLARED
+    assert set(TOPIC_SETTINGS) == set(FACTS["topic"])
+    assert set(GROUP_SETTINGS) == set(FACTS["group"])
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for setting in (*all_settings().values(), *TOPIC_SETTINGS.values(), *GROUP_SETTINGS.values()):
+        assert setting.doc.endswith("."), setting.key
+        assert "|" not in setting.doc, setting.key
