@@ -150,7 +150,7 @@ class GroupCoordinator:
         while shard.state is ShardState.LOADING:
             try:
                 await load(shard, self._log, bytes_max=self.settings.offsets_load_buffer_size)
-            except OdradekError as error:
+            except (OdradekError, OSError) as error:
                 logger.error("the offsets topic, partition %d, cannot be loaded: %s", shard.partition, error)
                 shard.reset()
                 await asyncio.sleep(LOAD_RETRY_SECONDS)

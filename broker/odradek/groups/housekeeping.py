@@ -102,7 +102,7 @@ async def rewrite_long_logs(coordinator: GroupCoordinator) -> None:
         try:
             if rewriting.is_due(shard, coordinator.log):
                 await rewriting.rewrite(shard, coordinator.log)
-        except OdradekError as error:
+        except (OdradekError, OSError) as error:
             logger.warning("the offsets topic, partition %d, was not rewritten: %s", shard.partition, error)
 
 

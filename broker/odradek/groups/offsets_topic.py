@@ -1,0 +1,87 @@
+"""The offsets topic of a running broker: `OffsetsLog` over the partitions that this broker leads.
+
+With one replica an append is committed when it returns. What is not in the page cache is read in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from odradek.cluster.image import ImageHolder
+from odradek.controller.controller import Controller
+from odradek.groups.offsets_log import OFFSETS_TOPIC
+from odradek.log.log import Origin
+from odradek.replication.housekeeping import Housekeeping
+from odradek.replication.partitions import Partitions
+
+
+class PartitionsOffsetsLog:
+    """An `OffsetsLog`. `settings` are the broker's."""
+
+    def __init__(
+        self,
+        *,
+        partitions: Partitions,
+        images: ImageHolder,
+        controller: Controller,
+        housekeeping: Housekeeping,
+        settings: Any,
+    ) -> None:
+        self._partitions = partitions
+        self._images = images
+        self._controller = controller
+        self._housekeeping = housekeeping
+        self._settings = settings
+
+    def partition_count(self) -> int:
+        topic = self._images.current.topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            return len(topic.partitions)
+        count: int = self._settings.offsets_topic_num_partitions
+        return count
+
+    def led_partitions(self) -> Iterable[int]:
+        topic = self._images.current.topics.get(OFFSETS_TOPIC)
+        count = 0 if topic is None else len(topic.partitions)
+        return [partition for partition in range(count) if self.is_ready(partition)]
+
+    def is_ready(self, partition: int) -> bool:
+        return self._partitions.find(OFFSETS_TOPIC, partition) is not None
+
+    def leader_epoch(self, partition: int) -> int:
+        return self._partitions.get(OFFSETS_TOPIC, partition).leader_epoch
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        found = self._partitions.get(OFFSETS_TOPIC, partition)
+        return found.log.log_start_offset, found.high_watermark
+
+    def size_bytes(self, partition: int) -> int:
+        return int(self._partitions.get(OFFSETS_TOPIC, partition).log.size_bytes)
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        """Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError, and what logs raise."""
+        found = self._partitions.get(OFFSETS_TOPIC, partition)
+        return found.append_as_leader(
+            memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR
+        ).first_offset
+
+    def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
+        """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
+        read = self._partitions.get(OFFSETS_TOPIC, partition).read(
+            offset, bytes_max, at_least_one_batch=True, committed_only=False
+        )
+        if read.slice is None:
+            return b""
+        data = read.slice.read_cached()
+        return asyncio.to_thread(read.slice.read) if data is None else data
+
+    async def flush(self, partition: int) -> None:
+        await self._housekeeping.flush(self._partitions.get(OFFSETS_TOPIC, partition).log)
+
+    def advance_start(self, partition: int, offset: int) -> None:
+        self._partitions.get(OFFSETS_TOPIC, partition).delete_records(offset)
+
+    async def ensure_topic(self) -> None:
+        await self._controller.ensure_topic(OFFSETS_TOPIC)
