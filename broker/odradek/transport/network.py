@@ -229,7 +229,8 @@ class _SystemListening:
             return
         try:
             accepted.setblocking(False)
-            # uvloop does so by itself, asyncio only sometimes; without it small answers wait 40 ms for each other.
+            # uvloop does so by itself, asyncio only sometimes; without it small answers wait 40 ms for each
+            # other.
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._send_buffer_bytes >= 0:
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)

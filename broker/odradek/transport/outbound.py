@@ -1,0 +1,171 @@
+"""A connection to another broker: many requests on their way at once, each awaited by who sent it.
+
+Answers come in the order of requests; a correlation id that does not match means that the two ends
+disagree, and the connection is closed. So it is when a request times out: the answers behind it would be as
+late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, NamedTuple, cast
+
+from odradek.foundation.errors import FrameError, InvalidRequest, RequestTimedOut
+from odradek.foundation.limits import OUTBOUND_REQUESTS_IN_FLIGHT_MAX
+from odradek.protocol.codec import decode_response_body, encode_request
+from odradek.protocol.framing import FrameReader, receive_buffer
+from odradek.protocol.headers import parse_response_header
+from odradek.transport.network import Network
+
+
+class _Waiting(NamedTuple):
+    """A request whose answer has not come."""
+
+    correlation_id: int
+    api_key: int
+    api_version: int
+    answer: asyncio.Future[Any]
+
+
+class OutboundConnection(asyncio.BufferedProtocol):
+    """A client's end of one connection; made by `connect`.
+
+    `send` may be called from many tasks. After the connection is lost every call raises ConnectionError.
+    """
+
+    def __init__(self, *, client_id: str, frame_bytes_max: int, timeout_ms: int) -> None:
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._reader = FrameReader(frame_bytes_max, receive_buffer())
+        self._transport: Any = None
+        self._waiting: deque[_Waiting] = deque()
+        self._room = asyncio.Semaphore(OUTBOUND_REQUESTS_IN_FLIGHT_MAX)
+        self._next_correlation_id = 0
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._lost = asyncio.Event()
+        self._failure: Exception | None = None
+        self.requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    @classmethod
+    async def connect(
+        cls,
+        network: Network,
+        *,
+        host: str,
+        port: int,
+        client_id: str,
+        frame_bytes_max: int = 104_857_600,
+        timeout_ms: int = 30_000,
+    ) -> OutboundConnection:
+        """Connect. Raises OSError, or TimeoutError after `timeout_ms`."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            _, connection = await network.connect(
+                lambda: cls(client_id=client_id, frame_bytes_max=frame_bytes_max, timeout_ms=timeout_ms),
+                host=host,
+                port=port,
+            )
+        return cast(OutboundConnection, connection)
+
+    async def send(
+        self, api_key: int, api_version: int, message: Any, *, timeout_ms: int | None = None
+    ) -> Any:
+        """Send a request and wait for its answer, a kio message.
+
+        Raises RequestTimedOut after `timeout_ms`, ConnectionError when the connection is lost first, and
+        InvalidRequest when the answer cannot be read.
+        """
+        seconds = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        try:
+            async with asyncio.timeout(seconds), self._room:
+                await self._may_write.wait()
+                return await self._write(api_key, api_version, message)
+        except TimeoutError:
+            failure = RequestTimedOut(f"request {api_key} was not answered within {seconds} s")
+            self._fail(ConnectionError(str(failure)))
+            raise failure from None
+
+    @property
+    def is_lost(self) -> bool:
+        return self._failure is not None
+
+    async def close(self) -> None:
+        """Close; requests under way raise ConnectionError."""
+        self._fail(ConnectionError("the connection was closed"))
+        await self._lost.wait()
+
+    def _write(self, api_key: int, api_version: int, message: Any) -> asyncio.Future[Any]:
+        if self._failure is not None:
+            raise ConnectionError(f"the connection is lost: {self._failure}") from self._failure
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        frame = encode_request(api_key, api_version, correlation_id, self._client_id, message)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(correlation_id, api_key, api_version, answer))
+        self.requests += 1
+        self.bytes_out += len(frame)
+        self._transport.write(frame)
+        return answer
+
+    # --- what the transport calls ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, failure: Exception | None) -> None:
+        self._fail(failure or ConnectionError("the peer closed the connection"))
+        self._lost.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.bytes_in += nbytes
+        for frame in self._reader.received(nbytes):
+            if self._failure is None:
+                self._received(frame)
+        if self._reader.failure is not None:
+            self._fail(self._reader.failure)
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def _received(self, frame: memoryview) -> None:
+        if not self._waiting:
+            self._fail(FrameError(f"an answer of {len(frame)} bytes came, but no request waits for one"))
+            return
+        waiting = self._waiting.popleft()
+        try:
+            correlation_id, position = parse_response_header(
+                frame, api_key=waiting.api_key, api_version=waiting.api_version
+            )
+            if correlation_id != waiting.correlation_id:
+                raise FrameError(
+                    f"the answer has the correlation id {correlation_id}, due was {waiting.correlation_id}"
+                )
+            message = decode_response_body(waiting.api_key, waiting.api_version, frame, position)
+        except (FrameError, InvalidRequest) as failure:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(failure)
+            self._fail(failure)
+            return
+        if not waiting.answer.done():
+            waiting.answer.set_result(message)
+
+    def _fail(self, failure: Exception) -> None:
+        if self._failure is not None:
+            return
+        self._failure = failure
+        self._may_write.set()
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            if not request.answer.done():
+                request.answer.set_exception(ConnectionError(f"the connection is lost: {failure}"))
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,312 @@
+"""A network in memory with the faults of a real one, repeatable from a seed.
+
+Bytes take `delay_seconds`, arrive in order and in pieces of random size, and wait where the receiver does
+not read: a direction holds `socket_bytes` at most, then its sender's transport fills up as with TCP. Hosts
+can be parted (bytes and connections wait, as behind a dead switch), connections can be reset.
+
+    network = MemoryNetwork(random.Random(seed))
+    network.at("broker-1")     # what a process on that host is handed as its Network
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from odradek.transport.flow_control import Admission
+
+Address = tuple[str, int]
+
+
+class MemoryNetwork:
+    """All hosts and what is between them."""
+
+    def __init__(
+        self,
+        chance: random.Random,
+        *,
+        delay_seconds: tuple[float, float] = (0.0001, 0.001),
+        socket_bytes: int = 128 * 1024,
+        piece_bytes_max: int = 64 * 1024,
+    ) -> None:
+        self.chance = chance
+        self.delay_seconds = delay_seconds
+        self.socket_bytes = socket_bytes
+        self.piece_bytes_max = piece_bytes_max
+        self.connections: list[MemoryTransport] = []
+        self.listening: dict[Address, MemoryListening] = {}
+        self._parted: set[frozenset[str]] = set()
+        self._next_port = 40_000
+        self._healed: list[asyncio.Event] = []
+
+    def at(self, host: str) -> HostNetwork:
+        return HostNetwork(self, host)
+
+    def free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+    def part(self, one: str, other: str) -> None:
+        """Nothing passes between the two hosts until `heal`."""
+        self._parted.add(frozenset((one, other)))
+
+    def heal(self) -> None:
+        """All hosts reach each other again; what waited is delivered."""
+        self._parted.clear()
+        for transport in list(self.connections):
+            transport.flow()
+        healed, self._healed = self._healed, []
+        for event in healed:
+            event.set()
+
+    def is_parted(self, one: str, other: str) -> bool:
+        return frozenset((one, other)) in self._parted
+
+    async def passage(self, one: str, other: str) -> None:
+        """Wait until the two hosts reach each other."""
+        while self.is_parted(one, other):
+            event = asyncio.Event()
+            self._healed.append(event)
+            await event.wait()
+
+    def reset(self, host: str) -> None:
+        """Reset every connection of `host`, as when its process is killed."""
+        for transport in list(self.connections):
+            if transport.local[0] == host:
+                transport.abort()
+
+    def delay(self) -> float:
+        return self.chance.uniform(*self.delay_seconds)
+
+
+class HostNetwork:
+    """The network as one host sees it; an `odradek.transport.network.Network`."""
+
+    def __init__(self, network: MemoryNetwork, host: str) -> None:
+        self._network = network
+        self._host = host
+
+    async def listen(
+        self,
+        protocol_factory: Callable[[str], asyncio.BaseProtocol],
+        *,
+        host: str,
+        port: int,
+        admission: Admission,
+        backlog: int = 50,
+    ) -> MemoryListening:
+        address = (self._host, port or self._network.free_port())
+        if address in self._network.listening:
+            raise OSError(98, f"cannot listen on {address[0]}:{address[1]}: it is in use")
+        listening = MemoryListening(self._network, address, protocol_factory, admission)
+        self._network.listening[address] = listening
+        return listening
+
+    async def connect(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], *, host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        network = self._network
+        await asyncio.sleep(network.delay())
+        await network.passage(self._host, host)
+        listening = network.listening.get((host, port))
+        if listening is None:
+            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+        await listening.room()
+        here = (self._host, network.free_port())
+        near = MemoryTransport(network, here, (host, port))
+        far = MemoryTransport(network, (host, port), here)
+        near.other, far.other = far, near
+        if not listening.admission.admit(self._host):
+            raise ConnectionResetError(104, f"{host}:{port} closed the connection")
+        protocol = protocol_factory()
+        far.begin(listening.protocol_factory(self._host))
+        near.begin(protocol)
+        return near, protocol
+
+
+class MemoryListening:
+    """An address that accepts connections."""
+
+    def __init__(
+        self,
+        network: MemoryNetwork,
+        address: Address,
+        protocol_factory: Callable[[str], asyncio.BaseProtocol],
+        admission: Admission,
+    ) -> None:
+        self._network = network
+        self._address = address
+        self.protocol_factory = protocol_factory
+        self.admission = admission
+
+    @property
+    def addresses(self) -> list[Address]:
+        return [self._address]
+
+    async def room(self) -> None:
+        while self.admission.is_full:
+            event = asyncio.Event()
+            self.admission.when_room(event.set)
+            await event.wait()
+
+    async def close(self) -> None:
+        self._network.listening.pop(self._address, None)
+
+
+class MemoryTransport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: MemoryNetwork, local: Address, peer: Address) -> None:
+        super().__init__({"sockname": local, "peername": peer, "socket": None})
+        self._loop = asyncio.get_running_loop()
+        self._network = network
+        self.local = local
+        self.other: MemoryTransport
+        self._protocol: Any = None
+        self._unsent = bytearray()
+        self._wire: deque[bytes] = deque()  # on the way to the other end
+        self._wire_bytes = 0
+        self._is_delivering = False
+        self._is_reading = True
+        self._is_closing = False
+        self._is_lost = False
+        self._is_eof_sent = False
+        self._is_protocol_paused = False
+        self._high, self._low = 64 * 1024, 16 * 1024
+        self.unsent_bytes_seen_max = 0
+        network.connections.append(self)
+
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+        self._protocol.connection_made(self)
+
+    # --- sending ----------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closing or self._is_lost:
+            return
+        self._unsent += data
+        self.flow()
+        self.unsent_bytes_seen_max = max(self.unsent_bytes_seen_max, len(self._unsent))
+        if len(self._unsent) > self._high and not self._is_protocol_paused:
+            self._is_protocol_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def flow(self) -> None:
+        """Move what the sockets' buffers have room for, and see to its delivery."""
+        network = self._network
+        while self._unsent and self._wire_bytes < network.socket_bytes:
+            room = network.socket_bytes - self._wire_bytes
+            size = min(len(self._unsent), room, network.chance.randint(1, network.piece_bytes_max))
+            self._wire.append(bytes(self._unsent[:size]))
+            self._wire_bytes += size
+            del self._unsent[:size]
+        if self._is_protocol_paused and len(self._unsent) <= self._low:
+            self._is_protocol_paused = False
+            self._protocol.resume_writing()
+        if self._is_delivering or self._is_eof_sent or network.is_parted(self.local[0], self.other.local[0]):
+            return
+        if (self._wire and self.other._is_reading) or (self._is_closing and not self._wire):
+            self._is_delivering = True
+            self._loop.call_later(network.delay(), self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_delivering = False
+        if self._is_lost and not self._is_closing:
+            return
+        if self._network.is_parted(self.local[0], self.other.local[0]):
+            return
+        if self._wire:
+            if not self.other._is_reading:
+                return
+            piece = self._wire.popleft()
+            self._wire_bytes -= len(piece)
+            self.other.receive(piece)
+        elif self._is_closing and not self._unsent:
+            self._is_eof_sent = True
+            self._lose(None)
+            self.other.received_eof()
+            return
+        self.flow()
+
+    # --- receiving --------------------------------------------------------------------------------------------
+
+    def receive(self, piece: bytes) -> None:
+        if self._is_lost or self._is_closing:
+            return
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(piece)
+            return
+        rest = memoryview(piece)
+        while rest and not self._is_lost:
+            buffer = self._protocol.get_buffer(-1)
+            size = min(len(buffer), len(rest))
+            buffer[:size] = rest[:size]
+            self._protocol.buffer_updated(size)
+            rest = rest[size:]
+
+    def received_eof(self) -> None:
+        if not self._is_lost:
+            self._protocol.eof_received()
+            self.close()
+
+    def pause_reading(self) -> None:
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        if not self._is_closing:
+            self._is_reading = True
+            self.other.flow()
+
+    def is_reading(self) -> bool:
+        return self._is_reading
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._is_closing or self._is_lost:
+            return
+        self._is_closing = True
+        if self.other._is_lost:
+            self._lose(None)
+        else:
+            self.flow()
+
+    def abort(self) -> None:
+        self._unsent.clear()
+        self._wire.clear()
+        self._lose(None)
+        other = self.other
+        self._loop.call_later(self._network.delay(), other._lose, ConnectionResetError(104, "reset by peer"))
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self._is_lost
+
+    def _lose(self, failure: Exception | None) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = True
+        self._is_closing = True
+        self._network.connections.remove(self)
+        self._loop.call_soon(self._protocol.connection_lost, failure)
+
+    # --- the rest of the interface ----------------------------------------------------------------------------
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = 64 * 1024 if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> Any:
+        return self._protocol
