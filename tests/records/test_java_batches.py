@@ -32,7 +32,7 @@ CONTENTS: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | N
     ),
     (1_700_000_100_000, b"", b"", ()),
     # Enough for several blocks of snappy and lz4.
-    *((1_700_000_200_000 + index, b"k%d" % index, b"%d" % index * 4000, ()) for index in range(20)),
+    *((1_700_000_200_000 + index, b"k%d" % index, b"%d" % index * 30_000, ()) for index in range(5)),
 ]
 
 

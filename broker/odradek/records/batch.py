@@ -52,6 +52,8 @@ _INT16: Final = struct.Struct(">h")
 
 assert _HEADER.size == HEADER_BYTES
 
+# The hot road makes a header by this: the named tuple's own constructors cost as much again as the unpacking.
+_new_tuple = tuple.__new__
 _unpack_header = _HEADER.unpack_from
 _unpack_int64 = _INT64.unpack_from
 _unpack_int32 = _INT32.unpack_from
@@ -131,7 +133,7 @@ class BatchHeader(NamedTuple):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Every field of the header at `position`, unchecked. Raises CorruptRecord when it is cut off."""
     try:
-        return BatchHeader._make(_unpack_header(buffer, position))
+        return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
         raise _short_header(buffer, position) from None
 
@@ -139,13 +141,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def verified_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, its length, magic and CRC found right. Raises CorruptRecord otherwise."""
     try:
-        header = BatchHeader._make(_unpack_header(buffer, position))
+        header = _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
         raise _short_header(buffer, position) from None
     end = position + LOG_OVERHEAD_BYTES + header[1]
     if header[3] != MAGIC or header[1] < HEADER_BYTES - LOG_OVERHEAD_BYTES or end > len(buffer):
         raise _wrong_frame(header, position=position, size=len(buffer))
-    computed = crc32c(memoryview(buffer)[position + CRC_RANGE_POSITION : end])
+    view = buffer if buffer.__class__ is memoryview else memoryview(buffer)
+    computed = crc32c(view[position + CRC_RANGE_POSITION : end])
     if computed != header[4]:
         raise CorruptRecord(
             f"the batch at byte {position} (base offset {header[0]}, {end - position} bytes) has the checksum"
