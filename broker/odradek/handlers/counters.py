@@ -12,7 +12,8 @@ from odradek.protocol.api import API_KEY_MAX
 
 # Upper bounds of the latency buckets in seconds; the last bucket is for all above.
 LATENCY_BOUNDS_SECONDS: Final = (
-    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def _is_new(fetched: Fetched) -> bool:
     )
 
 
-# --- what is asked for ----------------------------------------------------------------------------------------------
+# --- what is asked for ------------------------------------------------------------------------------------
 
 
 def _open(request: Any, context: RequestContext) -> Fetch:
@@ -159,18 +159,18 @@ def _targets(request: Any, context: RequestContext) -> list[Target]:
     for topic in request.topics:
         name: str | None = None if uses_topic_ids else topic.topic
         topic_id: uuid.UUID | None = topic.topic_id if uses_topic_ids else None
-        for asked in topic.partitions:
-            targets.append(
-                Target(
-                    name,
-                    topic_id,
-                    asked.partition,
-                    asked.fetch_offset,
-                    asked.partition_max_bytes,
-                    getattr(asked, "current_leader_epoch", -1),
-                    getattr(asked, "last_fetched_epoch", -1),
-                )
+        targets.extend(
+            Target(
+                name,
+                topic_id,
+                asked.partition,
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                getattr(asked, "current_leader_epoch", -1),
+                getattr(asked, "last_fetched_epoch", -1),
             )
+            for asked in topic.partitions
+        )
     return targets
 
 

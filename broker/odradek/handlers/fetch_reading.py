@@ -133,8 +133,8 @@ class FetchReading:
         epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
         if epoch < 0 or end_offset < 0:
             raise OffsetOutOfRange(
-                f"{partition.topic_partition} knows no end of epoch {target.last_fetched_epoch}, in which the reader "
-                "fetched last."
+                f"{partition.topic_partition} knows no end of epoch {target.last_fetched_epoch}, "
+                "in which the reader fetched last."
             )
         if epoch == target.last_fetched_epoch and end_offset >= target.fetch_offset:
             return False

@@ -185,8 +185,8 @@ class FetchSessions:
             )
         if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
             raise FetchSessionTopicIdError(
-                f"Fetch session {session_id} began with topic {'ids' if session.uses_topic_ids else 'names'}; "
-                "start a new one to change that."
+                f"Fetch session {session_id} began with topic "
+                f"{'ids' if session.uses_topic_ids else 'names'}; start a new one to change that."
             )
         session.update(targets, forgotten)
         if not session.targets:

@@ -83,11 +83,11 @@ def _find(partition: Partition, timestamp_ms: int, *, committed_only: bool) -> t
     if timestamp_ms == LATEST_TIERED:
         return _NOTHING
     if timestamp_ms == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp()
+        found = log.offset_of_max_timestamp(offset_limit=limit)
     elif timestamp_ms < 0:
         raise UnsupportedForMessageFormat(f"{timestamp_ms} is neither a time nor one of the special values.")
     else:
-        found = log.offset_for_timestamp(timestamp_ms)
-    if found is None or (found.offset >= limit and timestamp_ms != MAX_TIMESTAMP):
+        found = log.offset_for_timestamp(timestamp_ms, offset_limit=limit)
+    if found is None:
         return _NOTHING
     return found.offset, found.timestamp_ms, found.leader_epoch

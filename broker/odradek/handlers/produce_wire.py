@@ -2,10 +2,12 @@
 all.
 
     request   transactional_id nullable string, acks int16, timeout int32 ms,
-              topics [ name string | from v13 topic id 16 bytes, partitions [ index int32, records nullable bytes ] ]
+              topics [ name string | from v13 topic id 16 bytes,
+                       partitions [ index int32, records nullable bytes ] ]
     answer    topics [ topic as in the request, partitions [ index int32, error int16, base offset int64,
               log append time int64, from v5 log start offset int64,
-              from v8 record errors [ batch index int32, message nullable string ], message nullable string ] ],
+              from v8 record errors [ batch index int32, message nullable string ],
+                      message nullable string ] ],
               throttle time int32 ms
 
 From v9 on lengths are compact and each structure ends with tagged fields. A topic's bytes are copied from
@@ -14,8 +16,7 @@ the request into the answer as they stand. Records are slices of the frame.
 
 from __future__ import annotations
 
-from struct import Struct
-from struct import error as StructError
+import struct
 from typing import Final, NamedTuple
 
 from odradek.foundation.errors import InvalidRequest
@@ -26,12 +27,12 @@ FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_RECORD_ERRORS: Final = 8
 _FIRST_WITH_LOG_START: Final = 5
 
-_SHORT: Final = Struct(">h")
-_INT: Final = Struct(">i")
-_ACKS_AND_TIMEOUT: Final = Struct(">hi")
-_HEAD: Final = Struct(">ii")
-_RESULT: Final = Struct(">ihqq")
-_RESULT_WITH_START: Final = Struct(">ihqqq")
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_HEAD: Final = struct.Struct(">ii")
+_RESULT: Final = struct.Struct(">ihqq")
+_RESULT_WITH_START: Final = struct.Struct(">ihqqq")
 
 _short_at = _SHORT.unpack_from
 _int_at = _INT.unpack_from
@@ -78,7 +79,7 @@ def parse_produce_request(version: int, frame: memoryview, position: int) -> Pro
         if version >= FIRST_FLEXIBLE:
             return _parse_flexible(frame, position, has_ids=version >= FIRST_WITH_TOPIC_IDS)
         return _parse_plain(frame, position)
-    except (StructError, IndexError) as failure:
+    except (struct.error, IndexError) as failure:
         raise InvalidRequest(
             f"PRODUCE version {version}: the frame of {len(frame)} bytes ends within a field; it was cut off"
         ) from failure
@@ -228,8 +229,8 @@ def _put_text(out: bytearray, text: str | None, *, is_flexible: bool) -> None:
 
 
 # The most frequent answer of all, one partition without an error, for each kind of version in one call.
-_ONE_FLEXIBLE_HEAD: Final = Struct(">iiBB")
-_ONE_FLEXIBLE_TAIL: Final = Struct(">BihqqqBBBBiB")
+_ONE_FLEXIBLE_HEAD: Final = struct.Struct(">iiBB")
+_ONE_FLEXIBLE_TAIL: Final = struct.Struct(">BihqqqBBBBiB")
 _one_head = _ONE_FLEXIBLE_HEAD.pack
 _one_tail = _ONE_FLEXIBLE_TAIL.pack
 

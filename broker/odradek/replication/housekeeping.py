@@ -52,7 +52,11 @@ class Housekeeping:
         settings = self._settings
         duties: tuple[tuple[str, Callable[[], Awaitable[None]], Callable[[], float]], ...] = (
             ("retention", self.apply_retention, lambda: settings().log_retention_check_interval_ms / 1000),
-            ("flush", self.flush_due, lambda: _FLUSH_ROUND_SECONDS_MAX),
+            (
+                "flush",
+                self.flush_due,
+                self._flush_round_seconds,
+            ),
             (
                 "checkpoint",
                 self.checkpoint,
@@ -68,6 +72,9 @@ class Housekeeping:
         for name, duty, seconds in duties:
             self._tasks.start(self._repeat(name, duty, seconds), name=name)
 
+    def _flush_round_seconds(self) -> float:
+        return min(_FLUSH_ROUND_SECONDS_MAX, self._settings().effective_flush_ms / 2000)
+
     async def stop(self) -> None:
         """End the duties."""
         await self._tasks.close()
@@ -82,20 +89,22 @@ class Housekeeping:
                 await duty()
             except (OSError, KafkaStorageError) as failure:
                 logger.error("%s failed and is tried again: %s", name, failure)
-            self._close_offline()
             await asyncio.sleep(max(0.001, seconds()))
 
     async def apply_retention(self) -> None:
         """Delete what is past retention.ms and retention.bytes, log by log."""
         for partition in self._partitions:
             if partition.gone is None:
-                await self._each(partition.log, "retention", partition.apply_retention)
+                try:
+                    partition.apply_retention()
+                except (OSError, KafkaStorageError) as failure:
+                    logger.error("retention of %s failed: %s", partition.topic_partition, failure)
+                await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
         """Flush the logs whose flush.ms has passed."""
-        for partition in self._partitions:
-            log = partition.log
-            if partition.gone is None and log.is_flush_due(self._clock.wall_ms()):
+        for log in self._directories.flush_due(self._clock.wall_ms()):
+            if log.failure is None:
                 await self.flush(log)
 
     async def flush(self, log: Log) -> None:
@@ -122,16 +131,6 @@ class Housekeeping:
 
     async def remove_due(self) -> None:
         """Remove deleted files whose delay is over."""
-        self._directories.delete_due()
-
-    async def _each(self, log: Log, name: str, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except (OSError, KafkaStorageError) as failure:
-            logger.error("%s of %s failed: %s", name, log.topic_partition, failure)
-        await asyncio.sleep(0)
-
-    def _close_offline(self) -> None:
-        offline = self._directories.offline
-        if offline:
-            self._partitions.take_offline(lambda partition: partition.log.path_of_directory in offline)
+        remove = self._directories.removal_due()
+        if remove is not None:
+            await self._blocking.submit(remove)

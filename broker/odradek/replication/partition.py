@@ -112,8 +112,9 @@ class Partition:
         needed = min(self.min_insync_replicas, len(self.replicas))
         if len(self.in_sync_replicas) < needed:
             raise NotEnoughReplicas(
-                f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs {needed} "
-                "for acks=all; nothing was written. Wait for a replica to catch up or lower min.insync.replicas."
+                f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs "
+                f"{needed} for acks=all; nothing was written. Wait for a replica to catch up or lower "
+                "min.insync.replicas."
             )
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
@@ -191,7 +192,7 @@ class Partition:
 
     def apply_retention(self) -> int:
         """Delete the segments that are past retention and below the high watermark; how many."""
-        count: int = self.log.delete_old_segments()
+        count: int = self.log.delete_old_segments(self.high_watermark)
         return count
 
     def delete_records(self, before_offset: int) -> int:

@@ -74,7 +74,7 @@ class Partitions:
             self._unsubscribe()
             self._unsubscribe = None
 
-    # --- look-ups ------------------------------------------------------------------------------------------------
+    # --- look-ups ------------------------------------------------------------------------------------------
 
     def get(self, topic: str, partition: int) -> Partition:
         """The partition. Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError."""
@@ -119,7 +119,7 @@ class Partitions:
             f"Broker {self._broker_id} does not lead {topic}-{partition}; refresh the metadata."
         )
 
-    # --- following the image -------------------------------------------------------------------------------------
+    # --- following the image -------------------------------------------------------------------------------
 
     def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
         changes = topic_changes(old, new)
@@ -235,12 +235,11 @@ class Partitions:
         image = self._images.current
         return lambda topic_partition: self._log_config(topic_partition.topic, image)
 
-    # --- trouble -------------------------------------------------------------------------------------------------
+    # --- trouble -------------------------------------------------------------------------------------------
 
-    def take_offline(self, is_offline: Callable[[Partition], bool]) -> None:
-        """Close to clients every partition of a failed log directory."""
+    def take_offline(self, path: str) -> None:
+        """Close to clients every partition of the log directory `path`, which failed."""
         for key, partition in list(self._partitions.items()):
-            if is_offline(partition) and partition.gone is None:
-                logger.error("%s is offline: its log directory failed", partition.topic_partition)
+            if partition.log.path_of_directory == path and partition.gone is None:
                 partition.mark_offline()
                 self._failed[key] = partition.gone or KafkaStorageError(str(partition.topic_partition))

@@ -15,6 +15,7 @@ import random
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.dynamic_settings import DynamicSettings
@@ -37,6 +38,7 @@ from odradek.replication.housekeeping import Housekeeping
 from odradek.replication.partitions import Partitions
 from odradek.replication.producer_ids import ProducerIds
 from odradek.replication.purgatory import Purgatory
+from odradek.server import adoption
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
@@ -89,6 +91,7 @@ class Broker:
         self.endpoints: tuple[Endpoint, ...] = ()
         """What clients are told, by listener; complete once started."""
         self.is_serving = False
+        self._has_loaded = False
         self.directories: LogDirectories
         self.controller: Controller
         self.partitions: Partitions
@@ -96,7 +99,7 @@ class Broker:
         self.groups: GroupCoordinator
         self.parts: BrokerParts
 
-    # --- life ----------------------------------------------------------------------------------------------------
+    # --- life ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Bring everything up, in order; when this returns clients are served."""
@@ -126,12 +129,19 @@ class Broker:
             disk=self._disk,
             clock=self.clock,
             broker_id=self.broker_id,
+            producer_expiration_ms=self.settings.producer_id_expiration_ms,
+            on_offline=self._directory_failed,
         )
         self.directories.open()
         self._open.callback(self._close_directories)
 
     def _close_directories(self) -> None:
-        self.directories.close(clean=True)
+        # A start that failed before the logs were loaded has nothing to vouch for.
+        self.directories.close(clean=self._has_loaded)
+
+    def _directory_failed(self, path: str, reason: str) -> None:
+        if self._has_loaded:
+            self.partitions.take_offline(path)
 
     async def _start_controller(self) -> None:
         store = self._store
@@ -153,7 +163,10 @@ class Broker:
             directories=self.directories,
             current_settings=lambda: self.dynamic_settings.current,
         )
-        self.directories.load(self.partitions.configs_on_disk())
+        # In a thread, so that a long recovery can be told to stop, and /healthz answers meanwhile.
+        await self.blocking.submit(partial(self.directories.load, self.partitions.configs_on_disk()))
+        self._has_loaded = True
+        await adoption.adopt_logs(self.directories, self.controller, self.images)
         self.partitions.start()
         self._open.callback(self.partitions.stop)
         self.housekeeping = Housekeeping(
@@ -212,8 +225,8 @@ class Broker:
         for endpoint in settings.listener_endpoints:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise SettingError(
-                    f"listener {endpoint.listener_name} asks for {endpoint.security_protocol}, which this broker "
-                    "does not speak yet; use PLAINTEXT"
+                    f"listener {endpoint.listener_name} asks for {endpoint.security_protocol}, which "
+                    "this broker does not speak yet; use PLAINTEXT"
                 )
             listener = Listener(
                 name=endpoint.listener_name,

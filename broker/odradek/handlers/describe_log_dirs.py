@@ -1,0 +1,48 @@
+"""DescribeLogDirs: what each log directory holds, and how full its volume is."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from odradek.foundation.errors import KafkaStorageError
+from odradek.foundation.ids import TopicPartition
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code
+from odradek.log.directory import DirectoryDescription
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+VERSIONS: Final = (1, 4)
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    asked: set[TopicPartition] | None = None
+    if request.topics is not None:
+        asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    results = [_answer(directory, asked) for directory in context.broker.directories.describe()]
+    return messages.response(
+        ApiKey.DESCRIBE_LOG_DIRS, context.header.api_version, error_code=0, results=results
+    )
+
+
+def _answer(directory: DirectoryDescription, asked: set[TopicPartition] | None) -> dict[str, Any]:
+    if directory.failure is not None:
+        return {"error_code": error_code(KafkaStorageError(directory.failure)), "log_dir": directory.path}
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for topic_partition, size_bytes in directory.log_bytes.items():
+        if asked is None or topic_partition in asked:
+            topics.setdefault(topic_partition.topic, []).append(
+                {
+                    "partition_index": topic_partition.partition,
+                    "partition_size": size_bytes,
+                    "offset_lag": 0,
+                    "is_future_key": False,
+                }
+            )
+    return {
+        "error_code": 0,
+        "log_dir": directory.path,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+    }

@@ -1,0 +1,62 @@
+"""What the log directories hold compared with what the registry knows, at the start.
+
+topic whose deletion was cut short      its logs go, then the rest of its nodes
+topic that the registry does not know   taken in, as when the directory was written by Apache Kafka
+log that lost its torn tail             a new leader epoch, so that readers of what was lost notice
+"""
+
+from __future__ import annotations
+
+import logging
+
+from odradek.cluster.image import ImageHolder
+from odradek.controller.controller import Controller
+from odradek.foundation.errors import RequestError
+from odradek.log.directory import LogDirectories
+from odradek.log.log import Log
+
+logger = logging.getLogger(__name__)
+
+
+async def adopt_logs(directories: LogDirectories, controller: Controller, images: ImageHolder) -> None:
+    """Bring the logs on disk and the registry together. Raises StoreError, KafkaStorageError."""
+    await _finish_deletions(directories, controller)
+    unknown: dict[str, list[Log]] = {}
+    torn = []
+    for log in directories.logs():
+        if log.topic_partition.topic not in images.current.topics:
+            unknown.setdefault(log.topic_partition.topic, []).append(log)
+        elif log.cut_bytes:
+            torn.append(log.topic_partition)
+    for topic, logs in unknown.items():
+        await _register(topic, logs, controller)
+    if torn:
+        await controller.bump_leader_epochs(torn)
+
+
+async def _finish_deletions(directories: LogDirectories, controller: Controller) -> None:
+    deleted = controller.pending_deletions
+    if not deleted:
+        return
+    for log in directories.logs():
+        topic_id = deleted.get(log.topic_partition.topic)
+        if topic_id is not None and log.topic_id in (None, topic_id):
+            directories.delete(log.topic_partition)
+    await controller.complete_deletions()
+
+
+async def _register(topic: str, logs: list[Log], controller: Controller) -> None:
+    count = 1 + max(log.topic_partition.partition for log in logs)
+    try:
+        await controller.register_existing(
+            topic,
+            topic_id=next((log.topic_id for log in logs if log.topic_id is not None), None),
+            partition_count=count,
+            leader_epochs={log.topic_partition.partition: log.epochs.latest_epoch for log in logs},
+        )
+    except RequestError as error:
+        logger.error("the logs of %s on disk are left alone: %s", topic, error)
+        return
+    logger.warning(
+        "the topic %s with %d partitions was found on disk and taken into the registry", topic, count
+    )
