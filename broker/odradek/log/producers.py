@@ -252,6 +252,8 @@ class ProducerStates:
 
     def last_stable_offset(self, *, high_watermark: int) -> int:
         """All below is held by the whole in-sync set and belongs to no open transaction."""
+        if not self._open and not self._unreplicated:
+            return high_watermark
         first = self.first_unstable_offset(high_watermark=high_watermark)
         return high_watermark if first is None or first > high_watermark else first
 
