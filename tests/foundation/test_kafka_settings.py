@@ -14,9 +14,7 @@ from odradek.cluster.group_configs import GROUP_SETTINGS
 from odradek.foundation.setting_types import Range, Setting
 from odradek.foundation.settings import all_settings
 
-FACTS: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "kafka_4_1_settings.json").read_text()
-)
+FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_1_settings.json").read_text())
 
 # Dynamic in Kafka at every level or in none of the two; here, with the reason.
 OTHER_SCOPES = {
@@ -37,7 +35,11 @@ BOUND_ELSEWHERE = {"authorizer.class.name"}
 def _check(setting: Setting, kind: str, default: str | None, lowest: str | None) -> None:
     assert setting.kind.name == kind
     assert setting.default_text == default
-    if lowest is not None and setting.key not in BOUND_ELSEWHERE and lowest.lstrip("-").replace(".", "").isdigit():
+    if (
+        lowest is not None
+        and setting.key not in BOUND_ELSEWHERE
+        and lowest.lstrip("-").replace(".", "").isdigit()
+    ):
         assert isinstance(setting.allowed, Range)
         assert float(setting.allowed.minimum) == float(lowest)
 

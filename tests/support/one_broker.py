@@ -31,9 +31,7 @@ class OneBroker:
         self.settings = Settings(entries)
         self.images = ImageHolder()
         self.dynamic = DynamicSettings(self.settings, self.images)
-        self.controller = Controller(
-            store, self.images, self.dynamic, SystemClock(), rng=random.Random(seed)
-        )
+        self.controller = Controller(store, self.images, self.dynamic, SystemClock(), rng=random.Random(seed))
 
     @classmethod
     async def start(cls, entries: dict[str, str] | None = None, *, store: Store | None = None) -> OneBroker:
@@ -42,9 +40,7 @@ class OneBroker:
         await broker.controller.register_broker(endpoints=ENDPOINTS, rack="r1")
         return broker
 
-    async def ask(
-        self, api: ApiKey, version: int, *, listener_name: str = "PLAINTEXT", **fields: Any
-    ) -> Any:
+    async def ask(self, api: ApiKey, version: int, *, listener_name: str = "PLAINTEXT", **fields: Any) -> Any:
         """The answer to a request, both having gone through their bytes."""
         messages.check_field_names()
         sent = codec.encode_request(api, version, 7, "test", messages.request(api, version, **fields))

@@ -1,0 +1,159 @@
+"""What a topic's settings come to, and where they are said to come from."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+
+from odradek.cluster.changes import config_changes, topic_changes, with_configs, with_topics
+from odradek.cluster.config_description import (
+    BrokerSources,
+    ConfigEntry,
+    ConfigSource,
+    Synonym,
+    describe_broker,
+    describe_broker_default,
+    describe_group,
+    describe_topic,
+)
+from odradek.cluster.configs import log_config_values, topic_value
+from odradek.cluster.image import ClusterImage, ResourceKind, TopicImage
+from odradek.foundation.ids import TopicId
+from odradek.foundation.settings import Settings
+from odradek.log.config import LogConfig
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def _sources(
+    given: Mapping[str, str] = NOTHING, own: Mapping[str, str] = NOTHING, default: Mapping[str, str] = NOTHING
+) -> BrokerSources:
+    image = with_configs(
+        ClusterImage(), {(ResourceKind.BROKER, "1"): own, (ResourceKind.BROKER, "<default>"): default}
+    )
+    return BrokerSources(Settings(given), image)
+
+
+def _by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
+    return {entry.name: entry for entry in entries}
+
+
+def test_without_settings_a_log_has_the_logs_own_defaults() -> None:
+    assert LogConfig(**log_config_values({}, settings=Settings())) == LogConfig()
+
+
+def test_a_topics_own_value_wins_over_the_brokers() -> None:
+    settings = Settings(
+        {"log.retention.hours": "1", "log.segment.bytes": "2000000", "message.max.bytes": "77"}
+    )
+    texts = {"segment.bytes": "3000000", "cleanup.policy": "compact", "compression.type": "gzip"}
+    values = log_config_values(texts | {"compression.gzip.level": "7"}, settings=settings)
+    assert values["retention_ms"] == 3_600_000
+    assert values["segment_bytes"] == 3_000_000
+    assert values["max_message_bytes"] == 77
+    assert (values["cleanup_delete"], values["cleanup_compact"]) == (False, True)
+    assert (values["compression_type"], values["compression_level"]) == ("gzip", 7)
+    assert log_config_values({"internal.segment.bytes": "100"}, settings=settings)["segment_bytes"] == 100
+    assert log_config_values({"compression.type": "gzip"}, settings=settings)["compression_level"] is None
+    assert log_config_values({"compression.type": "lz4"}, settings=settings)["compression_level"] == 9
+
+
+def test_a_stored_text_that_cannot_be_read_counts_as_absent() -> None:
+    assert topic_value("retention.ms", {"retention.ms": "later version"}, settings=Settings()) == 604_800_000
+
+
+def test_a_topics_value_tells_all_its_sources() -> None:
+    sources = _sources(
+        {"log.retention.ms": "4"}, own={"log.retention.ms": "2"}, default={"log.retention.ms": "3"}
+    )
+    entry = _by_name(describe_topic({"retention.ms": "1"}, sources=sources))["retention.ms"]
+    assert (entry.value, entry.source) == ("1", ConfigSource.TOPIC)
+    assert entry.synonyms == (
+        Synonym("retention.ms", "1", ConfigSource.TOPIC),
+        Synonym("log.retention.ms", "2", ConfigSource.DYNAMIC_BROKER),
+        Synonym("log.retention.ms", "3", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("log.retention.ms", "4", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+    entry = _by_name(describe_topic({}, sources=sources))["retention.ms"]
+    assert (entry.value, entry.source) == ("2", ConfigSource.DYNAMIC_BROKER)
+
+
+def test_every_setting_of_a_topic_is_described() -> None:
+    entries = describe_topic({}, sources=_sources())
+    assert len(entries) == 33
+    assert {entry.source for entry in entries} == {ConfigSource.DEFAULT}
+    assert all(entry.value is not None and entry.doc and not entry.is_read_only for entry in entries)
+    assert _by_name(entries)["retention.ms"].value == "604800000"
+    assert [entry.name for entry in describe_topic({}, sources=_sources(), keys=["segment.ms", "x"])] == [
+        "segment.ms"
+    ]
+    assert len(describe_topic({}, sources=_sources(), keys=[])) == 33
+
+
+def test_a_brokers_settings_tell_theirs() -> None:
+    sources = _sources(
+        {
+            "log.retention.hours": "1",
+            "ssl.key.password": "hunter2",
+            "my.plugin": "hidden",
+            "num.io.threads": "3",
+        },
+        own={"log.retention.bytes": "9"},
+    )
+    entries = _by_name(describe_broker(sources))
+    assert entries["log.retention.bytes"].source is ConfigSource.DYNAMIC_BROKER
+    assert entries["log.retention.bytes"].value == "9"
+    assert not entries["log.retention.bytes"].is_read_only
+    assert entries["log.retention.hours"].synonyms == (
+        Synonym("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+    assert entries["log.retention.ms"].value is None
+    assert entries["log.retention.ms"].source is ConfigSource.DEFAULT
+    assert entries["node.id"].is_read_only
+    assert entries["num.io.threads"].value == "3"
+    assert entries["ssl.key.password"].value is None
+    assert entries["ssl.key.password"].is_sensitive
+    assert entries["ssl.key.password"].synonyms == (
+        Synonym("ssl.key.password", None, ConfigSource.STATIC_BROKER),
+    )
+    assert entries["my.plugin"].value is None
+    assert entries["my.plugin"].is_sensitive
+    assert "hunter2" not in str(entries)
+    assert "unstable.api.versions.enable" not in entries, "internal settings are not shown"
+
+
+def test_the_defaults_of_all_brokers_stand_alone() -> None:
+    entries = describe_broker_default(_sources({"num.partitions": "3"}, default={"log.retention.ms": "3"}))
+    assert [(entry.name, entry.value, entry.source) for entry in entries] == [
+        ("log.retention.ms", "3", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    ]
+
+
+def test_a_groups_settings() -> None:
+    sources = _sources({"group.consumer.session.timeout.ms": "50000"})
+    entries = _by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, sources=sources))
+    assert entries["consumer.heartbeat.interval.ms"].source is ConfigSource.GROUP
+    assert entries["consumer.session.timeout.ms"].value == "50000"
+    assert entries["streams.num.standby.replicas"].value == "0"
+
+
+@pytest.mark.parametrize("name", ["t", "u"])
+def test_changes_between_images(name: str) -> None:
+    first = TopicImage(name, TopicId(int=7), (), False)
+    remade = TopicImage(name, TopicId(int=8), (), False)
+    empty = ClusterImage()
+    one = with_topics(empty, [first])
+    other = with_topics(one, [remade])
+    assert topic_changes(empty, one).created == (first,)
+    assert topic_changes(one, empty).deleted == (first,)
+    both = topic_changes(one, other)
+    assert (both.created, both.deleted, both.changed) == ((remade,), (first,), ())
+    assert other.topics_by_id == {remade.id: remade}
+    configured = with_configs(one, {(ResourceKind.TOPIC, name): {"a": "1"}})
+    assert config_changes(one, configured) == {(ResourceKind.TOPIC, name)}
+    assert config_changes(configured, with_configs(configured, {(ResourceKind.TOPIC, name): None})) == {
+        (ResourceKind.TOPIC, name)
+    }
+    assert topic_changes(one, configured).changed == ()

@@ -1,0 +1,193 @@
+"""Settings change while the broker runs, by Kafka's rules, and everyone who follows them hears."""
+
+import asyncio
+
+import pytest
+
+from odradek.cluster.configs import log_config_values
+from odradek.cluster.image import ResourceKind
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.controller.requests import ConfigChange, ConfigOperation, NewTopic, Resource
+from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestError, UnknownTopicOrPartition
+from odradek.foundation.settings import Settings
+from tests.support.one_broker import OneBroker
+
+TOPIC = Resource(ResourceKind.TOPIC, "t")
+GROUP = Resource(ResourceKind.GROUP, "a/b%")
+BROKER = Resource(ResourceKind.BROKER, "1")
+ALL_BROKERS = Resource(ResourceKind.BROKER, "")
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+def test_single_settings_are_set_taken_back_and_edited_as_lists() -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start()
+        await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
+
+        async def change(*changes: ConfigChange, validate_only: bool = False) -> dict[str, str]:
+            outcomes = await broker.controller.incremental_alter_configs(
+                [(TOPIC, changes)], validate_only=validate_only
+            )
+            assert outcomes == [None]
+            return dict(broker.images.current.config(ResourceKind.TOPIC, "t"))
+
+        assert await change(ConfigChange("segment.ms", SET, "7")) == {"retention.ms": "5", "segment.ms": "7"}
+        unchanged = await change(ConfigChange("segment.ms", SET, "8"), validate_only=True)
+        assert unchanged == {"retention.ms": "5", "segment.ms": "7"}
+        assert await change(ConfigChange("retention.ms", DELETE, None)) == {"segment.ms": "7"}
+        assert await change(ConfigChange("segment.ms", DELETE, None)) == {}
+        # The default is the list that is added to.
+        appended = await change(ConfigChange("cleanup.policy", APPEND, "compact"))
+        assert appended == {"cleanup.policy": "delete,compact"}
+        assert await change(ConfigChange("cleanup.policy", APPEND, "compact")) == appended
+        assert await change(ConfigChange("cleanup.policy", SUBTRACT, "delete")) == {
+            "cleanup.policy": "compact"
+        }
+
+    asyncio.run(scenario())
+
+
+REFUSED: list[tuple[Resource, list[ConfigChange], type[RequestError], str]] = [
+    (Resource(ResourceKind.TOPIC, "x"), [], UnknownTopicOrPartition, "x"),
+    (TOPIC, [ConfigChange("nope", SET, "1")], InvalidConfig, "Unknown topic config name: nope"),
+    (TOPIC, [ConfigChange("retention.ms", SET, "x")], InvalidConfig, "retention.ms"),
+    (TOPIC, [ConfigChange("retention.ms", SET, None)], InvalidRequest, "Null value"),
+    (TOPIC, [ConfigChange("retention.ms", APPEND, "1")], InvalidConfig, "not LIST"),
+    (TOPIC, [ConfigChange("cleanup.policy", APPEND, "shrink")], InvalidConfig, "compact, delete"),
+    (
+        TOPIC,
+        [ConfigChange("segment.ms", SET, "1"), ConfigChange("segment.ms", DELETE, None)],
+        InvalidRequest,
+        "duplicate",
+    ),
+    (BROKER, [ConfigChange("node.id", SET, "2")], InvalidRequest, "dynamically: node.id"),
+    (BROKER, [ConfigChange("log.segment.byte", SET, "2")], InvalidRequest, "did you mean log.segment.bytes"),
+    (BROKER, [ConfigChange("log.segment.bytes", SET, "2")], InvalidRequest, "at least 1048576"),
+    (BROKER, [ConfigChange("log.retention.ms", SET, "0")], InvalidRequest, "at least 1"),
+    (Resource(ResourceKind.BROKER, "2"), [], InvalidRequest, "expected 1"),
+    (
+        ALL_BROKERS,
+        [ConfigChange("ssl.keystore.location", SET, "/k")],
+        InvalidRequest,
+        "default cluster level",
+    ),
+    (Resource(ResourceKind.GROUP, ""), [], InvalidRequest, "name a group"),
+    (GROUP, [ConfigChange("nope", SET, "1")], InvalidConfig, "Unknown group config name"),
+    (GROUP, [ConfigChange("consumer.session.timeout.ms", SET, "1")], InvalidConfig, "min.session"),
+    (GROUP, [ConfigChange("consumer.heartbeat.interval.ms", SET, "99999")], InvalidConfig, "max.heartbeat"),
+    (Resource(ResourceKind.CLIENT_METRICS, "m"), [], InvalidRequest, "cannot be changed"),
+]
+
+
+@pytest.mark.parametrize(("resource", "changes", "error", "words"), REFUSED)
+def test_what_may_not_be_is_refused(
+    resource: Resource, changes: list[ConfigChange], error: type[RequestError], words: str
+) -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start()
+        await broker.controller.create_topics([NewTopic(name="t")])
+        before = broker.images.current
+        refused, done = await broker.controller.incremental_alter_configs([(resource, changes), (TOPIC, [])])
+        with pytest.raises(error, match=words):
+            raise refused or AssertionError("not refused")
+        assert type(refused) is error
+        assert done is None
+        assert broker.images.current is before
+
+    asyncio.run(scenario())
+
+
+def test_replacing_all_settings_drops_those_not_named() -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start()
+        await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
+        outcomes = await broker.controller.alter_configs(
+            [(TOPIC, {"segment.ms": "7"}), (TOPIC, {"segment.ms": None}), (TOPIC, {"nope": "1"})]
+        )
+        assert outcomes[0] is None
+        assert isinstance(outcomes[1], InvalidRequest)
+        assert isinstance(outcomes[2], InvalidConfig)
+        assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"segment.ms": "7"}
+
+    asyncio.run(scenario())
+
+
+def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> None:
+    async def scenario() -> None:
+        registry = MemoryRegistry()
+        broker = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
+        heard: list[tuple[int, int]] = []
+
+        def follow(old: Settings, new: Settings) -> None:
+            heard.append((old.effective_retention_ms, new.effective_retention_ms))
+
+        unsubscribe = broker.dynamic.subscribe(follow)
+
+        async def change(resource: Resource, operation: ConfigOperation, value: str | None) -> int:
+            outcomes = await broker.controller.incremental_alter_configs(
+                [(resource, [ConfigChange("log.retention.ms", operation, value)])]
+            )
+            assert outcomes == [None]
+            kept_ms: int = log_config_values({}, settings=broker.dynamic.current)["retention_ms"]
+            return kept_ms
+
+        assert await change(ALL_BROKERS, SET, "1000") == 1000
+        assert await change(BROKER, SET, "2000") == 2000
+        assert await change(ALL_BROKERS, SET, "3000") == 2000, "the broker's own wins"
+        await broker.store.close()
+
+        again = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
+        assert again.dynamic.current.effective_retention_ms == 2000
+        broker = again
+        assert await change(BROKER, DELETE, None) == 3000
+        assert await change(ALL_BROKERS, DELETE, None) == 3_600_000
+        assert heard == [(3_600_000, 1000), (1000, 2000)]
+        unsubscribe()
+
+    asyncio.run(scenario())
+
+
+def test_dynamic_settings_that_no_longer_fit_the_static_ones_do_not_stop_the_start() -> None:
+    async def scenario() -> None:
+        registry = MemoryRegistry()
+        broker = await OneBroker.start(store=MemoryStore(registry))
+        change = ConfigChange("log.cleaner.min.compaction.lag.ms", SET, "50")
+        assert await broker.controller.incremental_alter_configs([(BROKER, [change])]) == [None]
+        await broker.store.close()
+        static = {"log.cleaner.max.compaction.lag.ms": "10"}
+        again = await OneBroker.start(static, store=MemoryStore(registry))
+        assert again.dynamic.current == again.settings
+
+    asyncio.run(scenario())
+
+
+def test_groups_of_any_name_keep_their_settings() -> None:
+    async def scenario() -> None:
+        registry = MemoryRegistry()
+        broker = await OneBroker.start(store=MemoryStore(registry))
+        change = ConfigChange("consumer.session.timeout.ms", SET, "50000")
+        assert await broker.controller.incremental_alter_configs([(GROUP, [change])]) == [None]
+        await broker.store.close()
+        again = await OneBroker.start(store=MemoryStore(registry))
+        assert again.images.current.config(ResourceKind.GROUP, "a/b%") == {
+            "consumer.session.timeout.ms": "50000"
+        }
+
+    asyncio.run(scenario())
+
+
+def test_a_follower_that_fails_does_not_keep_others_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start()
+        heard: list[int] = []
+
+        def fail(old: object, new: object) -> None:
+            raise RuntimeError("broken follower")
+
+        broker.images.subscribe(fail)
+        broker.images.subscribe(lambda old, new: heard.append(len(new.topics)))
+        await broker.controller.create_topics([NewTopic(name="t")])
+        assert heard == [1]
+        assert "broken follower" in caplog.text
+
+    asyncio.run(scenario())

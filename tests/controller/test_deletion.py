@@ -1,0 +1,115 @@
+"""A topic that is deleted is gone, at whatever step the controller dies."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from odradek.cluster import paths
+from odradek.cluster.image import ClusterImage, ResourceKind
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.cluster.store import Operation
+from odradek.controller.requests import CreatedTopic, DeletedTopic, NewTopic
+from odradek.foundation.errors import (
+    StoreConnectionLost,
+    TopicAlreadyExists,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from tests.support.one_broker import OneBroker
+
+
+class DyingStore(MemoryStore):
+    """A session that is cut off after so many more writes."""
+
+    writes_left = 10**9
+
+    async def multi(self, operations: Sequence[Operation]) -> None:
+        if self.writes_left == 0:
+            self.sever()
+        self.writes_left -= 1
+        await super().multi(operations)
+
+
+def test_a_deleted_topic_leaves_nothing_behind_and_its_successor_is_another() -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start()
+        await broker.controller.create_topics(
+            [NewTopic(name="t", partition_count=2, config={"retention.ms": "5"}), NewTopic(name="u")]
+        )
+        topics = dict(broker.images.current.topics)
+        seen: list[tuple[ClusterImage, bool]] = []
+
+        def follow(old: ClusterImage, new: ClusterImage) -> None:
+            registry = broker.store.registry.tree  # type: ignore[attr-defined]
+            seen.append((new, registry.exists(paths.topic("t"))))
+
+        broker.images.subscribe(follow)
+        by_name, by_id, unknown, again = await broker.controller.delete_topics(
+            ["t", topics["u"].id, "x", "t"]
+        )
+        assert by_name == DeletedTopic(name="t", id=topics["t"].id)
+        assert by_id == DeletedTopic(name="u", id=topics["u"].id)
+        assert isinstance(unknown, UnknownTopicOrPartition)
+        assert isinstance(again, UnknownTopicOrPartition)
+        ((image, was_registered),) = seen
+        assert image.topics == image.topics_by_id == image.configs == {}
+        assert was_registered, "files are put aside before the registry forgets the topic"
+        for path in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS):
+            assert await broker.store.children(path) == []
+        (made,) = await broker.controller.create_topics([NewTopic(name="t")])
+        assert isinstance(made, CreatedTopic)
+        assert made.id != topics["t"].id
+        assert broker.images.current.config(ResourceKind.TOPIC, "t") == {}
+        (outcome,) = await broker.controller.delete_topics([topics["t"].id])
+        assert isinstance(outcome, UnknownTopicId)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("writes", range(3))
+def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: int) -> None:
+    async def scenario() -> None:
+        registry = MemoryRegistry()
+        store = DyingStore(registry)
+        broker = await OneBroker.start(store=store)
+        await broker.controller.create_topics([NewTopic(name="t", partition_count=2)])
+        topic = broker.images.current.topics["t"]
+        store.writes_left = writes
+        if writes < 2:
+            with pytest.raises(StoreConnectionLost):
+                await broker.controller.delete_topics(["t"])
+        else:
+            await broker.controller.delete_topics(["t"])
+        store.expire()
+
+        after = await OneBroker.start(store=MemoryStore(registry))
+        if writes == 0:
+            assert after.images.current.topics == {"t": topic}
+            assert after.controller.pending_deletions == {}
+            return
+        assert after.images.current.topics == {}
+        if writes == 1:
+            assert after.controller.pending_deletions == {"t": topic.id}
+            (early,) = await after.controller.create_topics([NewTopic(name="t")])
+            assert isinstance(early, TopicAlreadyExists)
+            await after.controller.complete_deletions()
+        assert after.controller.pending_deletions == {}
+        assert await after.store.children(paths.TOPICS) == []
+        assert await after.store.children(paths.DELETE_TOPICS) == []
+        (made,) = await after.controller.create_topics([NewTopic(name="t")])
+        assert isinstance(made, CreatedTopic)
+
+    asyncio.run(scenario())
+
+
+def test_deletion_can_be_switched_off() -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start({"delete.topic.enable": "false"})
+        await broker.controller.create_topics([NewTopic(name="t")])
+        (outcome,) = await broker.controller.delete_topics(["t"])
+        assert isinstance(outcome, TopicDeletionDisabled)
+        assert "t" in broker.images.current.topics
+
+    asyncio.run(scenario())
