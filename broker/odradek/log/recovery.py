@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.log.config import LogConfig
-from odradek.log.epochs import LeaderEpochs
+from odradek.log.epochs import EpochEntry, LeaderEpochs
 from odradek.log.headers import headers
 from odradek.log.producers import CompletedTransaction, ProducerStates
-from odradek.log.scan import OnBatch, Scan, ScanRules, scan
+from odradek.log.scan import Scan, ScanRules, scan
 from odradek.log.segment import Segment
 from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import BatchHeader, BatchView
@@ -51,12 +51,11 @@ def recover(
         (number for number, one in enumerate(segments) if one.base_offset <= recovery_point), default=0
     )
     result = Recovery(kept=list(segments[:first]), removed=[], next_offset=segments[first].base_offset)
-    epoch_min = epochs.epoch_for_offset(segments[first].base_offset - 1)
-    epoch_max = epochs.latest_epoch if len(epochs) else None
+    known_epochs = tuple(epochs.entries)
     for number in range(first, len(segments)):
         segment = segments[number]
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        found = _scan(segment, config, next_base_offset=next_base, epoch_min=epoch_min, epoch_max=epoch_max)
+        found = _scan(segment, config, next_base_offset=next_base, epochs=known_epochs)
         cut_bytes = segment.size_bytes - found.valid_bytes
         result.bytes_scanned += segment.size_bytes
         if cut_bytes:
@@ -66,10 +65,9 @@ def recover(
         for epoch, start_offset in found.epoch_starts:
             if epoch > epochs.latest_epoch:
                 epochs.assign(epoch=epoch, start_offset=start_offset)
-        epoch_min = found.last_epoch
         result.kept.append(segment)
         result.next_offset = found.next_offset
-        if cut_bytes:
+        if found.problem is not None:
             result.removed = list(segments[number + 1 :])
             result.bytes_cut = cut_bytes + sum(one.size_bytes for one in result.removed)
             logger.error(
@@ -91,7 +89,7 @@ def recover(
 def rebuild_indexes(segment: Segment, *, config: LogConfig, name: str, why: str) -> None:
     """Read a segment anew because its indexes are absent or wrong; its log file stays as it is. Raises OSError."""
     logger.warning("%s: the indexes of %s.log are built anew: %s", name, segment.path, why)
-    found = _scan(segment, config, next_base_offset=None, epoch_min=-1, epoch_max=None)
+    found = _scan(segment, config, next_base_offset=None, epochs=())
     size_bytes = segment.size_bytes
     segment.adopt(found)
     segment.size_bytes = size_bytes
@@ -110,19 +108,16 @@ def _scan(
     config: LogConfig,
     *,
     next_base_offset: int | None,
-    epoch_min: int,
-    epoch_max: int | None,
-    on_batch: OnBatch | None = None,
+    epochs: tuple[EpochEntry, ...],
 ) -> Scan:
     rules = ScanRules(
         base_offset=segment.base_offset,
         index_interval_bytes=config.index_interval_bytes,
         gaps_allowed=config.cleanup_compact,
         next_base_offset=next_base_offset,
-        epoch_min=epoch_min,
-        epoch_max=epoch_max,
+        epochs=epochs,
     )
-    return scan(segment.file, segment.size_bytes, rules, on_batch=on_batch)
+    return scan(segment.file, segment.size_bytes, rules)
 
 
 def replay_producers(

@@ -6,9 +6,10 @@ itself in the checksum of what follows from it; offset and epoch are held agains
 - an offset below the one expected next is damage; whose, is told by the batch before: if that one left a gap
   before itself, its offset was raised and it goes, else this one goes;
 - a gap is damage when nothing that follows agrees with it, unless the log is compacted, where gaps are ordinary;
-- an epoch below the one before is damage, to whichever of the two disagrees with the other neighbours; an epoch
-  that only the last batch has and that the leader-epoch checkpoint does not know is damage, as a new epoch is
-  written there before its first batch.
+- an epoch below the one before is damage, to whichever of the two disagrees with the other neighbours;
+- an epoch that contradicts the leader-epoch checkpoint is damage. A new epoch is written there before its first
+  batch, so only a crash of the machine can make the checkpoint lack the newest epochs: one that is newer than
+  all in it is believed when two batches have it.
 
 The scan reads a few megabytes at a time and hands slices of that buffer to the checksum: nothing is copied. It
 builds both indexes on the way, since whoever scans needs them anew anyway.
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from odradek.log.epochs import EpochEntry
 from odradek.log.files import DiskFile
 from odradek.log.headers import LEGACY_ENTRY_BYTES_MIN, header_at
 from odradek.records.batch import (
@@ -41,9 +43,6 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _BODY_BYTES_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _LEGACY_BODY_BYTES_MIN: Final = LEGACY_ENTRY_BYTES_MIN - LOG_OVERHEAD_BYTES
 
-# Called with a sound batch that a producer with an id wrote, and its bytes, which are gone when the call returns.
-OnBatch = Callable[[BatchHeader, memoryview], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRules:
@@ -55,10 +54,8 @@ class ScanRules:
     """Offsets may be missing anywhere, since the log is or was compacted."""
     next_base_offset: int | None = None
     """Where the segment after this one begins; None for the last."""
-    epoch_min: int = -1
-    """The epoch of the batch before the segment."""
-    epoch_max: int | None = None
-    """The newest epoch that the leader-epoch checkpoint knows; None when it knows none."""
+    epochs: tuple[EpochEntry, ...] = ()
+    """What the leader-epoch checkpoint knows; nothing is held against it when it is empty."""
 
 
 @dataclass(slots=True)
@@ -86,16 +83,19 @@ class Scan:
 class _Doubt:
     """A batch whose offset left a gap or whose epoch rose, until the next one agrees; and the way back."""
 
-    def __init__(self, result: Scan, header: BatchHeader, data: memoryview, *, is_gap: bool) -> None:
+    __slots__ = ("_lengths", "before", "header", "is_gap", "is_rise")
+
+    def __init__(self, result: Scan, header: BatchHeader, *, is_gap: bool, is_rise: bool) -> None:
         self.header = header
-        self.data = bytes(data)
         self.is_gap = is_gap
+        self.is_rise = is_rise
         self._lengths = (len(result.epoch_starts), len(result.index_keys), len(result.time_keys))
-        self._before = replace(result)
+        self.before = replace(result)
 
     def undo(self, result: Scan, problem: str) -> None:
+        """Put everything back to what it was before the batch, which is the one that is not sound."""
         for name in _SCALARS:
-            setattr(result, name, getattr(self._before, name))
+            setattr(result, name, getattr(self.before, name))
         epochs, indexed, timed = self._lengths
         del result.epoch_starts[epochs:]
         del result.index_keys[indexed:], result.index_values[indexed:]
@@ -116,14 +116,17 @@ _SCALARS: Final = (
 
 
 class _Scanner:
-    def __init__(self, rules: ScanRules, on_batch: OnBatch | None) -> None:
+    def __init__(self, rules: ScanRules) -> None:
         self.rules = rules
         self.result = Scan(
-            next_offset=rules.base_offset, last_epoch=rules.epoch_min, max_timestamp_offset=rules.base_offset
+            next_offset=rules.base_offset, last_epoch=-1, max_timestamp_offset=rules.base_offset
         )
-        self._on_batch = on_batch
         self._doubt: _Doubt | None = None
         last_possible = rules.base_offset + RELATIVE_OFFSET_MAX + 1
+        self._epoch_numbers = [entry.epoch for entry in rules.epochs]
+        self._epoch_offsets = [entry.start_offset for entry in rules.epochs]
+        # Where a batch has to be weighed even if it looks like the one before: at the first and where epochs begin.
+        self._weigh_at = rules.base_offset
         self._offset_limit = min(last_possible, rules.next_base_offset or last_possible)
 
     def chunk(self, view: memoryview, file_position: int, file_bytes: int) -> tuple[int, int]:
@@ -153,15 +156,18 @@ class _Scanner:
                 result.problem = "a batch's checksum is wrong"
                 return place, 0
             last_offset = header[0] + header[6]
-            if header[0] != result.next_offset or header[2] != result.last_epoch or self._doubt is not None:
-                if not self._weigh(header, data):
+            if (
+                header[0] != result.next_offset
+                or header[2] != result.last_epoch
+                or header[0] >= self._weigh_at
+                or self._doubt is not None
+            ):
+                if not self._weigh(header):
                     return place, 0
             if last_offset >= self._offset_limit or header[6] < 0:
                 result.problem = f"a batch ends at offset {last_offset}, which is not this segment's"
                 return place, 0
             self._count(header, last_offset, end - place, base_offset, interval)
-            if header[9] >= 0 and self._on_batch is not None and self._doubt is None:
-                self._on_batch(header, data)
             place = end
         return place, 0
 
@@ -192,50 +198,61 @@ class _Scanner:
             result.time_keys.append(result.max_timestamp_ms)
             result.time_values.append(result.max_timestamp_offset - self.rules.base_offset)
 
-    def _weigh(self, header: BatchHeader, data: memoryview) -> bool:
+    def _weigh(self, header: BatchHeader) -> bool:
         """Hold offset and epoch against what came before; false when the scan is over."""
         result = self.result
         doubt = self._doubt
         base_offset, epoch = header[0], header[2]
-        if base_offset < result.next_offset or epoch < result.last_epoch:
-            wrong = (
-                f"offset {base_offset} follows offset {result.next_offset - 1}"
-                if base_offset < result.next_offset
-                else f"leader epoch {epoch} follows leader epoch {result.last_epoch}"
-            )
-            self._doubt = None
-            if doubt is None:
-                result.problem = wrong
+        problem = None
+        if base_offset < result.next_offset:
+            problem = f"offset {base_offset} follows offset {result.next_offset - 1}"
+            undo = doubt is not None and doubt.is_gap and base_offset >= doubt.before.next_offset
+        elif epoch < result.last_epoch:
+            problem = f"leader epoch {epoch} follows leader epoch {result.last_epoch}"
+            undo = doubt is not None and doubt.is_rise and epoch >= doubt.before.last_epoch
+        known = self._known_epoch(base_offset)
+        if problem is not None:
+            if undo and doubt is not None:
+                self._doubt = None
+                doubt.undo(result, problem)
             else:
-                doubt.undo(result, wrong)
+                self.stop(problem)
             return False
-        if doubt is not None:
-            self._believe(doubt)
-        if base_offset > result.next_offset or epoch > result.last_epoch:
-            self._doubt = _Doubt(result, header, data, is_gap=base_offset > result.next_offset)
-            if epoch > result.last_epoch:
-                result.epoch_starts.append((epoch, base_offset))
-                result.last_epoch = epoch
+        if known is not None and (epoch < known or (epoch > known and self._weigh_at < self._offset_limit)):
+            self.stop(f"leader epoch {epoch} at offset {base_offset} is {known} in the checkpoint")
+            return False
+        self._doubt = None
+        is_gap = base_offset > result.next_offset
+        is_rise = epoch > result.last_epoch and epoch != known
+        if is_gap or is_rise:
+            self._doubt = _Doubt(result, header, is_gap=is_gap, is_rise=is_rise)
+        if epoch > result.last_epoch:
+            result.epoch_starts.append((epoch, base_offset))
+            result.last_epoch = epoch
         return True
 
-    def _believe(self, doubt: _Doubt) -> None:
-        self._doubt = None
-        if doubt.header[9] >= 0 and self._on_batch is not None:
-            self._on_batch(doubt.header, memoryview(doubt.data))
+    def _known_epoch(self, offset: int) -> int | None:
+        """What the checkpoint says; None for offsets before its first entry. Sets where it says something new.
 
-    def settle(self) -> None:
-        """Decide on a doubtful batch after which nothing sound comes."""
+        After its last entry it may know less than the log, never more: `_weigh_at` is the limit then.
+        """
+        place = bisect_right(self._epoch_offsets, offset)
+        is_last = place == len(self._epoch_offsets)
+        self._weigh_at = self._offset_limit if is_last else self._epoch_offsets[place]
+        return self._epoch_numbers[place - 1] if place else None
+
+    def stop(self, problem: str | None) -> None:
+        """The scan ends before a batch that is not sound, or at the end of the file: decide on a doubtful one."""
         doubt, self._doubt = self._doubt, None
+        self.result.problem = problem
         if doubt is None:
             return
-        agrees = self.result.next_offset == self.rules.next_base_offset
-        epoch, epoch_max = doubt.header[2], self.rules.epoch_max
-        if epoch_max is not None and epoch > epoch_max:
-            doubt.undo(self.result, f"leader epoch {epoch} is above {epoch_max}, the newest known one")
+        agrees = problem is None and self.result.next_offset == self.rules.next_base_offset
+        epoch = doubt.header[2]
+        if doubt.is_rise and self._epoch_numbers and epoch > self._epoch_numbers[-1]:
+            doubt.undo(self.result, f"leader epoch {epoch} of a last batch is above all in the checkpoint")
         elif doubt.is_gap and not self.rules.gaps_allowed and not agrees:
             doubt.undo(self.result, f"offset {doubt.header[0]} leaves a gap that nothing after it confirms")
-        else:
-            self._believe(doubt)
 
     def _other(self, view: memoryview, place: int, file_position: int, file_bytes: int) -> tuple[int, int]:
         """Take in one message set of magic 0 or 1, or say what is wrong."""
@@ -262,9 +279,9 @@ class _Scanner:
         return place, 0
 
 
-def scan(file: DiskFile, size_bytes: int, rules: ScanRules, *, on_batch: OnBatch | None = None) -> Scan:
+def scan(file: DiskFile, size_bytes: int, rules: ScanRules) -> Scan:
     """Check the first `size_bytes` of a segment's log file. Raises OSError when the disk fails."""
-    scanner = _Scanner(rules, on_batch)
+    scanner = _Scanner(rules)
     result = scanner.result
     buffer = bytearray(min(_CHUNK_BYTES, max(size_bytes, HEADER_BYTES)))
     position = 0
@@ -280,10 +297,16 @@ def scan(file: DiskFile, size_bytes: int, rules: ScanRules, *, on_batch: OnBatch
             position += taken
             if not taken and result.problem is None:
                 result.problem = f"{size_bytes - position} bytes are too few for a batch"
-    problem = result.problem
-    result.problem = None
-    scanner.settle()
-    result.problem = result.problem or problem
+    scanner.stop(result.problem)
+    if (
+        result.problem is None
+        and rules.next_base_offset is not None
+        and result.next_offset != rules.next_base_offset
+        and not rules.gaps_allowed
+    ):
+        result.problem = (
+            f"the segment ends at offset {result.next_offset}, the next begins at {rules.next_base_offset}"
+        )
     scanner.note_time()
     return result
 

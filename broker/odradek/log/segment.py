@@ -269,6 +269,14 @@ class Segment:
             )
         return CorruptRecord(f"{self.path}{LOG_SUFFIX} holds no whole batch at position {position}")
 
+    def offset_of_batch(self, offset: int) -> int | None:
+        """The first offset of the batch that holds `offset` or, in a gap, of the one after it; None at the end."""
+        position = self.position_of(offset)
+        if not 0 <= position < self.size_bytes:
+            return None
+        data = self.file.pread(position, min(HEADER_BYTES, self.size_bytes - position))
+        return header_at(data, 0).base_offset
+
     def batch_size_at(self, position: int) -> int:
         """Bytes of the batch at `position`."""
         data = self.file.pread(position, LOG_OVERHEAD_BYTES)
@@ -306,7 +314,7 @@ class Segment:
     def truncate_to(self, offset: int) -> int:
         """Cut off the batch that holds `offset` and all after it; how many bytes that were."""
         position = self.position_of(offset)
-        if position < 0:
+        if not 0 <= position < self.size_bytes:
             return 0
         removed = self.size_bytes - position
         # The indexes first: entries without their log would be wrong, a log without its entries is only slower.

@@ -252,7 +252,7 @@ class Storage:
     # --- cut -------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log so that it ends at `offset`; a batch that reaches over it goes as a whole.
+        """Cut the log so that it ends at `offset`, or where the batch began that holds it.
 
         Nothing happens at or above the end. Raises KafkaStorageError.
         """
@@ -268,7 +268,12 @@ class Storage:
             gone = [segment for segment in self.segments.all if segment.base_offset > offset]
             self.segments.remove(gone)
             self._disposal.discard(gone, due_at_seconds=self._clock.monotonic_seconds())
-            self.segments.active.truncate_to(offset)
+            active = self.segments.active
+            batch_offset = active.offset_of_batch(offset)
+            if batch_offset is not None:
+                active.truncate_to(offset)
+                # The batch goes as a whole, so the log ends where it began.
+                offset = min(offset, batch_offset)
             self.log_end_offset = offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)

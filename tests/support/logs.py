@@ -1,0 +1,85 @@
+"""What tests of the log share: a clock that stands still, batches, and a log on a simulated disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.foundation.ids import TopicPartition
+from odradek.log.config import LogConfig
+from odradek.log.files import Disk
+from odradek.log.log import Log
+from odradek.records.batch import BatchView, split
+from odradek.records.builder import build_batch
+from odradek.records.record import Record, records
+
+TP = TopicPartition("topic", 0)
+DIRECTORY = "logs/topic-0"
+START_MS = 1_700_000_000_000
+
+
+class StillClock:
+    """Time moves only when told to."""
+
+    def __init__(self, wall_ms: int = START_MS) -> None:
+        self._wall_ms = wall_ms
+
+    def wall_ms(self) -> int:
+        return self._wall_ms
+
+    def monotonic_seconds(self) -> float:
+        return (self._wall_ms - START_MS) / 1000
+
+    def advance(self, milliseconds: int) -> None:
+        self._wall_ms += milliseconds
+
+
+def batch(
+    *values: bytes, timestamp_ms: int = START_MS, key: bytes | None = b"key", **fields: Any
+) -> bytearray:
+    """A batch of one record per value; a value may be empty."""
+    return build_batch([(timestamp_ms, key, value) for value in values or (b"value",)], **fields)
+
+
+def open_log(
+    disk: Disk,
+    *,
+    clock: StillClock | None = None,
+    config: LogConfig | None = None,
+    clean: bool = False,
+    recovery_point: int = 0,
+    **more: Any,
+) -> Log:
+    """The log under test."""
+    return Log.open(
+        DIRECTORY,
+        TP,
+        config=config or LogConfig(),
+        disk=disk,
+        clock=clock or StillClock(),
+        clean=clean,
+        recovery_point=recovery_point,
+        **more,
+    )
+
+
+def stored_batches(log: Log, *, from_offset: int | None = None) -> list[BatchView]:
+    """Every batch from an offset on, read as a consumer does."""
+    offset = log.log_start_offset if from_offset is None else from_offset
+    found: list[BatchView] = []
+    while True:
+        data = log.read(offset, bytes_max=1 << 30).read()
+        if not data:
+            return found
+        found += split(memoryview(data))
+        offset = found[-1].last_offset + 1
+
+
+def stored_records(log: Log, *, from_offset: int | None = None) -> list[Record]:
+    """Every record from an offset on."""
+    offset = log.log_start_offset if from_offset is None else from_offset
+    return [
+        record
+        for view in stored_batches(log, from_offset=offset)
+        for record in records(view)
+        if record.offset >= offset
+    ]
