@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from odradek.cli.start_options import StartArguments
@@ -14,8 +15,13 @@ from odradek.foundation.errors import SettingError
 _USAGE = 2
 
 
-def run(arguments: StartArguments, *, testing_faults: bool = False) -> int:
-    """Serve until a signal; the exit code. `testing_faults` lets tests make the broker misbehave over --admin."""
+def run(
+    arguments: StartArguments,
+    *,
+    testing_faults: bool = False,
+    on_ready: Callable[[Any], None] | None = None,
+) -> int:
+    """Serve until a signal; the exit code. `testing_faults` and `on_ready` are those of `server.start.run`."""
     _configure_logging(arguments.log_level, arguments.log_format)
     try:
         settings = settings_of(arguments)
@@ -33,7 +39,7 @@ def run(arguments: StartArguments, *, testing_faults: bool = False) -> int:
     return serve(
         settings,
         admin=admin,
-        on_ready=_print_hints if arguments.hints else None,
+        on_ready=_print_hints if arguments.hints else on_ready,
         testing_faults=testing_faults,
     )
 

@@ -108,7 +108,7 @@ ERRORS_BY_CODE: dict[int, type[OdradekError]] = {
     111: errors.UnreleasedInstanceId,
     112: errors.UnsupportedAssignor,
     113: errors.StaleMemberEpoch,
-    115: errors.InvalidRegularExpression,
+    128: errors.InvalidRegularExpression,
 }
 CODES_BY_ERROR: dict[type[OdradekError], int] = {error: code for code, error in ERRORS_BY_CODE.items()} | {
     errors.MemberIdRequired: 79

@@ -1,0 +1,71 @@
+"""The broker's side of `process`: `odradek start`, watched by and listening to the test that started it.
+
+A thread reads commands from stdin, one JSON object a line, and answers each on stdout. When stdin ends the test process
+is gone, and this one ends at once: nothing that it could still save is wanted by anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from odradek.cli.start_options import parse
+from odradek.cli.start_run import run
+
+
+class Commands:
+    """Takes commands off stdin and applies them in the broker's loop."""
+
+    def __init__(self) -> None:
+        self._broker: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def ready(self, broker: Any) -> None:
+        """The broker serves; called in its loop."""
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+
+    def watch(self) -> None:
+        """Read until stdin ends, then end the process."""
+        for line in sys.stdin.buffer:
+            answer = self._apply(json.loads(line))
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _apply(self, command: dict[str, Any]) -> dict[str, Any]:
+        if self._loop is None:
+            return {"error": "the broker is not ready"}
+        done: asyncio.Future[None] | Any = asyncio.run_coroutine_threadsafe(self._in_loop(command), self._loop)
+        try:
+            done.result()
+        except (ValueError, KeyError, TypeError) as failure:
+            return {"error": str(failure)}
+        return {}
+
+    async def _in_loop(self, command: dict[str, Any]) -> None:
+        faults = self._broker.faults
+        if command.pop("do") == "clear":
+            faults.clear()
+        else:
+            faults.add(**command)
+
+
+def main() -> int:
+    """Run the broker with the arguments of `odradek start`; the exit code."""
+    arguments = parse(sys.argv[1:])
+    if arguments is None:
+        print(f"cannot read the arguments {sys.argv[1:]}", file=sys.stderr)
+        return 2
+    commands = Commands()
+    threading.Thread(target=commands.watch, name="odradek.testing", daemon=True).start()
+    return run(arguments, testing_faults=True, on_ready=commands.ready)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,308 @@
+"""A broker in a process of its own, started, stopped, killed and made to misbehave by a test.
+
+    test process                      broker process (`child`)
+      stdin pipe   ── commands ──▶      a thread reads them; the end of the pipe ends the process
+      stdout pipe  ◀── `ready …`, one answer per command
+      broker.log   ◀── everything that the broker logs
+
+The pipe is what makes leaks impossible: it closes when the test process ends, however it ends. A process and not a
+thread, because a test wants to kill it, and because its loop must not share the test's. Only the standard library is
+imported here; the client comes with the first topic that is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 30.0
+COMMAND_SECONDS_MAX = 10.0
+_LOG_BYTES_IN_ERROR = 8_000
+# What makes a broker quick enough for a test: groups do not wait for more members, internal topics are small.
+QUICK_SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+class BrokerFailedToStartError(RuntimeError):
+    """The broker ended or stayed silent instead of getting ready. The message holds what it said."""
+
+
+class TestBroker:
+    """One broker on 127.0.0.1 and a free port; port and data stay the same over `stop`, `kill` and `restart`.
+
+    `settings` are Kafka's server.properties keys. All methods are synchronous and may also be called where an event
+    loop runs: they wait for another process, never for that loop.
+    """
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, object] | None = None,
+        port: int = 0,
+        log_level: str = "info",
+        start_seconds_max: float = START_SECONDS_MAX,
+    ) -> None:
+        self.folder = Path(folder)
+        self.data = self.folder / "data"
+        self.port = port
+        """0 until the first start, when a free one is chosen."""
+        self._settings = {**QUICK_SETTINGS, **{key: str(value) for key, value in (settings or {}).items()}}
+        self._log_level = log_level
+        self._start_seconds_max = start_seconds_max
+        self._log = self.folder / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._commands = threading.Lock()
+
+    def __enter__(self) -> TestBroker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- facts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """What a Kafka client calls bootstrap.servers."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The broker's process id. Raises RuntimeError when it does not run."""
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def logs(self) -> str:
+        """Everything the broker has logged, over all its starts."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start and wait until it serves. Raises BrokerFailedToStartError with what the broker said."""
+        if self.is_running:
+            raise RuntimeError("the broker runs already")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "odradek.testing.child"]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.data)]
+        command += ["--log-level", self._log_level]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment(), bufsize=0
+            )
+        try:
+            self.port = self._await_ready(time.monotonic() + self._start_seconds_max)
+        except BaseException:
+            self.close()
+            raise
+
+    def stop(self) -> int:
+        """Stop as SIGTERM does: cleanly, flushing everything. Returns the exit code (0 when all was well)."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """Stop as `kill -9` and power cuts do: at once. Returns the exit code (-9)."""
+        return self._end(signal.SIGKILL)
+
+    def restart(self, *, crash: bool = False) -> None:
+        """Stop (or kill, with `crash`) if it runs, and start again on the same port and data."""
+        if self.is_running:
+            _ = self.kill() if crash else self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """End the process, whatever its state. The data stays."""
+        if self._process is None:
+            return
+        if self.is_running:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process = None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"the broker does not run; its log ends with\n{self._log_tail()}")
+        return self._process
+
+    def _end(self, how: signal.Signals) -> int:
+        process = self._running()
+        process.send_signal(how)
+        try:
+            code = process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.close()
+            raise RuntimeError(
+                f"the broker did not end within {STOP_SECONDS_MAX:g} s of {how.name}; "
+                f"its log ends with\n{self._log_tail()}"
+            ) from None
+        self.close()
+        return code
+
+    def _await_ready(self, deadline: float) -> int:
+        while True:
+            line = self._read_line(deadline)
+            if line is None:
+                code = self._process.poll() if self._process is not None else None
+                what = f"did not get ready in {self._start_seconds_max:g} s" if code is None else f"ended with {code}"
+                raise BrokerFailedToStartError(f"the broker {what}; it said\n{self._log_tail()}")
+            if line.startswith("ready"):
+                return _port_in(line)
+
+    def _read_line(self, deadline: float) -> str | None:
+        """The next line of the broker's stdout; None when it ends or the time is up."""
+        assert self._process is not None and self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        received = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while not received.endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return None
+                byte = os.read(descriptor, 1)
+                if not byte:
+                    self._process.wait()
+                    return None
+                received += byte
+        return received.decode(errors="replace")
+
+    def _log_tail(self) -> str:
+        return self.logs[-_LOG_BYTES_IN_ERROR:] or "(nothing)"
+
+    # --- what tests ask of it -------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        configs: Mapping[str, object] | None = None,
+    ) -> None:
+        """Make a topic. Raises `odradek.foundation.errors.TopicAlreadyExists`, `InvalidTopic` and the like."""
+        from odradek.testing.topics import create_topic
+
+        settings = {key: str(value) for key, value in (configs or {}).items()}
+        _in_thread(
+            create_topic,
+            self.bootstrap,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=settings,
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises `odradek.foundation.errors.UnknownTopicOrPartition`."""
+        from odradek.testing.topics import delete_topic
+
+        _in_thread(delete_topic, self.bootstrap, name)
+
+    def fail(self, api: str, *, error: str | int, times: int | None = None, after: int = 0) -> None:
+        """Answer an API with an error instead of doing it: `broker.fail("produce", error="NOT_LEADER_OR_FOLLOWER")`.
+
+        `api` is Kafka's name (`Produce`, `list_offsets`), `error` Kafka's name or number. It ends after `times`
+        requests (None: when cleared), and begins after `after` good ones.
+        """
+        self._command({"do": "fault", "api": api, "error": error, "times": times, "after": after})
+
+    def delay(self, api: str, ms: float, *, times: int | None = None, after: int = 0) -> None:
+        """Hold the answers of an API back for `ms` milliseconds; `times` and `after` as for `fail`."""
+        self._command({"do": "fault", "api": api, "delay_ms": ms, "times": times, "after": after})
+
+    def disconnect(self, api: str, *, times: int | None = None, after: int = 0) -> None:
+        """Close the connection that an API's request came by; `times` and `after` as for `fail`."""
+        self._command({"do": "fault", "api": api, "disconnect": True, "times": times, "after": after})
+
+    def clear_faults(self) -> None:
+        """Behave well again. A restart does so too."""
+        self._command({"do": "clear"})
+
+    def _command(self, command: dict[str, Any]) -> None:
+        """Hand a command to the broker's process and wait until it is in force. Raises ValueError, RuntimeError."""
+        process = self._running()
+        assert process.stdin is not None
+        with self._commands:
+            process.stdin.write(json.dumps(command).encode() + b"\n")
+            line = self._read_line(time.monotonic() + COMMAND_SECONDS_MAX)
+        if line is None:
+            raise RuntimeError(f"the broker did not take {command}; its log ends with\n{self._log_tail()}")
+        problem = json.loads(line).get("error")
+        if problem is not None:
+            raise ValueError(problem)
+
+
+@contextmanager
+def broker(
+    folder: str | os.PathLike[str] | None = None, *, settings: Mapping[str, object] | None = None, **options: Any
+) -> Iterator[TestBroker]:
+    """A running TestBroker, ended with the block; without `folder` its data lives in one that is removed then."""
+    made = None if folder is not None else tempfile.mkdtemp(prefix="odradek-")
+    try:
+        with TestBroker(folder or str(made), settings=settings, **options) as running:
+            yield running
+    finally:
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _environment() -> dict[str, str]:
+    """The test's environment, with this very package found first: it may not be installed."""
+    source = str(Path(__file__).resolve().parents[2])
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": source if not path else f"{source}{os.pathsep}{path}"}
+
+
+def _port_in(ready: str) -> int:
+    for word in ready.split():
+        if "://" in word and not word.startswith("admin="):
+            return int(word.rpartition(":")[2])
+    raise BrokerFailedToStartError(f"the broker got ready without an address: {ready.strip()}")
+
+
+def _in_thread(call: Any, *arguments: Any, **named: Any) -> None:
+    """Run `call` where no event loop can be in its way, and raise here what it raises."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call(*arguments, **named)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run, name="odradek.testing")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
