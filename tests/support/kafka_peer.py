@@ -32,7 +32,7 @@ _STARTED = "Kafka Server started"
 # What a single node needs, and what makes a test's waiting short; everything else is Kafka's default.
 _BASE = {
     "process.roles": "broker,controller",
-    "node.id": "0",
+    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "offsets.topic.replication.factor": "1",
@@ -151,7 +151,7 @@ class KafkaPeer:
             **_BASE,
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-            "controller.quorum.voters": f"0@{controller}",
+            "controller.quorum.voters": f"1@{controller}",
             "log.dirs": str(self.data),
             **self.settings,
         }

@@ -1,0 +1,388 @@
+"""Stories of topics, partitions and configs: what an administrator may ask for and what is refused."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Any
+
+from odradek.protocol.api import ApiKey
+from tests.compat.golden.stories_records import make_topic
+from tests.compat.golden.wire import Wire
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def versions_story(wire: Wire) -> None:
+    """ApiVersions in every version, and what happens to requests that cannot be read."""
+    for version in range(5):
+        fields = {"client_software_name": "golden", "client_software_version": "1"} if version >= 3 else {}
+        answer = wire.ask_quietly(ApiKey.API_VERSIONS, version, **fields)
+        wire.answers[f"version {version}"] = answer.error_code.name
+        wire.answers[f"ranges by version {version}"] = {
+            str(int(one.api_key)): [one.min_version, one.max_version] for one in answer.api_keys
+        }
+    frame = struct.pack(">ihhih", 10 + 2, ApiKey.API_VERSIONS, 99, 7, -1) + b"\0\0"
+    answer = wire.ask_bytes("version 99", frame, ApiKey.API_VERSIONS, 0)
+    wire.answers["version 99"] = answer.error_code.name
+    for name, version in (("", "1"), ("bad name!", "1"), ("good", "")):
+        answer = wire.ask_quietly(
+            ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=version
+        )
+        wire.answers[f"software {name!r} {version!r}"] = answer.error_code.name
+    unreadable = {
+        "an unknown api": struct.pack(">hhih", 999, 0, 7, -1),
+        "a version too high": struct.pack(">hhih", ApiKey.METADATA, 99, 7, -1) + b"\0" * 8,
+        "a version too low": struct.pack(">hhih", ApiKey.FETCH, 3, 7, -1) + b"\0" * 30,
+        "a body cut short": struct.pack(">hhih", ApiKey.LIST_OFFSETS, 1, 7, -1) + b"\0\0",
+        "no header": b"\0",
+        "nothing": b"",
+    }
+    for label, body in unreadable.items():
+        wire.ask_bytes(label, struct.pack(">i", len(body)) + body, ApiKey.METADATA, 1, on=label)
+    for label, size in (("a negative size", -1), ("a huge size", 2_000_000_000)):
+        wire.ask_bytes(label, struct.pack(">i", size) + b"\0" * 20, ApiKey.METADATA, 1, on=label)
+
+
+def metadata_story(wire: Wire) -> None:
+    """Metadata, DescribeTopicPartitions and DescribeCluster."""
+    topic_id = make_topic(wire, "described", 2)
+    for version in range(13):
+        create = {"allow_auto_topic_creation": False} if version >= 4 else {}
+        wire.ask(f"version {version}", ApiKey.METADATA, version, topics=[{"name": "described"}], **create)
+    wire.ask(
+        "unknown topic", ApiKey.METADATA, 12, topics=[{"name": "no-such"}], allow_auto_topic_creation=False
+    )
+    wire.ask("bad name", ApiKey.METADATA, 12, topics=[{"name": "a b"}], allow_auto_topic_creation=False)
+    wire.ask(
+        "bad name may be created",
+        ApiKey.METADATA,
+        12,
+        topics=[{"name": "a b"}],
+        allow_auto_topic_creation=True,
+    )
+    wire.ask("empty name", ApiKey.METADATA, 9, topics=[{"name": ""}], allow_auto_topic_creation=False)
+    wire.ask("no topics", ApiKey.METADATA, 12, topics=[])
+    wire.ask("by id", ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": topic_id}])
+    wire.ask("by unknown id", ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": uuid.UUID(int=5)}])
+    both = [{"name": "described"}, {"name": "no-such"}]
+    wire.ask("one of two", ApiKey.METADATA, 12, topics=both, allow_auto_topic_creation=False)
+    wire.ask("twice", ApiKey.METADATA, 12, topics=[both[0], both[0]], allow_auto_topic_creation=False)
+    rights = {"include_topic_authorized_operations": True}
+    wire.ask("with rights", ApiKey.METADATA, 12, topics=[both[0]], allow_auto_topic_creation=False, **rights)
+    for version in range(3):
+        asked = {"include_cluster_authorized_operations": True}
+        wire.ask(f"cluster in version {version}", ApiKey.DESCRIBE_CLUSTER, version, **asked)
+    wire.ask("cluster of controllers", ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2)
+    wire.ask("cluster of type 9", ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=9)
+
+    def partitions(label: str, topics: list[str], limit: int = 2000, cursor: Any = None) -> None:
+        asked = [{"name": name} for name in topics]
+        wire.ask(
+            label,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            0,
+            topics=asked,
+            response_partition_limit=limit,
+            cursor=cursor,
+        )
+
+    partitions("partitions", ["described"])
+    partitions("partitions of unknown", ["no-such", "described"])
+    partitions("partitions of bad name", ["a b"])
+    partitions("one partition at a time", ["described"], 1)
+    partitions("from a cursor", ["described"], 2000, {"topic_name": "described", "partition_index": 1})
+    partitions(
+        "from a cursor far away", ["described"], 2000, {"topic_name": "described", "partition_index": 9}
+    )
+    partitions(
+        "from a negative cursor", ["described"], 2000, {"topic_name": "described", "partition_index": -1}
+    )
+    partitions("limit 0", ["described"], 0)
+
+
+def create_story(wire: Wire) -> None:
+    """CreateTopics with good and bad names, numbers, assignments and configs."""
+
+    def create(label: str, *topics: dict[str, Any], version: int = 7, validate_only: bool = True) -> None:
+        only = {"validate_only": validate_only} if version >= 1 else {}
+        wire.ask(label, ApiKey.CREATE_TOPICS, version, topics=list(topics), timeout=10_000, **only)
+
+    def topic(
+        name: str, partitions: int = 1, factor: int = 1, assignments: Any = (), **configs: Any
+    ) -> dict[str, Any]:
+        settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        return {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": factor,
+            "assignments": [{"partition_index": index, "broker_ids": ids} for index, ids in assignments],
+            "configs": settings,
+        }
+
+    for version in range(2, 8):
+        create(f"version {version}", topic("fine"), version=version)
+    names = [
+        "",
+        ".",
+        "..",
+        "a b",
+        "a/b",
+        "a\\b",
+        "x" * 249,
+        "x" * 250,
+        "dots.and_underscores",
+        "\u00e9",
+        "__consumer_offsets",
+        "a:b",
+        "A-1",
+        "tab\t",
+    ]
+    for name in names:
+        create(f"name {name[:20]!r} {len(name)}", topic(name))
+    for count in (0, -1, -2, 1000):
+        create(f"{count} partitions", topic("counted", count))
+    for factor in (0, -1, -2, 2):
+        create(f"{factor} replicas", topic("copied", 1, factor))
+    create("assigned", topic("assigned", -1, -1, [(0, [1]), (1, [1])]))
+    create("assigned and counted", topic("assigned", 2, 1, [(0, [1])]))
+    create("assigned to an unknown broker", topic("assigned", -1, -1, [(0, [99])]))
+    create("assigned from 1", topic("assigned", -1, -1, [(1, [1])]))
+    create("assigned twice", topic("assigned", -1, -1, [(0, [1, 1])]))
+    create("assigned to none", topic("assigned", -1, -1, [(0, [])]))
+    create("assigned the same partition twice", topic("assigned", -1, -1, [(0, [1]), (0, [1])]))
+    bad = {
+        "no_such_key": "1",
+        "retention_ms": "soon",
+        "retention_bytes": "-2",
+        "segment_bytes": "13",
+        "cleanup_policy": "shred",
+        "compression_type": "brotli",
+        "min_insync_replicas": "0",
+        "max_message_bytes": "-1",
+        "message_timestamp_type": "Now",
+        "unclean_leader_election_enable": "maybe",
+        "flush_messages": "0",
+        "segment_ms": "0",
+        "min_cleanable_dirty_ratio": "1.5",
+        "index_interval_bytes": "-1",
+        "file_delete_delay_ms": "-1",
+        "delete_retention_ms": "-1",
+        "message_timestamp_before_max_ms": "-1",
+        "preallocate": "",
+        "segment_index_bytes": "3",
+        "segment_jitter_ms": "-1",
+        "remote_storage_enable": "true",
+        "local_retention_ms": "9999999999999",
+        "message_format_version": "3.0",
+        "compression_gzip_level": "10",
+        "compression_lz4_level": "0",
+        "compression_zstd_level": "99",
+        "leader_replication_throttled_replicas": "bad",
+        "max_compaction_lag_ms": "0",
+        "min_compaction_lag_ms": "-1",
+        "message_downconversion_enable": "false",
+    }
+    for key, value in bad.items():
+        create(f"config {key}={value}", topic("configured", **{key: value}))
+    good = {
+        "cleanup_policy": "compact,delete",
+        "compression_type": "zstd",
+        "retention_ms": "-1",
+        "unclean_leader_election_enable": "TRUE",
+        "min_cleanable_dirty_ratio": "0",
+        "segment_bytes": "1048576",
+    }
+    for key, value in good.items():
+        create(f"config {key}={value}", topic("configured", **{key: value}))
+    create("config without value", topic("configured", retention_ms=None))
+    create("empty cleanup policy", topic("configured", cleanup_policy=""))
+    create(
+        "compaction lags crossed",
+        topic("configured", min_compaction_lag_ms="5000", max_compaction_lag_ms="100"),
+    )
+    create("the same name twice", topic("twin"), topic("twin"))
+    create("one bad of two", topic("good-one"), topic("bad one"))
+    create("none at all")
+    create("for good", topic("made", 3, retention_ms="1000"), validate_only=False)
+    create("again", topic("made"), validate_only=False)
+    create("again, only validated", topic("made"))
+    create("a collision by dot and underscore", topic("ma.de_x"), validate_only=False)
+    create("a collision by dot and underscore, second", topic("ma_de.x"), validate_only=False)
+    defaults = {"name": "defaults", "num_partitions": -1, "replication_factor": -1}
+    wire.ask("with the broker's defaults", ApiKey.CREATE_TOPICS, 7, topics=[defaults], timeout=10_000)
+
+
+def delete_story(wire: Wire) -> None:
+    """DeleteTopics by name and by id, and CreatePartitions."""
+    first = make_topic(wire, "doomed")
+    second = make_topic(wire, "doomed-by-id")
+
+    def delete(label: str, *topics: dict[str, Any], version: int = 6) -> None:
+        named = {"topics": list(topics)} if version >= 6 else {"topic_names": [one["name"] for one in topics]}
+        wire.ask(label, ApiKey.DELETE_TOPICS, version, timeout=10_000, **named)
+
+    delete("by name", {"name": "doomed"})
+    delete("by name again", {"name": "doomed"})
+    delete("by its old id", {"name": None, "topic_id": first})
+    delete("by id", {"name": None, "topic_id": second})
+    delete("by name and id", {"name": "doomed", "topic_id": first})
+    delete("by neither", {"name": None})
+    delete("a bad name", {"name": "a b"})
+    delete("an unknown one in version 1", {"name": "no-such"}, version=1)
+    delete("an unknown one in version 5", {"name": "no-such"}, version=5)
+    delete("twice in one request", {"name": "x"}, {"name": "x"})
+    make_topic(wire, "grown", 2)
+
+    def grow(
+        label: str, count: int, name: str = "grown", assignments: Any = None, validate_only: bool = False
+    ) -> None:
+        assigned = None if assignments is None else [{"broker_ids": ids} for ids in assignments]
+        wire.ask(
+            label,
+            ApiKey.CREATE_PARTITIONS,
+            3,
+            timeout=10_000,
+            validate_only=validate_only,
+            topics=[{"name": name, "count": count, "assignments": assigned}],
+        )
+
+    grow("to as many", 2)
+    grow("to fewer", 1)
+    grow("to none", 0)
+    grow("to -1", -1)
+    grow("of an unknown topic", 3, "no-such")
+    grow("of a bad name", 3, "a b")
+    grow("only validated", 5, validate_only=True)
+    grow("with one assignment for two", 4, assignments=[[1]])
+    grow("with an unknown broker", 3, assignments=[[9]])
+    grow("with no broker", 3, assignments=[[]])
+    grow("with an assignment", 3, assignments=[[1]])
+    grow("to five", 5)
+    wire.ask(
+        "log directories", ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[{"topic": "grown", "partitions": [0, 1]}]
+    )
+    wire.ask(
+        "log directories of unknown",
+        ApiKey.DESCRIBE_LOG_DIRS,
+        4,
+        topics=[{"topic": "no-such", "partitions": [0]}],
+    )
+    wire.ask("log directories of none", ApiKey.DESCRIBE_LOG_DIRS, 3, topics=[])
+
+
+def configs_story(wire: Wire) -> None:
+    """DescribeConfigs with every default of a topic, and the two ways of altering."""
+    make_topic(wire, "settings", retention_ms="5000")
+
+    def describe(
+        label: str, kind: int, name: str, keys: Any = None, version: int = 4, synonyms: bool = True
+    ) -> Any:
+        answer = wire.ask_quietly(
+            ApiKey.DESCRIBE_CONFIGS,
+            version,
+            include_synonyms=synonyms,
+            resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
+        )
+        (result,) = answer.results
+        wire.answers[label] = [result.error_code.name, int(result.resource_type), result.resource_name]
+        wire.answers[f"{label}: configs"] = {
+            one.name: [
+                one.value,
+                getattr(one, "config_source", None),
+                one.read_only,
+                one.is_sensitive,
+                getattr(one, "config_type", None),
+                [[synonym.name, synonym.value, synonym.source] for synonym in one.synonyms],
+            ]
+            for one in sorted(result.configs, key=lambda one: one.name)
+        }
+        return result
+
+    for version in range(1, 5):
+        describe(f"all of a topic in version {version}", 2, "settings", version=version)
+    describe("without synonyms", 2, "settings", synonyms=False)
+    describe("two keys", 2, "settings", ["retention.ms", "segment.bytes"])
+    describe("an unknown key", 2, "settings", ["no.such.key"])
+    describe("no keys", 2, "settings", [])
+    describe("an unknown topic", 2, "no-such")
+    describe("a bad topic name", 2, "a b")
+    describe("another broker", 4, "77")
+    describe("a broker that is no number", 4, "zero")
+    describe("the cluster-wide broker defaults", 4, "")
+    describe("an unknown kind", 99, "x")
+    describe("an unknown group", 32, "no-such-group")
+
+    def incremental(
+        label: str,
+        *configs: tuple[str, int, str | None],
+        name: str = "settings",
+        kind: int = 2,
+        validate_only: bool = False,
+    ) -> None:
+        entries = [{"name": key, "config_operation": how, "value": value} for key, how, value in configs]
+        wire.ask(
+            label,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            validate_only=validate_only,
+            resources=[{"resource_type": kind, "resource_name": name, "configs": entries}],
+        )
+
+    incremental("set", ("segment.bytes", SET, "2000000"))
+    incremental("set badly", ("segment.bytes", SET, "-5"))
+    incremental("set an unknown key", ("no.such", SET, "1"))
+    incremental("delete an unknown key", ("no.such", DELETE, None))
+    incremental("delete", ("segment.bytes", DELETE, None))
+    incremental("append", ("cleanup.policy", APPEND, "compact"))
+    incremental("append again", ("cleanup.policy", APPEND, "compact"))
+    incremental("subtract", ("cleanup.policy", SUBTRACT, "delete"))
+    incremental("append to what is no list", ("retention.ms", APPEND, "1"))
+    incremental("set to null", ("retention.ms", SET, None))
+    incremental("operation 9", ("retention.ms", 9, "1"))
+    incremental("the same key twice", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    incremental("set for an unknown topic", ("retention.ms", SET, "1"), name="no-such")
+    incremental("only validated", ("retention.ms", SET, "1"), validate_only=True)
+    incremental("nothing")
+    incremental("set for another broker", ("log.retention.ms", SET, "1"), kind=4, name="77")
+    incremental("set for a broker that is no number", ("log.retention.ms", SET, "1"), kind=4, name="zero")
+    incremental("a read-only broker key", ("log.dirs", SET, "/x"), kind=4, name="")
+    incremental("a bad broker value", ("log.retention.ms", SET, "x"), kind=4, name="")
+    incremental("a broker default", ("log.retention.ms", SET, "777777"), kind=4, name="")
+    describe("a topic under the broker default", 2, "settings", ["retention.ms", "segment.ms"])
+    incremental("topic key away", ("retention.ms", DELETE, None))
+    describe("a topic that follows the broker default", 2, "settings", ["retention.ms"])
+    incremental("the broker default away", ("log.retention.ms", DELETE, None), kind=4, name="")
+    incremental("set for an unknown kind", ("a", SET, "1"), kind=99, name="x")
+
+    def alter(
+        label: str, *configs: tuple[str, str | None], name: str = "settings", validate_only: bool = False
+    ) -> None:
+        entries = [{"name": key, "value": value} for key, value in configs]
+        wire.ask(
+            label,
+            ApiKey.ALTER_CONFIGS,
+            2,
+            validate_only=validate_only,
+            resources=[{"resource_type": 2, "resource_name": name, "configs": entries}],
+        )
+
+    alter("all replaced", ("max.message.bytes", "3000"))
+    describe("a topic after all was replaced", 2, "settings", ["max.message.bytes", "cleanup.policy"])
+    alter("all replaced badly", ("max.message.bytes", "x"))
+    alter("null value", ("max.message.bytes", None))
+    alter("unknown key", ("no.such", "x"))
+    alter("unknown topic", ("retention.ms", "1"), name="no-such")
+    alter("all away")
+    wire.ask("config resources of clients", ApiKey.LIST_CONFIG_RESOURCES, 0)
+    wire.ask("config resources of topics", ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[2])
+    wire.ask("config resources of kind 99", ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[99])
+
+
+STORIES = {
+    "versions": versions_story,
+    "metadata": metadata_story,
+    "create": create_story,
+    "delete": delete_story,
+    "configs": configs_story,
+}

@@ -1,0 +1,74 @@
+"""The same request bytes to Apache Kafka 4.1.1 and to us: answers are compared field by field.
+
+Kafka's answers are kept beside this file as JSON, so that no Kafka is needed to compare. To write them anew:
+`ODRADEK_RECORD_GOLDEN=1 pytest tests/compat/golden`. A difference that is meant stands in `allowed.py` with
+its reason, and must still be there: an allowance that is no longer needed fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compat.golden.allowed import ALLOWED
+from tests.compat.golden.stories_admin import STORIES as ADMIN
+from tests.compat.golden.stories_groups import STORIES as GROUPS
+from tests.compat.golden.stories_records import STORIES as RECORDS
+from tests.compat.golden.wire import Wire
+from tests.support.broker_process import Broker
+from tests.support.kafka_peer import KafkaPeer
+
+pytestmark = pytest.mark.clients
+
+HERE = Path(__file__).parent
+STORIES = {**RECORDS, **ADMIN, **GROUPS}
+RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+
+
+@pytest.fixture
+def peer(tmp_path: Path) -> Iterator[Broker | KafkaPeer]:
+    """A broker of its own for every story: names and ids begin anew."""
+    broker = KafkaPeer(tmp_path, settings=SETTINGS) if RECORDING else Broker(tmp_path, settings=SETTINGS)
+    broker.start()
+    yield broker
+    broker.close()
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_our_answers_are_kafkas(peer: Broker | KafkaPeer, story: str) -> None:
+    wire = Wire(peer.bootstrap)
+    try:
+        STORIES[story](wire)
+    finally:
+        wire.close()
+    golden = HERE / f"{story}.json"
+    answers = json.loads(json.dumps(wire.answers))
+    if RECORDING:
+        golden.write_text(json.dumps(answers, indent=1, ensure_ascii=True) + "\n")
+        return
+    found = dict(differences(json.loads(golden.read_text()), answers))
+    allowed = ALLOWED.get(story, {})
+    unexpected = {path: found[path] for path in found if path not in allowed}
+    assert not unexpected, "\n".join(
+        f"{path}: {kafka!r}, ours {ours!r}" for path, (kafka, ours) in unexpected.items()
+    )
+    assert set(allowed) <= set(found), f"no longer different: {set(allowed) - set(found)}"
+
+
+def differences(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """(path, (Kafka's, ours)) of everything that is not the same; paths are labels and field names."""
+    if isinstance(kafka, dict) and isinstance(ours, dict):
+        for key in kafka.keys() | ours.keys():
+            where = f"{path}/{key}" if path else key
+            yield from differences(kafka.get(key, "<absent>"), ours.get(key, "<absent>"), where)
+    elif isinstance(kafka, list) and isinstance(ours, list) and len(kafka) == len(ours):
+        for index, (one, other) in enumerate(zip(kafka, ours, strict=True)):
+            yield from differences(one, other, f"{path}/{index}")
+    elif kafka != ours and not (kafka is None and ours == "<words>"):  # we may say more
+        yield path, (kafka, ours)

@@ -1,0 +1,256 @@
+"""Kafka's own command-line tools 4.1.1, by class name, as its scripts run them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
+from tests.support.peers import CreateTopic, skip_or_fail
+
+pytestmark = [pytest.mark.clients, pytest.mark.java]
+
+TOOLS = "org.apache.kafka.tools"
+GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools_are_there() -> None:
+    try:
+        kafka_classpath()
+    except JavaUnavailableError as error:
+        skip_or_fail(str(error))
+
+
+def tool(name: str, bootstrap: str, *arguments: str, **more: Any) -> str:
+    """Standard output of one tool that takes `--bootstrap-server`."""
+    return run_kafka_tool(name, "--bootstrap-server", bootstrap, *arguments, **more).stdout
+
+
+def produce(bootstrap: str, topic: str, lines: list[str], *properties: str) -> None:
+    tool(f"{TOOLS}.ConsoleProducer", bootstrap, "--topic", topic, *properties, stdin="\n".join(lines) + "\n")
+
+
+def consume(bootstrap: str, topic: str, count: int, *more: str) -> list[str]:
+    bounds = ("--max-messages", str(count), "--timeout-ms", "20000")
+    printed = tool(f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, "--topic", topic, *bounds, *more)
+    return printed.splitlines()
+
+
+def test_topics_are_made_described_changed_listed_and_deleted(bootstrap: str, unique: str) -> None:
+    topics = f"{TOOLS}.TopicCommand"
+    tool(
+        topics,
+        bootstrap,
+        "--create",
+        "--topic",
+        unique,
+        "--partitions",
+        "2",
+        "--config",
+        "retention.ms=1234567",
+    )
+    described = tool(topics, bootstrap, "--describe", "--topic", unique)
+    assert "PartitionCount: 2" in described
+    assert "ReplicationFactor: 1" in described
+    assert "retention.ms=1234567" in described
+    tool(topics, bootstrap, "--alter", "--topic", unique, "--partitions", "3")
+    assert "Partition: 2" in tool(topics, bootstrap, "--describe", "--topic", unique)
+    tool(topics, bootstrap, "--delete", "--topic", unique)
+    assert unique not in tool(topics, bootstrap, "--list").split()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_console_and_a_group_with_lag_and_resets(
+    bootstrap: str, topic: str, unique: str, protocol: str
+) -> None:
+    produce(
+        bootstrap,
+        topic,
+        ["a:1", "b:2", "c:3"],
+        "--property",
+        "parse.key=true",
+        "--property",
+        "key.separator=:",
+    )
+    as_group = ("--group", unique, "--consumer-property", f"group.protocol={protocol}")
+    show = (
+        "--property",
+        "print.key=true",
+        "--property",
+        "print.offset=true",
+        "--property",
+        "print.headers=true",
+    )
+    printed = consume(bootstrap, topic, 3, "--from-beginning", *as_group, *show)
+    assert printed == [
+        "Offset:0\tNO_HEADERS\ta\t1",
+        "Offset:1\tNO_HEADERS\tb\t2",
+        "Offset:2\tNO_HEADERS\tc\t3",
+    ]
+    produce(bootstrap, topic, ["later"])
+
+    def row() -> list[str]:
+        printed = tool(GROUPS, bootstrap, "--describe", "--group", unique)
+        (line,) = [line for line in printed.splitlines() if topic in line]
+        return line.split()[3:6]
+
+    assert row() == ["3", "4", "1"]
+    reset = ("--reset-offsets", "--group", unique, "--topic", topic, "--execute")
+    tool(GROUPS, bootstrap, *reset, "--to-offset", "1")
+    assert row() == ["1", "4", "3"]
+    tool(GROUPS, bootstrap, *reset, "--to-datetime", "2000-01-01T00:00:00.000")
+    assert row() == ["0", "4", "4"]
+    tool(GROUPS, bootstrap, *reset, "--shift-by", "2")
+    assert row() == ["2", "4", "2"]
+    assert unique in tool(GROUPS, bootstrap, "--list").split()
+    assert "Empty" in tool(GROUPS, bootstrap, "--describe", "--group", unique, "--state")
+    tool(GROUPS, bootstrap, "--delete-offsets", "--group", unique, "--topic", topic)
+    tool(GROUPS, bootstrap, "--delete", "--group", unique)
+    assert unique not in tool(GROUPS, bootstrap, "--list").split()
+
+
+def test_configs_of_topics_and_brokers_are_changed(bootstrap: str, topic: str) -> None:
+    configs = "kafka.admin.ConfigCommand"
+    of_topic = ("--entity-type", "topics", "--entity-name", topic)
+    tool(
+        configs,
+        bootstrap,
+        "--alter",
+        *of_topic,
+        "--add-config",
+        "max.message.bytes=4096,cleanup.policy=[compact,delete]",
+    )
+    described = tool(configs, bootstrap, "--describe", *of_topic)
+    assert "max.message.bytes=4096" in described
+    assert "cleanup.policy=compact,delete" in described
+    tool(configs, bootstrap, "--alter", *of_topic, "--delete-config", "max.message.bytes")
+    assert "max.message.bytes" not in tool(configs, bootstrap, "--describe", *of_topic)
+    of_brokers = ("--entity-type", "brokers", "--entity-default")
+    tool(configs, bootstrap, "--alter", *of_brokers, "--add-config", "log.retention.ms=7654321")
+    assert "7654321" in tool(configs, bootstrap, "--describe", *of_topic, "--all")
+    tool(configs, bootstrap, "--alter", *of_brokers, "--delete-config", "log.retention.ms")
+    refused = run_kafka_tool(
+        configs,
+        "--bootstrap-server",
+        bootstrap,
+        "--alter",
+        *of_topic,
+        "--add-config",
+        "retention.ms=soon",
+        check=False,
+    )
+    assert refused.returncode != 0
+    assert "retention.ms" in refused.stderr + refused.stdout
+
+
+def test_records_are_deleted_and_offsets_shown(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    produce(bootstrap, topic, ["a", "b", "c", "d"])
+    asked = tmp_path / "delete.json"
+    asked.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 3}]})
+    )
+    printed = tool(f"{TOOLS}.DeleteRecordsCommand", bootstrap, "--offset-json-file", str(asked))
+    assert f"partition: {topic}-0\tlow_watermark: 3" in printed
+
+    def offset(time: str) -> str:
+        return tool(f"{TOOLS}.GetOffsetShell", bootstrap, "--topic", topic, "--time", time).strip()
+
+    assert [offset(time) for time in ("earliest", "latest", "-1")] == [
+        f"{topic}:0:3",
+        f"{topic}:0:4",
+        f"{topic}:0:4",
+    ]
+
+
+def test_log_directories_and_versions_are_described(bootstrap: str, topic: str) -> None:
+    produce(bootstrap, topic, ["x" * 1000])
+    printed = tool(f"{TOOLS}.LogDirsCommand", bootstrap, "--describe", "--topic-list", topic)
+    (line,) = [line for line in printed.splitlines() if line.startswith("{")]
+    (directory,) = json.loads(line)["brokers"][0]["logDirs"]
+    (part,) = directory["partitions"]
+    assert (directory["error"], part["partition"], part["size"] > 1000) == (None, f"{topic}-0", True)
+    versions = tool(f"{TOOLS}.BrokerApiVersionsCommand", bootstrap)
+    assert "Produce(0): 0 to 13" in versions
+    assert "Fetch(1): 4 to" in versions
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_verifiable_clients_agree(
+    bootstrap: str, create_topic: CreateTopic, unique: str, protocol: str
+) -> None:
+    topic = create_topic(3)
+    sent = tool(
+        f"{TOOLS}.VerifiableProducer", bootstrap, "--topic", topic, "--max-messages", "1000", "--acks", "-1"
+    )
+    (summary,) = [json.loads(line) for line in sent.splitlines() if '"tool_data"' in line]
+    assert (summary["sent"], summary["acked"]) == (1000, 1000)
+    got = tool(
+        f"{TOOLS}.VerifiableConsumer",
+        bootstrap,
+        *("--topic", topic, "--group-id", unique, "--max-messages", "1000"),
+        *("--group-protocol", protocol, "--reset-policy", "earliest"),
+    )
+    events = [json.loads(line) for line in got.splitlines() if line.startswith("{")]
+    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == 1000
+    committed = [event for event in events if event["name"] == "offsets_committed"]
+    assert committed
+    assert all(event["success"] for event in committed)
+
+
+def test_the_compatibility_test_of_kafka_passes(bootstrap: str, topic: str) -> None:
+    """Kafka's own check of what a broker of this version must offer."""
+    supported = (
+        "offsets-for-times",
+        "cluster-id",
+        "create-topics",
+        "describe-configs",
+        "idempotent-producer",
+    )
+    wanted = [argument for name in supported for argument in (f"--{name}-supported", "true")]
+    run_kafka_tool(
+        f"{TOOLS}.ClientCompatibilityTest",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--num-cluster-nodes", "1", *wanted),
+        # Access control is not switched on, here or there.
+        *("--describe-acls-supported", "false", "--expect-record-too-large-exception", "true"),
+    )
+
+
+def test_the_performance_tools_run(bootstrap: str, topic: str) -> None:
+    printed = run_kafka_tool(
+        f"{TOOLS}.ProducerPerformance",
+        *("--topic", topic, "--num-records", "5000", "--record-size", "100", "--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={bootstrap}", "acks=all"),
+    ).stdout
+    assert "5000 records sent" in printed
+    read = tool(
+        f"{TOOLS}.ConsumerPerformance",
+        bootstrap,
+        "--topic",
+        topic,
+        "--messages",
+        "5000",
+        "--timeout",
+        "20000",
+    )
+    assert "5000" in read.splitlines()[-1]
+
+
+def test_the_dump_tool_reads_and_verifies_our_segments(restartable: Any, bootstrap: str, topic: str) -> None:
+    produce(bootstrap, topic, [f"line {number}" for number in range(500)], "--compression-codec", "zstd")
+    (segment,) = sorted((restartable.data / f"{topic}-0").glob("*.log"))
+    printed = run_kafka_tool(
+        "kafka.tools.DumpLogSegments", "--files", str(segment), "--deep-iteration", "--print-data-log"
+    ).stdout
+    assert printed.count("payload: line ") == 500
+    assert "isvalid: true" in printed
+    assert "isvalid: false" not in printed
+    for index in (segment.with_suffix(".index"), segment.with_suffix(".timeindex")):
+        checked = run_kafka_tool(
+            "kafka.tools.DumpLogSegments", "--files", str(index), "--verify-index-only"
+        ).stdout
+        assert "Mismatches" not in checked
+        assert "Found" not in checked
