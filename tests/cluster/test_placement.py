@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,7 @@ def test_neighbours_are_in_different_racks() -> None:
     for seed in range(20):
         placed = place(racks, partition_count=8, replication_factor=2, rng=random.Random(seed))
         leaders = [racks[replicas[0]] for replicas in placed]
-        assert all(first != second for first, second in zip(leaders, leaders[1:], strict=False))
+        assert all(first != second for first, second in pairwise(leaders))
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:

@@ -54,7 +54,7 @@ def test_a_deleted_topic_leaves_nothing_behind_and_its_successor_is_another() ->
         assert isinstance(unknown, UnknownTopicOrPartition)
         assert isinstance(again, UnknownTopicOrPartition)
         ((image, was_registered),) = seen
-        assert image.topics == image.topics_by_id == image.configs == {}
+        assert (image.topics, image.topics_by_id, image.configs) == ({}, {}, {})
         assert was_registered, "files are put aside before the registry forgets the topic"
         for path in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS):
             assert await broker.store.children(path) == []

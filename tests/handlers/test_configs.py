@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -45,7 +45,7 @@ async def _describe(
 
 
 async def _alter(
-    broker: OneBroker, *resources: tuple[int, str, list[tuple[str, int, str | None]]], **fields: Any
+    broker: OneBroker, *resources: tuple[int, str, Sequence[tuple[str, int, str | None]]], **fields: Any
 ) -> Any:
     asked = [
         {
@@ -226,7 +226,7 @@ def test_resources_are_listed() -> None:
         await _alter(broker, (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")]))
 
         async def names(version: int, types: list[int] | None) -> list[tuple[int, str]]:
-            fields = {} if types is None else {"resource_types": types}
+            fields: dict[str, Any] = {} if types is None else {"resource_types": types}
             answer = await broker.ask(ApiKey.LIST_CONFIG_RESOURCES, version, **fields)
             assert answer.error_code == 0
             return [

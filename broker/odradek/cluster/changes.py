@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from odradek.cluster.image import BrokerImage, ClusterImage, ResourceKind, TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicChanges:
+class TopicChanges(NamedTuple):
     """Topics that differ. A topic deleted and made anew is in both `deleted` (the old one) and `created`."""
 
     created: tuple[TopicImage, ...]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.foundation.ids import TopicId
 
@@ -29,8 +29,7 @@ class ResourceKind(StrEnum):
     CLIENT_METRICS = "client-metrics"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(NamedTuple):
     """One partition; `partition_epoch` is the version of its state in the registry."""
 
     partition: int
@@ -41,8 +40,7 @@ class PartitionImage:
     partition_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(NamedTuple):
     """One topic; `partitions[n]` is the partition n."""
 
     name: str
@@ -51,8 +49,7 @@ class TopicImage:
     is_internal: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     """One live broker; `endpoints` are host and port by listener name."""
 
     id: int

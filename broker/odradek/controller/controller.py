@@ -18,7 +18,6 @@ import logging
 import random
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from odradek.cluster import changes, nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
@@ -26,7 +25,7 @@ from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder, Resour
 from odradek.cluster.loading import load_image
 from odradek.cluster.store import Create, Delete, Operation, Put, Store, children_or_none, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
-from odradek.controller import config_plans, topic_plans
+from odradek.controller import topic_plans
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.requests import (
     ConfigChange,
@@ -330,8 +329,8 @@ class Controller:
                 if topic is None or number >= len(topic.partitions):
                     continue
                 before = topic.partitions[number]
-                after = replace(
-                    before, leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1
+                after = before._replace(
+                    leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1
                 )
                 operations.append(
                     Put(
@@ -340,8 +339,7 @@ class Controller:
                         before.partition_epoch,
                     )
                 )
-                bumped[name] = replace(
-                    topic,
+                bumped[name] = topic._replace(
                     partitions=(*topic.partitions[:number], after, *topic.partitions[number + 1 :]),
                 )
             if operations:
@@ -434,6 +432,9 @@ class Controller:
         self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Replace all settings of resources; what is not named goes back to its default. One outcome each, in order."""
+        # Here and below: most starts change no setting, and need not load what it takes.
+        from odradek.controller import config_plans
+
         async with self._lock:
             outcomes: list[Outcome] = []
             for resource, texts in requests:
@@ -449,6 +450,8 @@ class Controller:
         self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, in order, None for success."""
+        from odradek.controller import config_plans
+
         async with self._lock:
             outcomes: list[Outcome] = []
             for resource, wanted in requests:
@@ -464,6 +467,8 @@ class Controller:
     async def _set_config(
         self, resource: Resource, texts: Mapping[str, str], *, validate_only: bool
     ) -> Outcome:
+        from odradek.controller import config_plans
+
         image = self._images.current
         name = config_plans.config_name(resource)
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import RequestError
@@ -14,19 +15,17 @@ from odradek.foundation.ids import TopicId
 USE_DEFAULT = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic to make. With `assignment` (brokers by partition) the two counts must be USE_DEFAULT."""
 
     name: str
     partition_count: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
-    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    config: Mapping[str, str | None] = field(default_factory=dict)
+    assignment: Mapping[int, Sequence[int]] = MappingProxyType({})
+    config: Mapping[str, str | None] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatedTopic:
+class CreatedTopic(NamedTuple):
     """A topic that was made, or would be; `config` are the texts that were set for it."""
 
     name: str
@@ -36,8 +35,7 @@ class CreatedTopic:
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPartitions:
+class NewPartitions(NamedTuple):
     """A topic to grow to `total_count`; `assignments` are the brokers of each new partition, or None to let us choose."""
 
     topic: str
@@ -45,16 +43,14 @@ class NewPartitions:
     assignments: Sequence[Sequence[int]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedTopic:
+class DeletedTopic(NamedTuple):
     """A topic that was deleted."""
 
     name: str
     id: TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """Whose settings: a topic, a broker (the name "" is the default of all), a group."""
 
     kind: ResourceKind
@@ -70,8 +66,7 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(NamedTuple):
     """One key of an incremental change."""
 
     key: str

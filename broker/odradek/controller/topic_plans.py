@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.configs import validate_topic_config
@@ -29,8 +29,7 @@ from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
 from odradek.foundation.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPlan:
+class TopicPlan(NamedTuple):
     """A topic that may be made as it is: its image and the texts of its settings."""
 
     topic: TopicImage

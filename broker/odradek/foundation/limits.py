@@ -131,3 +131,19 @@ GROUP_REQUESTS_WAITING_MAX: Final = 20_000
 
 # Requests that one connection between brokers may have under way; a sender beyond it waits.
 OUTBOUND_REQUESTS_IN_FLIGHT_MAX: Final = 64
+
+# Characters of a topic pattern that a consumer group's member may subscribe to: topic names have 249 at most.
+TOPIC_PATTERN_LENGTH_MAX: Final = 4096
+
+# Topic patterns kept compiled, and results of matching kept, at about 10 KB each.
+TOPIC_PATTERNS_REMEMBERED: Final = 1000
+
+# Faults that a test may have in force at once on a broker started for tests.
+TESTING_FAULTS_MAX: Final = 1000
+
+# Looks at records for the age of group lag in one scrape of /metrics; what is left waits for the next scrape. A look
+# costs some ten microseconds, and positions that do not move are remembered.
+LAG_LOOKUPS_PER_SCRAPE_MAX: Final = 1000
+
+# Ages of lag that are remembered from scrape to scrape.
+LAG_TIMES_REMEMBERED_MAX: Final = 100_000
