@@ -18,6 +18,7 @@ from odradek.records.batch import (
     assign,
     read_header,
     set_log_append_time,
+    set_max_timestamp,
     split,
     update_crc,
     verified_header,
@@ -25,7 +26,7 @@ from odradek.records.batch import (
 )
 from odradek.records.builder import build_batch, frame
 from odradek.records.compression import Compression
-from odradek.records.record import records
+from odradek.records.record import newest_timestamp_ms, records
 from tests.records.strategies import INT16, INT32, INT64
 
 
@@ -200,3 +201,18 @@ def test_write_header_and_update_crc_make_a_changed_batch_whole() -> None:
 
 def test_repr_tells_what_a_person_looks_for() -> None:
     assert "base_offset=7" in repr(BatchView(sample(base_offset=7)))
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_an_unset_max_timestamp_can_be_read_from_the_records_and_set(compression: Compression) -> None:
+    batch = build_batch([(1000, None, b"v"), (1009, None, b"v"), (1004, None, b"v")], compression=compression)
+    before = list(records(BatchView(batch)))
+    set_max_timestamp(batch, 0, timestamp_ms=-1)
+    view = BatchView(batch)
+    view.verify()
+    assert view.max_timestamp_ms == -1
+    set_max_timestamp(batch, 0, timestamp_ms=newest_timestamp_ms(view))
+    view.verify()
+    assert view.max_timestamp_ms == 1009
+    assert list(records(view)) == before
+    assert newest_timestamp_ms(BatchView(build_batch([]))) == -1

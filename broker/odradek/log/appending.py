@@ -12,9 +12,16 @@ from typing import Final, NamedTuple
 from odradek.foundation.errors import InvalidRecord, RecordListTooLarge, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.log.config import LONG_MAX, LogConfig
-from odradek.records.batch import BatchHeader, BatchView, set_log_append_time, verified_header
+from odradek.records.batch import (
+    BatchHeader,
+    BatchView,
+    set_log_append_time,
+    set_max_timestamp,
+    verified_header,
+)
 from odradek.records.builder import recompress
 from odradek.records.compression import Compression
+from odradek.records.record import newest_timestamp_ms
 from odradek.records.validation import validate_header, validate_keys, validate_timestamps
 
 Records = bytes | bytearray | memoryview
@@ -99,6 +106,8 @@ class AppendRules:
                     f"a client's batch for {self._name} has the base offset {header[0]}; it has to be 0"
                 )
             validate_header(header)
+            if header[8] < header[7]:
+                header, batch = _with_true_max_timestamp(batch)
         if self._needs_more:
             return self._admit_with_more(header, batch, is_client=is_client, now_ms=now_ms)
         if header[8] - now_ms > self._after_max_ms:
@@ -128,6 +137,13 @@ class AppendRules:
             before_max_ms=self._before_max_ms,
             after_max_ms=self._after_max_ms,
         )
+
+
+def _with_true_max_timestamp(batch: Records) -> tuple[BatchHeader, bytearray]:
+    """Some old clients leave the max timestamp unset, which would hide the records from look-ups by time."""
+    mended = bytearray(batch)
+    set_max_timestamp(mended, 0, timestamp_ms=newest_timestamp_ms(BatchView(mended)))
+    return verified_header(mended), mended
 
 
 def verified_headers(records: memoryview) -> list[tuple[int, BatchHeader]]:

@@ -322,6 +322,18 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, *, timest
     update_crc(buffer, position)
 
 
+def set_max_timestamp(buffer: bytearray | memoryview, position: int, *, timestamp_ms: int) -> None:
+    """Write the newest record's timestamp into the header, in place; the CRC changes with it.
+
+    Raises CorruptRecord when the length does not fit.
+    """
+    header = read_header(buffer, position)
+    if header.size_bytes < HEADER_BYTES or position + header.size_bytes > len(buffer):
+        raise _wrong_frame(header, position=position, size=len(buffer))
+    _pack_int64_into(buffer, position + 35, timestamp_ms)
+    update_crc(buffer, position)
+
+
 def update_crc(buffer: bytearray | memoryview, position: int = 0) -> None:
     """Compute the CRC of the batch at `position` and write it in place. The length must be right already."""
     size = LOG_OVERHEAD_BYTES + int(_unpack_int32(buffer, position + 8)[0])

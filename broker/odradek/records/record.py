@@ -92,6 +92,14 @@ def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -
         )
 
 
+def newest_timestamp_ms(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> int:
+    """The largest timestamp among the records, read from them; -1 without any. Raises CorruptRecord."""
+    header = batch.header
+    payload = decompressed_payload(batch, size_max=size_max)
+    spans = record_spans(payload, record_count=header.record_count)
+    return max((header.base_timestamp_ms + span[2] for span in spans), default=-1)
+
+
 def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
     """Where each record lies, in order; keys, values and headers are not copied.
 
