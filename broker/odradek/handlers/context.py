@@ -77,7 +77,7 @@ class BrokerParts:
 
 
 class RequestContext:
-    """One request's surroundings. `received_at` is the loop's time when its frame was taken up, in seconds."""
+    """One request's surroundings. `received_at` is when its frame was taken up, monotonic."""
 
     __slots__ = ("broker", "connection", "header", "principal", "received_at")
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import failures
 from odradek.handlers.context import BrokerParts, RequestContext
+from odradek.handlers.counters import ApiCounters
 from odradek.handlers.table import HANDLERS, Handle, load
 from odradek.protocol.api import API_KEY_MAX, ApiKey
 from odradek.protocol.codec import decode_request, encode_response
@@ -51,6 +52,13 @@ class Dispatcher:
 
         Raises InvalidRequest for what cannot be read, and for versions that are not served.
         """
+        try:
+            return self._dispatch(connection, frame)
+        except InvalidRequest:
+            self._broker.counters.malformed += 1
+            raise
+
+    def _dispatch(self, connection: Connection, frame: memoryview) -> Any:
         started = monotonic()
         header = parse_request_header(frame)
         api_key = header.api_key
@@ -70,13 +78,15 @@ class Dispatcher:
             kind = type(result)
             if kind is not bytes and kind is not list and result is not None:
                 if isinstance(result, asyncio.Future):
-                    result.add_done_callback(lambda _: counters.observe(monotonic() - started))
+                    result.add_done_callback(lambda done: _count(done, counters, started))
                     return result
                 if isinstance(result, Awaitable):
                     return self._finish(result, request, context)
                 result = encode_response(api_key, header.api_version, header.correlation_id, result)
         except Exception as error:
             result = self._failed(error, request, context)
+        if result is not None:
+            counters.response_bytes += len(result) if type(result) is bytes else _size(result)
         counters.observe(monotonic() - started)
         return result
 
@@ -93,7 +103,10 @@ class Dispatcher:
                 result = encode_response(header.api_key, header.api_version, header.correlation_id, result)
         except Exception as error:
             result = self._failed(error, request, context)
-        self._counters[header.api_key].observe(monotonic() - context.received_at)
+        counters = self._counters[header.api_key]
+        counters.observe(monotonic() - context.received_at)
+        if result is not None:
+            counters.response_bytes += _size(result)
         return result  # type: ignore[no-any-return]
 
     def _failed(self, error: Exception, request: Any, context: RequestContext) -> bytes:
@@ -107,6 +120,9 @@ class Dispatcher:
                 context.connection,
                 exc_info=error,
             )
+        if header.api_key in _RAW:
+            # Its handler answers for each partition; what comes here could not be read.
+            raise error
         message = failures.answer(header.api_key, header.api_version, request, error)
         if message is None:
             raise error
@@ -124,3 +140,15 @@ class Dispatcher:
             f"{name} version {header.api_version} is not served; versions "
             f"{self._version_min[header.api_key]} to {self._version_max[header.api_key]} are"
         )
+
+
+def _count(done: asyncio.Future[Any], counters: ApiCounters, started: float) -> None:
+    """Count an answer that had to wait; one that was given up is not counted."""
+    if not done.cancelled():
+        counters.observe(monotonic() - started)
+        if done.exception() is None and done.result() is not None:
+            counters.response_bytes += _size(done.result())
+
+
+def _size(reply: Any) -> int:
+    return len(reply) if isinstance(reply, bytes) else sum(len(part) for part in reply)

@@ -41,10 +41,15 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
 
 def answer(api_key: int, version: int, request: Any, error: BaseException) -> Any:
     """The answer to `request` that says `error`, or None when the API's answers cannot say one."""
+    return answer_with(api_key, version, request, error_code(error), error_message(error))
+
+
+def answer_with(api_key: int, version: int, request: Any, code: int, message: str | None) -> Any:
+    """As `answer`, for an error that is known by its number."""
     structure = message_class(api_key, version, RESPONSE)
     if not _says_errors(structure):
         return None
-    fields = _fields(structure, request, error_code(error), error_message(error))
+    fields = _fields(structure, request, code, message)
     return messages.response(api_key, version, **fields)
 
 

@@ -50,6 +50,18 @@ def handle(request: Any, context: RequestContext) -> Reply | asyncio.Future[Repl
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
 
 
+def refuse(request: Any, context: RequestContext, code: int) -> Reply:
+    """The answer that has the error `code` for every partition; for tests that ask for faults."""
+    try:
+        fetch = _open(request, context)
+    except RequestError as error:
+        return _encode(context, [], session_id=NO_SESSION, error=error)
+    results = [Fetched(target) for target in fetch.reading.targets]
+    for fetched in results:
+        fetched.error_code = code
+    return fetch.answer(results)
+
+
 class Fetch:
     """One fetch request from its arrival to its answer."""
 

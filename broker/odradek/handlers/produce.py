@@ -26,6 +26,7 @@ from odradek.handlers.produce_wire import (
     pack_produce_answer,
     parse_produce_request,
 )
+from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +51,12 @@ def handle(frame: memoryview, context: RequestContext) -> bytes | None:
         # The short road; whatever is wrong goes down the long one.
         raw, key, ((index, records),) = topics[0]
         if records is not None:
+            partition = None
             try:
                 partition = context.broker.partitions.get_by_key(key, index)
                 appended = partition.append_as_leader(records, required_acks=acks)
             except Exception as error:
-                result = _failed(index, error, context, key)
+                result = _failed(index, error, context, key, partition)
                 return _answer(context, acks, [(raw, [result])])
             if acks == 0:
                 return None
@@ -77,6 +79,16 @@ def handle(frame: memoryview, context: RequestContext) -> bytes | None:
     return _answer(context, acks, results)
 
 
+def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | None:
+    """The answer that has the error `code` for every partition; for tests that ask for faults."""
+    request = parse_produce_request(context.header.api_version, frame, context.header.body_position)
+    results = [
+        (topic.raw, [PartitionResult(index, code) for index, _ in topic.partitions])
+        for topic in request.topics
+    ]
+    return _answer(context, request.acks, results)
+
+
 def _refusal(acks: int, transactional_id: str | None) -> RequestError | None:
     """Why nothing of the request can be done, if so."""
     if acks not in _ACKS_ALLOWED:
@@ -94,6 +106,7 @@ def _append(
     context: RequestContext,
     refusal: RequestError | None,
 ) -> PartitionResult:
+    partition = None
     try:
         if refusal is not None:
             raise refusal
@@ -102,16 +115,20 @@ def _append(
             raise InvalidRecord(f"There are no records for {partition.topic_partition} in the request.")
         appended = partition.append_as_leader(records, required_acks=acks)
     except Exception as error:
-        return _failed(index, error, context, topic.key)
+        return _failed(index, error, context, topic.key, partition)
     return PartitionResult(
         index, 0, appended.first_offset, appended.log_append_time_ms, appended.log_start_offset
     )
 
 
-def _failed(index: int, error: Exception, context: RequestContext, key: Any) -> PartitionResult:
+def _failed(
+    index: int, error: Exception, context: RequestContext, key: Any, partition: Partition | None
+) -> PartitionResult:
     if not isinstance(error, RequestError):
         logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
     context.broker.counters.by_api[0].failures += 1
+    if partition is not None:
+        partition.append_failures += 1
     record_errors = getattr(error, "record_errors", ())
     return PartitionResult(
         index, error_code(error), record_errors=tuple(record_errors), error_message=error_message(error)

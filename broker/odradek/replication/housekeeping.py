@@ -46,6 +46,8 @@ class Housekeeping:
         self._clock = clock
         self._settings = current_settings
         self._tasks = TaskOwner("housekeeping")
+        self.flushes = 0
+        self.flush_seconds = 0.0
 
     def start(self) -> None:
         """Begin; the first round of most duties comes after log.initial.task.delay.ms."""
@@ -108,16 +110,19 @@ class Housekeeping:
                 await self.flush(log)
 
     async def flush(self, log: Log) -> None:
-        """Everything appended so far is on the device when this returns. Raises KafkaStorageError, OSError."""
+        """Everything appended so far is on the device when this returns. Raises KafkaStorageError."""
         flush = log.begin_flush()
         if flush is None:
             return
+        started = self._clock.monotonic_seconds()
         try:
             await self._blocking.submit(flush.sync)
         except OSError as failure:
             log.end_flush(flush, failure)
             raise
         log.end_flush(flush)
+        self.flushes += 1
+        self.flush_seconds += self._clock.monotonic_seconds() - started
 
     async def checkpoint(self) -> None:
         """Write down recovery points and log start offsets."""

@@ -39,6 +39,8 @@ class Partition:
     """A partition led here. Its log's bytes belong to the log, its high watermark to this object."""
 
     __slots__ = (
+        "append_failures",
+        "batches_in",
         "bytes_in",
         "bytes_out",
         "gone",
@@ -75,6 +77,8 @@ class Partition:
         self.high_watermark: int = log.log_end_offset
         self.waiting: dict[WaitingFetch, None] = {}
         self.gone: Exception | None = None
+        self.append_failures = 0
+        self.batches_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.records_in = 0
@@ -102,6 +106,7 @@ class Partition:
             self.high_watermark = result.last_offset + 1
             size_bytes = result.size_bytes
             self.bytes_in += size_bytes
+            self.batches_in += 1
             self.records_in += result.record_count
             if self.waiting:
                 for fetch in tuple(self.waiting):

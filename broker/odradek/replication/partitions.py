@@ -200,7 +200,7 @@ class Partitions:
                 logger.error("the files of the deleted %s could not be renamed away: %s", key, failure)
 
     def _reconfigure(self, old: Mapping[Any, Any], image: ClusterImage) -> None:
-        """Hand changed settings to the logs: those of one topic, or of all when a broker's default changed."""
+        """Hand changed settings to the logs: those of one topic, or of all when a default changed."""
         new = image.configs
         changed = {key for key in old.keys() | new.keys() if old.get(key) is not new.get(key)}
         everyone = any(kind is ResourceKind.BROKER for kind, _ in changed)

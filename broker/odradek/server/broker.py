@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import ImageHolder
@@ -90,6 +90,8 @@ class Broker:
         self.admission: Admission
         self.endpoints: tuple[Endpoint, ...] = ()
         """What clients are told, by listener; complete once started."""
+        self.faults: Any = None
+        """`server.faults.Faults` of a broker that was started with them."""
         self.is_serving = False
         self._has_loaded = False
         self.directories: LogDirectories

@@ -64,12 +64,15 @@ async def _serve(
     _follow_signals(stopping)
     options: dict[str, Any] = {}
     if testing_faults:
-        from odradek.server.faults import FaultingDispatcher
+        from odradek.server.faults import FaultingDispatcher, Faults
 
-        options["make_dispatcher"] = FaultingDispatcher
+        faults = Faults()
+        options["make_dispatcher"] = lambda parts: FaultingDispatcher(parts, faults)
     admin_server: Any = None
     try:
         broker = Broker(settings, **options)
+        if testing_faults:
+            broker.faults = faults
         if admin is not None:
             from odradek.server.admin import AdminServer
 

@@ -1,0 +1,149 @@
+"""Faults on demand, for tests of applications: an API answers with an error, late, or by closing the
+connection.
+
+Only a broker started with `--testing-faults` has them: then this dispatcher takes the place of the ordinary
+one, which knows nothing of faults and pays nothing for them. They are set in the process (`Broker.faults`)
+or over the admin port:
+
+    POST   /testing/faults   {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 3}
+                             {"api": "fetch", "delay_ms": 500}
+                             {"api": "OffsetCommit", "close": true, "after": 2}
+    DELETE /testing/faults   behave well again
+
+`error` is answered instead of doing what was asked; `delay_ms` holds the answer of what was done back;
+`close` (in the process: `disconnect`) closes the connection instead of doing anything. `times` requests are
+hit, all without it, after `after` good ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.limits import TESTING_FAULTS_MAX
+from odradek.handlers import failures
+from odradek.handlers.context import BrokerParts, RequestContext
+from odradek.handlers.dispatch import Dispatcher
+from odradek.protocol.api import ApiKey
+from odradek.protocol.codec import decode_request, encode_response
+from odradek.protocol.error_names import error_number
+from odradek.protocol.headers import RequestHeader, parse_request_header
+from odradek.transport.connection import Connection
+
+
+class Fault:
+    """One misbehaviour of one API. `times` None goes on until cleared."""
+
+    __slots__ = ("after", "delay_ms", "disconnect", "error_code", "times")
+
+    def __init__(
+        self, *, error_code: int | None, delay_ms: float, disconnect: bool, times: int | None, after: int
+    ) -> None:
+        self.error_code = error_code
+        self.delay_ms = delay_ms
+        self.disconnect = disconnect
+        self.times = times
+        self.after = after
+
+
+class Faults:
+    """The faults in force, by API; of one API they take effect in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._by_api: dict[int, list[Fault]] = {}
+
+    def add(
+        self,
+        *,
+        api: str,
+        error: str | int | None = None,
+        delay_ms: float | None = None,
+        disconnect: bool = False,
+        times: int | None = None,
+        after: int = 0,
+    ) -> None:
+        """Misbehave from now on. Raises ValueError for an unknown API or error, or when nothing is asked
+        for.
+        """
+        if error is None and not delay_ms and not disconnect:
+            raise ValueError("a fault needs an error, a delay_ms or close")
+        if sum(len(faults) for faults in self._by_api.values()) >= TESTING_FAULTS_MAX:
+            raise ValueError(f"there are {TESTING_FAULTS_MAX} faults already; clear them first")
+        fault = Fault(
+            error_code=None if error is None else error_number(error),
+            delay_ms=delay_ms or 0,
+            disconnect=disconnect,
+            times=times,
+            after=after,
+        )
+        self._by_api.setdefault(_api_key(api), []).append(fault)
+
+    def clear(self) -> None:
+        """Behave well again."""
+        self._by_api.clear()
+
+    def take(self, api_key: int) -> Fault | None:
+        """The fault that this request meets, if any; it counts as one of its times."""
+        for fault in self._by_api.get(api_key, ()):
+            if fault.times == 0:
+                continue
+            if fault.after > 0:
+                fault.after -= 1
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+            return fault
+        return None
+
+
+def _api_key(name: str) -> int:
+    wanted = name.replace("_", "").lower()
+    for api_key in ApiKey:
+        if api_key.name.replace("_", "").lower() == wanted:
+            return int(api_key)
+    raise ValueError(f"there is no API {name!r}; names are Kafka's, such as Produce or list_offsets")
+
+
+class FaultingDispatcher(Dispatcher):
+    """The dispatcher of a broker that may misbehave."""
+
+    def __init__(self, broker: BrokerParts, faults: Faults) -> None:
+        super().__init__(broker)
+        self._faults = faults
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Any:
+        header = parse_request_header(frame)
+        fault = self._faults.take(header.api_key)
+        if fault is None:
+            return super().__call__(connection, frame)
+        if fault.disconnect:
+            raise OdradekError(f"a fault was asked for at {ApiKey(header.api_key).name}")
+        if fault.error_code is None:
+            answer = super().__call__(connection, frame)
+        else:
+            answer = self._refuse(header, connection, frame, fault.error_code)
+        return _held_back(answer, fault.delay_ms / 1000) if fault.delay_ms else answer
+
+    def _refuse(self, header: RequestHeader, connection: Connection, frame: memoryview, code: int) -> Any:
+        context = RequestContext(header, connection, self._broker, received_at=0.0)
+        if header.api_key == ApiKey.PRODUCE:
+            from odradek.handlers import produce
+
+            return produce.refuse(frame, context, code)
+        version = header.api_version
+        request = decode_request(header.api_key, version, frame, header.body_position)
+        if header.api_key == ApiKey.FETCH:
+            from odradek.handlers import fetch
+
+            return fetch.refuse(request, context, code)
+        message = failures.answer_with(header.api_key, version, request, code, "This fault was asked for.")
+        if message is None:
+            raise OdradekError(f"{ApiKey(header.api_key).name} cannot answer an error")
+        return encode_response(header.api_key, version, header.correlation_id, message)
+
+
+async def _held_back(answer: Any, seconds: float) -> Any:
+    await asyncio.sleep(seconds)
+    return await answer if isinstance(answer, Awaitable) else answer
