@@ -1,7 +1,7 @@
 """An event loop whose time is virtual: when nothing is ready it jumps to the next timer, and an hour takes
 no time.
 
-When nothing is ready and no timer is set, nothing can ever happen again: that raises Deadlock with the
+When nothing is ready and no timer is set, nothing can ever happen again: that raises DeadlockError with the
 tasks that wait, where a real loop would hang. Work for executors is done at once on the loop, so that a run
 is repeatable.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 
-class Deadlock(AssertionError):
+class DeadlockError(AssertionError):
     """Every task waits, and nothing is left that could wake one."""
 
 
@@ -61,7 +61,7 @@ class _JumpingSelector(selectors.SelectSelector):
             return events
         if timeout is None:
             waiting = "\n".join(f"  {task!r}" for task in asyncio.all_tasks(self._loop))
-            raise Deadlock(f"every task waits and no timer is set:\n{waiting}")
+            raise DeadlockError(f"every task waits and no timer is set:\n{waiting}")
         if timeout > 0:
             self._loop.jump(timeout)
         return events

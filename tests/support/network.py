@@ -183,7 +183,7 @@ class MemoryTransport(asyncio.Transport):
         self._protocol = protocol
         self._protocol.connection_made(self)
 
-    # --- sending ----------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._is_lost:
@@ -235,7 +235,7 @@ class MemoryTransport(asyncio.Transport):
             return
         self.flow()
 
-    # --- receiving --------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------
 
     def receive(self, piece: bytes) -> None:
         if self._is_lost or self._is_closing:
@@ -267,7 +267,7 @@ class MemoryTransport(asyncio.Transport):
     def is_reading(self) -> bool:
         return self._is_reading
 
-    # --- the end ----------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         if self._is_closing or self._is_lost:
@@ -296,7 +296,7 @@ class MemoryTransport(asyncio.Transport):
         self._network.connections.remove(self)
         self._loop.call_soon(self._protocol.connection_lost, failure)
 
-    # --- the rest of the interface ----------------------------------------------------------------------------
+    # --- the rest of the interface ------------------------------------------------------------------------
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = 64 * 1024 if high is None else high
