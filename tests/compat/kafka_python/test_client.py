@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -120,12 +121,23 @@ def test_two_members_share(bootstrap: str, create_topic: CreateTopic, unique: st
         )
         for _ in range(2)
     ]
+    done = threading.Event()
+
+    def poll(member: KafkaConsumer) -> None:
+        while not done.is_set():
+            member.poll(timeout_ms=100)
+
+    threads = [threading.Thread(target=poll, args=(member,)) for member in members]
+    for thread in threads:
+        thread.start()
     deadline = time.monotonic() + WAIT_SECONDS
     shares: list[int] = []
     while shares != [2, 2] and time.monotonic() < deadline:
-        for member in members:
-            member.poll(timeout_ms=100)
+        time.sleep(0.05)
         shares = [len(member.assignment()) for member in members]
+    done.set()
+    for thread in threads:
+        thread.join()
     assert shares == [2, 2]
     for member in members:
         member.close()

@@ -1,0 +1,25 @@
+"""franz-go's own integration tests, judged by `run`: every test named in `allow` must pass."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.peers import skip_or_fail
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+RUN = Path(__file__).parent / "run"
+
+
+def test_every_allowed_test_passes(bootstrap: str) -> None:
+    if shutil.which("go") is None:
+        skip_or_fail("Go is not installed: its toolchain builds and runs franz-go's tests")
+    command = [sys.executable, str(RUN), "--seeds", bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1150)
+    print(done.stdout[-15_000:])
+    assert done.returncode == 0, done.stdout.splitlines()[-1:] or done.stderr
