@@ -22,6 +22,10 @@ from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.records.batch import MAGIC, BatchView, TimestampType
 from odradek.records.compression import decompress
+from odradek.records.varint import decode_varint
+
+# Named tuples are made by this where there is one per record: their own constructor takes three times as long.
+_new_tuple = tuple.__new__
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -83,12 +87,15 @@ def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -
             value_end,
             headers_start,
         ) = span
-        yield Record(
-            base_offset + offset_delta,
-            base_timestamp_ms + timestamp_delta_ms if append_time_ms is None else append_time_ms,
-            payload[key_start:key_end] if key_start >= 0 else None,
-            payload[value_start:value_end] if value_start >= 0 else None,
-            () if payload[headers_start] == 0 else read_headers(payload, headers_start, end),
+        yield _new_tuple(
+            Record,
+            (
+                base_offset + offset_delta,
+                base_timestamp_ms + timestamp_delta_ms if append_time_ms is None else append_time_ms,
+                payload[key_start:key_end] if key_start >= 0 else None,
+                payload[value_start:value_end] if value_start >= 0 else None,
+                () if payload[headers_start] == 0 else read_headers(payload, headers_start, end),
+            ),
         )
 
 
@@ -163,8 +170,9 @@ def _read_span(payload: bytes, position: int) -> RecordSpan:
         _skip_headers(payload, position, end)
     elif position + 1 != end:
         raise CorruptRecord(f"the record at byte {start} has {end - position - 1} bytes after its last field")
-    return RecordSpan(
-        start, end, timestamp_delta_ms, offset_delta, key_start, key_end, value_start, value_end, position
+    return _new_tuple(
+        RecordSpan,
+        (start, end, timestamp_delta_ms, offset_delta, key_start, key_end, value_start, value_end, position),
     )
 
 
@@ -189,6 +197,11 @@ def _read_bytes(payload: bytes, position: int, end: int) -> tuple[int, int, int]
 
 
 def _long_varint(payload: bytes, position: int, bytes_max: int) -> tuple[int, int]:
+    """An integer whose first byte says that more follow; two bytes, the usual case, go without a loop."""
+    second = payload[position + 1]
+    if second < 0x80:
+        value = payload[position] & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), position + 2
     value = shift = 0
     for index in range(position, position + bytes_max):
         byte = payload[index]
@@ -207,7 +220,7 @@ def _skip_headers(payload: bytes, position: int, end: int) -> None:
 
 
 def _header_spans(payload: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    count, position = _long_varint(payload, position, 5)
+    count, position = decode_varint(payload, position)
     # A header takes two bytes at least; a larger count is a lie that must not become a long loop.
     if count < 0 or count > (end - position) // 2:
         raise CorruptRecord(f"a record claims {count} headers in {max(end - position, 0)} bytes")
