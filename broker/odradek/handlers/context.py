@@ -6,6 +6,7 @@ parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class BrokerParts:
     """The parts of one broker that handlers call. `settings` is the broker's frozen settings."""
 
     __slots__ = (
+        "_groups",
         "blocking",
         "broker_id",
         "clock",
@@ -36,7 +38,6 @@ class BrokerParts:
         "counters",
         "directories",
         "fetch_sessions",
-        "groups",
         "images",
         "partitions",
         "producer_ids",
@@ -55,7 +56,7 @@ class BrokerParts:
         partitions: Partitions,
         directories: LogDirectories,
         producer_ids: ProducerIds,
-        groups: GroupCoordinator,
+        groups: Callable[[], GroupCoordinator],
         purgatory: Purgatory,
         fetch_sessions: FetchSessions,
         counters: RequestCounters,
@@ -69,11 +70,16 @@ class BrokerParts:
         self.partitions = partitions
         self.directories = directories
         self.producer_ids = producer_ids
-        self.groups = groups
+        self._groups = groups
         self.purgatory = purgatory
         self.fetch_sessions = fetch_sessions
         self.counters = counters
         self.blocking = blocking
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator; it starts when it is first asked for."""
+        return self._groups()
 
 
 class RequestContext:

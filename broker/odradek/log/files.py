@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from typing import NamedTuple, Protocol
 
 from odradek.foundation.errors import DirectoryLocked
@@ -337,6 +336,9 @@ class SystemDisk:
             return
 
     def remove_tree(self, path: str) -> None:
+        # Here, because it brings three compressors along, which a start need not wait for.
+        import shutil
+
         try:
             shutil.rmtree(path)
         except FileNotFoundError:

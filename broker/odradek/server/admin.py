@@ -74,7 +74,8 @@ class AdminServer:
     async def _readiness(self, _: web.Request) -> web.Response:
         if not self._broker.is_serving:
             return web.Response(status=503, text="the broker is starting or stopping\n")
-        if self._broker.groups.is_loading:
+        groups = self._broker.started_groups
+        if groups is not None and groups.is_loading:
             return web.Response(status=503, text="the group coordinator is loading\n")
         return web.Response(text="ready\n")
 

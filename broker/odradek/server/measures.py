@@ -128,14 +128,17 @@ def _cluster(broker: Broker) -> Iterator[Sample]:
 
 def _groups(broker: Broker) -> Iterator[Sample]:
     kinds: Counter[tuple[str, str]] = Counter()
-    for shard in broker.groups.loaded_shards():
+    coordinator = broker.started_groups
+    if coordinator is None:
+        return
+    for shard in coordinator.loaded_shards():
         for group_id, group in shard.groups.items():
             kinds[group_kind(group)] += 1
             yield metrics.GROUP_MEMBERS.sample(len(group.members), group_id)
     for (protocol, state), count in kinds.items():
         yield metrics.GROUPS.sample(count, protocol, state)
-    yield metrics.GROUP_REBALANCES.sample(broker.groups.rebalances)
-    yield metrics.GROUP_OFFSET_COMMITS.sample(broker.groups.commits)
+    yield metrics.GROUP_REBALANCES.sample(coordinator.rebalances)
+    yield metrics.GROUP_OFFSET_COMMITS.sample(coordinator.commits)
 
 
 def group_kind(group: Any) -> tuple[str, str]:
@@ -151,10 +154,13 @@ def group_kind(group: Any) -> tuple[str, str]:
 
 
 def _lag(broker: Broker, ages: LagAges) -> Iterator[Sample]:
+    coordinator = broker.started_groups
+    if coordinator is None:
+        return
     from odradek.groups.positions import committed
 
     ages.begin_scrape()
-    for group_id, topic, index, offset in committed(broker.groups):
+    for group_id, topic, index, offset in committed(coordinator):
         partition = broker.partitions.find(topic, index)
         if partition is None or partition.gone is not None:
             continue
