@@ -82,7 +82,7 @@ REFUSED: list[tuple[NewTopic, type[RequestError], str]] = [
     (
         NewTopic(
             name="n",
-            config={"cleanup.policy": "compact", "min.compaction.lag.ms": "9", "max.compaction.lag.ms": "5"},
+            config={"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "5"},
         ),
         InvalidConfig,
         "conflict",

@@ -34,18 +34,18 @@ def test_topics_are_made_in_every_version(version: int) -> None:
         broker = await OneBroker.start()
         (told,) = await _create(
             broker,
-            _topic("t", num_partitions=3, configs=[{"name": "retention.ms", "value": "5"}]),
+            _topic("t", num_partitions=3, configs=[{"name": "retention.ms", "value": " 5"}]),
             version=version,
         )
         assert (told.name, told.error_code) == ("t", 0)
         topic = broker.images.current.topics["t"]
         assert len(topic.partitions) == 3
-        assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"retention.ms": "5"}
+        assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"retention.ms": " 5"}
         if version >= 5:
             assert (told.num_partitions, told.replication_factor) == (3, 1)
             configs = {config.name: config for config in told.configs}
             assert len(configs) == 33
-            assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
+            assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == (" 5", 1)
             assert (configs["segment.ms"].value, configs["segment.ms"].config_source) == ("604800000", 5)
         if version >= 7:
             assert told.topic_id == topic.id
@@ -77,6 +77,12 @@ def test_each_topic_stands_and_falls_by_itself() -> None:
                     {"partition_index": 1, "broker_ids": [7]},
                 ],
             ),
+            _topic(
+                "doubly",
+                num_partitions=-1,
+                replication_factor=-1,
+                assignments=[{"partition_index": 0, "broker_ids": [1]}] * 2,
+            ),
             _topic("default", num_partitions=-1, replication_factor=-1),
         )
         assert {topic.name: topic.error_code for topic in told} == {
@@ -90,6 +96,7 @@ def test_each_topic_stands_and_falls_by_itself() -> None:
             "two": 42,
             "__cluster_metadata": 42,
             "placed": 39,
+            "doubly": 39,
             "default": 0,
         }
         assert all(topic.error_message for topic in told if topic.error_code)

@@ -197,7 +197,9 @@ def describe_group(
         if not is_asked(key):
             continue
         value = texts.get(key, group_default_text(key, sources.current))
-        synonyms = (Synonym(key, value, ConfigSource.GROUP),) if key in texts else ()
+        synonyms: tuple[Synonym, ...] = (Synonym(key, setting.default_text, ConfigSource.DEFAULT),)
+        if key in texts:
+            synonyms = (Synonym(key, value, ConfigSource.GROUP), *synonyms)
         entries.append(_entry(setting, value, synonyms, is_read_only=False))
     return entries
 

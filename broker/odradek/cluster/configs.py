@@ -197,12 +197,12 @@ def validate_topic_config(values: Mapping[str, str | None], *, settings: Setting
 
 def _refuse_contradictions(texts: Mapping[str, str], settings: Settings) -> None:
     resolved = topic_values(texts, settings=settings)
-    if "compact" in resolved["cleanup.policy"]:
-        lowest, highest = resolved["min.compaction.lag.ms"], resolved["max.compaction.lag.ms"]
-        if lowest > highest:
-            raise InvalidConfig(
-                f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
-            )
+    lowest, highest = resolved["min.compaction.lag.ms"], resolved["max.compaction.lag.ms"]
+    if lowest > highest:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > "
+            f"max.compaction.lag.ms ({highest})"
+        )
     if resolved["remote.storage.enable"]:
         raise InvalidConfig(
             "remote.storage.enable=true: this broker has no tiered storage; leave the key out and set retention.ms "

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from odradek.cluster.config_description import BrokerSources, describe_topic
 from odradek.controller.requests import CreatedTopic, CreateOutcome, NewTopic
-from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
@@ -52,7 +52,9 @@ def _new_topic(topic: Any) -> NewTopic:
     assignment: dict[int, tuple[int, ...]] = {}
     for partition in topic.assignments:
         if partition.partition_index in assignment:
-            raise InvalidRequest(f"the assignment names the partition {partition.partition_index} twice")
+            raise InvalidReplicaAssignment(
+                f"the assignment names the partition {partition.partition_index} twice"
+            )
         assignment[partition.partition_index] = partition.broker_ids
     keys = Counter(config.name for config in topic.configs)
     repeated = [key for key, count in keys.items() if count > 1]
@@ -100,7 +102,8 @@ class _Describer:
             self._described[key] = [
                 {
                     "name": entry.name,
-                    "value": entry.value,
+                    # As it was given, here only: what was asked for is echoed.
+                    "value": topic.config.get(entry.name, entry.value),
                     "read_only": entry.is_read_only,
                     "config_source": entry.source,
                     "is_sensitive": entry.is_sensitive,

@@ -29,7 +29,7 @@ def handle(request: Any, context: RequestContext) -> Any:
             version,
             error_code=error_code(error),
             error_message=error_message(error),
-            endpoint_type=endpoint_type,
+            endpoint_type=_BROKERS,
             cluster_id="",
             brokers=[],
         )
