@@ -117,7 +117,7 @@ class LogMachine(RuleBasedStateMachine):
             clock=self.clock,
             config=CONFIG,
             recovery_point=recovery_point,
-            log_start_offset=min(self.start_offset, self.flushed_offset),
+            log_start_offset=self.start_offset,
         )
         end = self.log.log_end_offset
         assert end >= self.flushed_offset, "a flushed record is gone"

@@ -122,6 +122,12 @@ class LogDirectories:
     def _online(self) -> list[_Directory]:
         return [one for one in self._directories.values() if one.failure is None]
 
+    def set_producer_expiration(self, expiration_ms: int) -> None:
+        """From now on producers are forgotten after this long, in the logs that are open and those to come."""
+        self._producer_expiration_ms = expiration_ms
+        for log in self.logs():
+            log.producers.expiration_ms = expiration_ms
+
     def logs(self) -> Iterator[Log]:
         """Every open log; safe to go through while logs come and go."""
         return iter(list(self._logs.values()))

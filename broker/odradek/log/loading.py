@@ -20,7 +20,7 @@ from odradek.log.headers import headers
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
 from odradek.log.producer_snapshots import SnapshotFiles
 from odradek.log.producers import ProducerStates
-from odradek.log.recovery import rebuild_indexes, recover, replay_producers
+from odradek.log.recovery import first_to_scan, rebuild_indexes, recover, replay_producers
 from odradek.log.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -85,15 +85,13 @@ class Loader:
         epochs, epochs_known = self._epochs()
         scanned = cut = 0
         if segments and not clean:
+            first_scanned = segments[first_to_scan(segments, recovery_point)].base_offset
             done = recover(
                 segments, recovery_point=recovery_point, config=self._config, epochs=epochs, name=self._name
             )
             segments, scanned, cut = done.kept, done.bytes_scanned, done.bytes_cut
             for segment in done.removed:
                 self._remove(segment)
-            first_scanned = max(
-                (one.base_offset for one in segments if one.base_offset <= recovery_point), default=0
-            )
             self._unindexed = {base for base in self._unindexed if base < first_scanned}
         for segment in segments:
             if segment.base_offset in self._unindexed:
@@ -227,7 +225,11 @@ class Loader:
             )
         size_bytes = active.size_bytes
         done = recover(
-            segments, recovery_point=active.base_offset, config=self._config, epochs=epochs, name=self._name
+            segments,
+            recovery_point=active.base_offset + 1,
+            config=self._config,
+            epochs=epochs,
+            name=self._name,
         )
         return done.next_offset, size_bytes
 

@@ -35,6 +35,15 @@ class Recovery:
     bytes_cut: int = 0
 
 
+def first_to_scan(segments: Sequence[Segment], recovery_point: int) -> int:
+    """The number of the segment that holds the last synced record.
+
+    Not the one that begins at the recovery point: the one before it may have been closed since the last flush, and
+    its indexes written but not synced.
+    """
+    return max((number for number, one in enumerate(segments) if one.base_offset < recovery_point), default=0)
+
+
 def recover(
     segments: Sequence[Segment],
     *,
@@ -47,9 +56,7 @@ def recover(
 
     The removed segments' files are still there: the caller disposes of them.
     """
-    first = max(
-        (number for number, one in enumerate(segments) if one.base_offset <= recovery_point), default=0
-    )
+    first = first_to_scan(segments, recovery_point)
     result = Recovery(kept=list(segments[:first]), removed=[], next_offset=segments[first].base_offset)
     known_epochs = tuple(epochs.entries)
     for number in range(first, len(segments)):
@@ -61,6 +68,8 @@ def recover(
         if cut_bytes:
             segment.transaction_index.truncate(found.next_offset)
             segment.file.truncate(found.valid_bytes)
+            # What was cut off must not come back with the next crash, when it may lie below the recovery point.
+            segment.file.sync()
         segment.adopt(found)
         for epoch, start_offset in found.epoch_starts:
             if epoch > epochs.latest_epoch:

@@ -221,7 +221,8 @@ class Storage:
         paths = list(self._unsynced_paths)
         directories = list(self._unsynced_directories)
         try:
-            segments = self.segments.from_offset(self.recovery_point)
+            # The segment before the recovery point may have been closed since, its indexes written but not synced.
+            segments = self.segments.from_offset(self.recovery_point - 1)
             files = [segment.file for segment in segments]
         except OSError as error:
             raise self._disk_failed("a flush", error, may_pass=False) from error
@@ -272,8 +273,11 @@ class Storage:
             batch_offset = active.offset_of_batch(offset)
             if batch_offset is not None:
                 active.truncate_to(offset)
+                # What is cut off must not come back with a crash.
+                active.file.sync()
                 # The batch goes as a whole, so the log ends where it began.
                 offset = min(offset, batch_offset)
+            self._disk.sync_directory(self.directory)
             self.log_end_offset = offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
@@ -291,6 +295,7 @@ class Storage:
             gone = self.segments.all
             self._disposal.discard(gone, due_at_seconds=self._clock.monotonic_seconds())
             self.segments.replace([self._new_segment(offset)])
+            self._disk.sync_directory(self.directory)
             self.log_start_offset = self.log_end_offset = self.recovery_point = offset
             self.epochs.clear()
             self._after_cut()
