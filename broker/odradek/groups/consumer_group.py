@@ -83,10 +83,25 @@ class ConsumerGroup:
         # Until when a member must have revoked, or (speaking the classic protocol) joined or synced; and its
         # epoch then.
         self.step_deadlines: dict[str, tuple[float, int]] = {}
-        self.classic_session_timeouts: dict[str, int] = {}
-        self.metadata_checked = False
+        # The topics that the group was last compared with; another mapping means that they may have changed.
+        self.topics_seen: object = None
         self.default_session_timeout_ms = 45_000
         self.wake_at = math.inf
+
+    def copy(self, host: ConsumerGroupHost) -> ConsumerGroup:
+        """A group with the same records and no deadlines, for a draft."""
+        copied = ConsumerGroup(self.group_id, host)
+        copied.epoch, copied.metadata_hash = self.epoch, self.metadata_hash
+        copied.target_epoch = self.target_epoch
+        copied.members = self.members.copy()
+        copied.targets = self.targets.copy()
+        copied.currents = self.currents.copy()
+        copied.patterns = self.patterns.copy()
+        copied.owners = self.owners.copy()
+        copied._id_by_instance = self._id_by_instance.copy()
+        copied._subscribers = self._subscribers.copy()
+        copied._pattern_members = self._pattern_members.copy()
+        return copied
 
     # --- records --------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from odradek.groups import housekeeping
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.loading import holds_nothing, load
 from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from odradek.groups.patterns import TopicPatterns
 from odradek.groups.sessions import SessionTimers
 from odradek.groups.shard import Shard, ShardState
 
@@ -74,6 +75,7 @@ class GroupCoordinator:
         self.settings = settings
         self.images = images
         self.new_id = new_id
+        self.patterns = TopicPatterns()
         self._timers = SessionTimers()
         self._shards: dict[int, Shard] = {}
         self._tasks: TaskOwner | None = None

@@ -14,7 +14,7 @@ heartbeat moves one number. Members of a consumer group that speak the classic p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
@@ -172,6 +172,36 @@ class ClassicGroup:
         if len(self.members) > self._host.max_size:
             self._prepare_rebalance()
         self._host.wake(self)
+
+    @classmethod
+    def converted(
+        cls, group_id: str, *, generation: int, members: Iterable[Member], host: GroupHost
+    ) -> ClassicGroup:
+        """A stable group of consumers that had been members of a consumer group, their assignments
+        to be set.
+        """
+        group = cls(group_id, host)
+        group.generation = generation
+        group.protocol_type = CONSUMER_PROTOCOL_TYPE
+        for member in members:
+            group.members.add(member)
+        group.protocol = group.members.select_protocol()
+        group._compute_subscribed_topics()
+        group._transition(GroupState.STABLE)
+        return group
+
+    def start_after_conversion(self, *, rebalance: bool) -> None:
+        """Sessions begin; when a member left, the others share its partitions."""
+        self.start_sessions()
+        if rebalance and self.state is GroupState.STABLE:
+            self._prepare_rebalance()
+        self._host.wake(self)
+
+    def freeze(self, error: OdradekError) -> None:
+        """The group is being converted: whoever waits is told `error` and comes back when that is done."""
+        for member in list(self.members):
+            self.members.complete_join(member, JoinResult(error=error, member_id=member.member_id))
+            self.members.complete_sync(member, SyncResult(error=error))
 
     # --- requests -------------------------------------------------------------------------------------------
 

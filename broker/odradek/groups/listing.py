@@ -12,7 +12,9 @@ from odradek.foundation.errors import (
     OdradekError,
 )
 from odradek.groups.answers import Answer
+from odradek.groups.consumer_draft import preferred_assignor
 from odradek.groups.consumer_group import ConsumerGroup
+from odradek.groups.consumer_schema import Assignment, MemberValue
 from odradek.groups.group import ClassicGroup, GroupState
 from odradek.groups.schema import Encoded, encode_classic_group_key
 from odradek.groups.shard import Group, Shard
@@ -160,3 +162,42 @@ def group_tombstones(group: Group) -> list[Encoded]:
     if isinstance(group, ConsumerGroup):
         return group.tombstones()
     return [] if group.last_stored is None else [(encode_classic_group_key(group.group_id), None)]
+
+
+class DescribedConsumer(NamedTuple):
+    """One member of a consumer group, with what it owns and should own."""
+
+    member_id: str
+    member: MemberValue
+    epoch: int
+    assigned: Assignment
+    target: Assignment
+
+
+class DescribedConsumerGroup(NamedTuple):
+    state: str
+    epoch: int
+    target_epoch: int
+    assignor: str
+    members: list[DescribedConsumer]
+
+
+def describe_consumer_group(coordinator: GroupCoordinator, group_id: str) -> DescribedConsumerGroup:
+    """A consumer group. Raises GroupIdNotFound when there is none, InvalidGroupId, and what routing
+    raises.
+    """
+    group = coordinator.named_shard(group_id).groups.get(group_id)
+    if group is None:
+        raise GroupIdNotFound(f"Group {group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+    members = []
+    for member_id, member in group.members.items():
+        current = group.current(member_id)
+        members.append(
+            DescribedConsumer(
+                member_id, member, current.member_epoch, current.assigned, group.target(member_id)
+            )
+        )
+    assignor = preferred_assignor(group, coordinator.settings)
+    return DescribedConsumerGroup(group.state_name, group.epoch, group.target_epoch, assignor, members)

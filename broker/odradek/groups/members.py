@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.foundation.errors import FencedInstanceId, OdradekError, UnknownMemberId
 from odradek.groups.schema import ClassicMemberValue
@@ -42,6 +42,14 @@ class SyncResult:
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
+
+
+class Departure(NamedTuple):
+    """One member of a leave request, and how it went."""
+
+    member_id: str
+    instance_id: str | None
+    error: OdradekError | None = None
 
 
 AnswerJoin = Callable[[JoinResult], object]

@@ -8,7 +8,7 @@ raised, except of joins and syncs: their answers have fields beside the error.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from odradek.foundation.errors import (
     InvalidSessionTimeout,
@@ -19,19 +19,11 @@ from odradek.foundation.errors import (
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.group import ClassicGroup, JoinRequest
-from odradek.groups.members import UNKNOWN_MEMBER, JoinResult, SyncResult
+from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinResult, SyncResult
 from odradek.groups.shard import Shard
 
 if TYPE_CHECKING:
     from odradek.groups.coordinator import GroupCoordinator
-
-
-class Departure(NamedTuple):
-    """One member of a leave request, and how it went."""
-
-    member_id: str
-    instance_id: str | None
-    error: OdradekError | None = None
 
 
 def join(

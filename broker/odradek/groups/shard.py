@@ -137,6 +137,10 @@ class Shard:
             group.die(error)
             self._timers.forget(group)
 
+    def pause(self, group: Group) -> None:
+        """Let no deadline of the group come until it is woken again."""
+        self._timers.forget(group)
+
     def replace_group(self, group: Group) -> None:
         """Put a converted group in the place of the one that it was made from, which has told its members."""
         old = self.groups.get(group.group_id)
@@ -157,17 +161,27 @@ class Shard:
         else:
             gate.append(action)
 
-    def write_group(self, group_id: str, records: Sequence[Encoded], on_written: OnWritten) -> None:
+    def write_group(
+        self,
+        group_id: str,
+        records: Sequence[Encoded],
+        on_written: OnWritten,
+        *,
+        becomes: Group | None = None,
+    ) -> None:
         """Write a change of a group and apply it once written; until then the group's requests wait.
 
-        `on_written` is called after the records are applied. The caller is within `when_free`.
+        `on_written` is called after the records are applied, or instead of that the group was replaced by the
+        one that it `becomes`, which knows more than its records tell. The caller is within `when_free`.
         """
         assert group_id not in self._gates, f"two changes of {group_id!r} at once"
         self._gates[group_id] = deque()
 
         def apply(error: OdradekError | None) -> None:
             try:
-                if error is None:
+                if error is None and becomes is not None:
+                    self.replace_group(becomes)
+                elif error is None:
                     for key, value in records:
                         self.apply(key, value)
                 on_written(error)
@@ -256,9 +270,11 @@ class Shard:
             self._apply_consumer(consumer_schema.decode_key(kind, _after_kind(key)), value)
 
     def _apply_classic(self, group_id: str, value: bytes | None) -> None:
+        known = self.groups.get(group_id)
+        if known is not None and (value is not None or isinstance(known, ClassicGroup)):
+            self._timers.forget(known)
+            del self.groups[group_id]
         if value is None:
-            if isinstance(self.groups.get(group_id), ClassicGroup):
-                del self.groups[group_id]
             return
         self.groups[group_id] = ClassicGroup.restored(group_id, decode_classic_group_value(value), self)
 
@@ -270,9 +286,12 @@ class Shard:
         if not isinstance(group, ConsumerGroup):
             if decoded is None:
                 return
+            if group is not None:
+                self._timers.forget(group)
             group = self.groups[key.group_id] = ConsumerGroup(key.group_id, self)
         group.apply(key.kind, key.name, decoded)
         if key.kind == consumer_schema.KIND_GROUP and decoded is None:
+            self._timers.forget(group)
             del self.groups[key.group_id]
 
     def live_records(self) -> Iterator[Encoded]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.groups import membership
-from odradek.groups.membership import Departure
+from odradek.groups.members import Departure
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.protocol import messages

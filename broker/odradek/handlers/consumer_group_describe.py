@@ -1,0 +1,73 @@
+"""ConsumerGroupDescribe: consumer groups with their members, epochs and assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from odradek.foundation.errors import OdradekError
+from odradek.groups import listing
+from odradek.groups.consumer_schema import Assignment
+from odradek.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from odradek.handlers.context import RequestContext
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.CONSUMER_GROUP_DESCRIBE
+VERSIONS: Final = (0, 1)
+
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
+
+
+def handle(request: Any, context: RequestContext) -> Any:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    groups = [
+        {**_group(group_id, context), "authorized_operations": operations} for group_id in request.group_ids
+    ]
+    return messages.response(API, context.header.api_version, groups=groups)
+
+
+def _group(group_id: str, context: RequestContext) -> Mapping[str, Any]:
+    try:
+        group = listing.describe_consumer_group(context.broker.groups, group_id)
+    except OdradekError as error:
+        return {"group_id": group_id, "error_code": error_code(error), "error_message": error_message(error)}
+    return {
+        "group_id": group_id,
+        "group_state": group.state,
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.target_epoch,
+        "assignor_name": group.assignor,
+        "members": [_member(member, context) for member in group.members],
+    }
+
+
+def _member(described: listing.DescribedConsumer, context: RequestContext) -> Mapping[str, Any]:
+    member = described.member
+    return {
+        "member_id": described.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": described.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": member.topic_names,
+        "subscribed_topic_regex": member.topic_regex or None,
+        "assignment": _assignment(described.assigned, context),
+        "target_assignment": _assignment(described.target, context),
+        "member_type": CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    }
+
+
+def _assignment(assignment: Assignment, context: RequestContext) -> Mapping[str, Any]:
+    """By name and id; topics that are gone have no name any more and are left out."""
+    by_id = context.broker.images.current.topics_by_id
+    return {
+        "topic_partitions": [
+            {"topic_id": topic_id, "topic_name": by_id[topic_id].name, "partitions": sorted(partitions)}
+            for topic_id, partitions in assignment.items()
+            if topic_id in by_id
+        ]
+    }

@@ -1,0 +1,107 @@
+"""Members of consumer groups (KIP-848) as a client library plays them, one heartbeat at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from odradek.foundation.errors import OdradekError
+from odradek.groups.consumer_requests import HeartbeatRequest, HeartbeatResult, heartbeat
+from tests.support.group_world import World, settle
+
+Parts = dict[UUID, frozenset[int]]
+
+
+class ConsumerMember:
+    """Obeys at once: what it is told to give up is given up, and said with the next heartbeat."""
+
+    def __init__(self, world: World, member_id: str, *, group_id: str = "g", **fields: Any) -> None:
+        self.world = world
+        self.group_id = group_id
+        self.member_id = member_id
+        self.epoch = 0
+        self.fields: dict[str, Any] = {"topic_names": ("t",), "rebalance_timeout_ms": 60_000, **fields}
+        self.owned: Parts = {}
+        self._told_owned: Parts | None = None
+
+    async def raw(self, **fields: Any) -> HeartbeatResult | OdradekError:
+        """One heartbeat with just these fields."""
+        values: dict[str, Any] = {
+            "member_id": self.member_id,
+            "member_epoch": self.epoch,
+            "instance_id": self.fields.get("instance_id"),
+            "client_id": "client",
+            "client_host": "/127.0.0.1",
+            **fields,
+        }
+        return await settle(heartbeat(self.world.groups, self.group_id, HeartbeatRequest(**values)))
+
+    async def beat(self) -> HeartbeatResult | OdradekError:
+        """The next heartbeat: all there is to say when joining, else only what is owned when that changed."""
+        if self.epoch == 0:
+            self.owned = {}
+            said: dict[str, Any] = {**self.fields, "owned": {}}
+        elif self._told_owned != self.owned:
+            said = {"owned": self.owned}
+        else:
+            said = {}
+        telling = self.owned
+        answer = await self.raw(**said)
+        if isinstance(answer, HeartbeatResult):
+            self._told_owned = telling
+            self.epoch = answer.member_epoch
+            if answer.assigned is not None:
+                self.owned = dict(answer.assigned)
+        elif type(answer).__name__ in ("FencedMemberEpoch", "UnknownMemberId"):
+            self.epoch = 0
+            self.owned = {}
+        return answer
+
+    async def must_beat(self) -> HeartbeatResult:
+        answer = await self.beat()
+        assert isinstance(answer, HeartbeatResult), answer
+        return answer
+
+    async def leave(self, *, epoch: int = -1) -> HeartbeatResult | OdradekError:
+        answer = await self.raw(member_epoch=epoch)
+        if isinstance(answer, HeartbeatResult):
+            self.epoch = 0
+            self.owned = {}
+        return answer
+
+    async def subscribe(self, *names: str) -> None:
+        self.fields["topic_names"] = names
+        if self.epoch > 0:
+            answer = await self.raw(topic_names=names, owned=self.owned, rebalance_timeout_ms=60_000)
+            if isinstance(answer, HeartbeatResult):
+                self.epoch = answer.member_epoch
+                if answer.assigned is not None:
+                    self.owned = dict(answer.assigned)
+                self._told_owned = None
+
+    def count(self) -> int:
+        return sum(map(len, self.owned.values()))
+
+
+async def converge(members: list[ConsumerMember], *, rounds: int = 12) -> None:
+    """Let everybody heartbeat until nothing changes any more."""
+    for _ in range(rounds):
+        before = [(member.epoch, member.owned) for member in members]
+        for member in members:
+            await member.beat()
+            check_exclusive(members)
+        if before == [(member.epoch, member.owned) for member in members]:
+            return
+    raise AssertionError(f"the group did not come to rest in {rounds} rounds of heartbeats")
+
+
+def check_exclusive(members: list[ConsumerMember]) -> Mapping[tuple[UUID, int], str]:
+    """No partition is owned by two members."""
+    owners: dict[tuple[UUID, int], str] = {}
+    for member in members:
+        for topic_id, partitions in member.owned.items():
+            for partition in partitions:
+                other = owners.setdefault((topic_id, partition), member.member_id)
+                assert other == member.member_id, f"{topic_id}-{partition} belongs to both"
+    return owners
