@@ -74,8 +74,9 @@ class Client:
         self._metadata_age_seconds_max = metadata_age_ms_max / 1000
         self._network = network or SystemNetwork()
         self.random = random or Random()
-        self._connections: dict[Address, BrokerConnection] = {}
-        self._opening: dict[Address, asyncio.Lock] = {}
+        self._connections: dict[tuple[Address, str], BrokerConnection] = {}
+        self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
+        self._lanes = 0
         self._cluster = ClusterInfo(cluster_id=None, controller_id=NO_LEADER)
         self._cluster_at = float("-inf")
         self._refreshing = asyncio.Lock()
@@ -159,8 +160,8 @@ class Client:
 
     async def any_broker(self) -> BrokerConnection:
         """A connection to some broker: an open one, else a known broker, else the bootstrap addresses in order."""
-        for connection in self._connections.values():
-            if connection.is_open:
+        for (_, lane), connection in self._connections.items():
+            if not lane and connection.is_open:
                 return connection
         addresses = dict.fromkeys((*self._bootstrap, *(b.address for b in self._cluster.brokers.values())))
         failures: list[OdradekError] = []
@@ -174,14 +175,29 @@ class Client:
         kind = ClientTimeout if all(isinstance(f, ClientTimeout) for f in failures) else ConnectionFailed
         raise kind("no broker could be reached: " + "; ".join(str(failure) for failure in failures))
 
-    async def broker(self, broker_id: int) -> BrokerConnection:
+    def new_lane(self, purpose: str) -> str:
+        """A name for connections of one's own, which no other request waits behind; see `release_lane`.
+
+        A broker answers the requests of a connection in order, so one that it holds back (a fetch without data, joining
+        a group) holds up all that come after it on that connection.
+        """
+        self._lanes += 1
+        return f"{purpose}-{self._lanes}"
+
+    async def release_lane(self, lane: str) -> None:
+        """Close the connections of a lane."""
+        for key in [key for key in self._connections if key[1] == lane]:
+            await self._connections.pop(key).close()
+            self._opening.pop(key, None)
+
+    async def broker(self, broker_id: int, *, lane: str = "") -> BrokerConnection:
         """A connection to that broker. Raises ConnectionFailed when it is unknown or cannot be reached."""
         info = self._cluster.brokers.get(broker_id)
         if info is None:
             self.invalidate()
             raise ConnectionFailed(f"broker {broker_id} is not part of the cluster at the moment; try again")
         try:
-            return await self._connection(info.address)
+            return await self._connection(info.address, lane)
         except (ConnectionFailed, ClientTimeout) as failure:
             self.invalidate()
             if info.address in self._bootstrap:
@@ -198,14 +214,15 @@ class Client:
             return await self.broker(controller_id)
         return await self.any_broker()
 
-    async def _connection(self, address: Address) -> BrokerConnection:
+    async def _connection(self, address: Address, lane: str = "") -> BrokerConnection:
         if self._closed:
             raise ClientClosed("the client is closed")
-        found = self._connections.get(address)
+        key = (address, lane)
+        found = self._connections.get(key)
         if found is not None and found.is_open:
             return found
-        async with self._opening.setdefault(address, asyncio.Lock()):
-            found = self._connections.get(address)
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            found = self._connections.get(key)
             if found is not None and found.is_open:
                 return found
             if found is not None:
@@ -217,11 +234,14 @@ class Client:
                 connect_timeout_ms=self._connect_timeout_ms,
                 request_timeout_ms=self.request_timeout_ms,
             )
-            if self._closed:
+            if self._is_closed_meanwhile():
                 await connection.close()
                 raise ClientClosed("the client was closed while it connected")
-            self._connections[address] = connection
+            self._connections[key] = connection
             return connection
+
+    def _is_closed_meanwhile(self) -> bool:
+        return self._closed
 
     # --- whom to ask ----------------------------------------------------------------------------------------------
 
@@ -242,7 +262,7 @@ class Client:
             by_leader.setdefault(leader, []).append(topic_partition)
         return by_leader
 
-    async def coordinator(self, group_id: str) -> BrokerConnection:
+    async def coordinator(self, group_id: str, *, lane: str = "") -> BrokerConnection:
         """A connection to the group's coordinator. Raises CoordinatorNotAvailable while there is none."""
         broker_id = self._coordinators.get(group_id)
         if broker_id is None:
@@ -261,7 +281,7 @@ class Client:
                 await self.refresh(())
             self._coordinators[group_id] = broker_id
         try:
-            return await self.broker(broker_id)
+            return await self.broker(broker_id, lane=lane)
         except ConnectionFailed:
             self.forget_coordinator(group_id)
             raise

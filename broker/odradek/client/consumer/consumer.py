@@ -58,6 +58,7 @@ class Consumer:
         self._changed = asyncio.Event()
         self._failure: OdradekError | None = None
         self._tasks = TaskOwner("consumer")
+        self._lane = client.new_lane("fetch")
         self._closed = False
 
     async def __aenter__(self) -> Consumer:
@@ -73,6 +74,7 @@ class Consumer:
         self._closed = True
         self._changed.set()
         await self._tasks.close()
+        await self._client.release_lane(self._lane)
 
     # --- what to read ---------------------------------------------------------------------------------------------
 
@@ -218,6 +220,7 @@ class Consumer:
                 {position.topic_partition: position.fetch_offset for position in positions},
                 bounds=self._bounds,
                 is_read_committed=self._is_read_committed,
+                lane=self._lane,
             )
             for position, generation in zip(positions, generations, strict=True):
                 answer = answers.get(position.topic_partition)

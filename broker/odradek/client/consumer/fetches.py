@@ -48,8 +48,9 @@ async def fetch(
     *,
     bounds: FetchBounds,
     is_read_committed: bool,
+    lane: str = "",
 ) -> dict[TopicPartition, FetchedPartition]:
-    """Fetch from these offsets. Raises when the request as a whole failed."""
+    """Fetch from these offsets, on the connection of `lane`. Raises when the request as a whole failed."""
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
@@ -62,7 +63,7 @@ async def fetch(
                 "partition_max_bytes": bounds.partition_bytes_max,
             }
         )
-    response = await (await client.broker(leader)).request(
+    response = await (await client.broker(leader, lane=lane)).request(
         ApiKey.FETCH,
         versions=FETCH_VERSIONS,
         timeout_ms=client.request_timeout_ms + bounds.wait_ms_max,

@@ -148,6 +148,8 @@ class GroupConsumer:
             await self._membership.leave()
         except OdradekError as failure:
             logger.info("group %s was left without a word: %s", self._group_id, failure)
+        finally:
+            await self._membership.close()
 
     # --- membership -----------------------------------------------------------------------------------------------
 

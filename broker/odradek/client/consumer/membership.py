@@ -59,6 +59,7 @@ class Membership:
     ) -> None:
         self._client = client
         self._group_id = group_id
+        self._lane = client.new_lane("group")
         self._instance_id = instance_id
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
@@ -133,7 +134,7 @@ class Membership:
 
     async def heartbeat(self) -> None:
         """Say that one lives; RebalanceInProgress is the sign to join again."""
-        connection = await self._client.coordinator(self._group_id)
+        connection = await self._client.coordinator(self._group_id, lane=self._lane)
         response = await connection.request(
             ApiKey.HEARTBEAT,
             versions=HEARTBEAT_VERSIONS,
@@ -179,7 +180,7 @@ class Membership:
         if not self.member_id or self._instance_id is not None:
             return
         member_id, self.member_id, self.generation = self.member_id, "", -1
-        connection = await self._client.coordinator(self._group_id)
+        connection = await self._client.coordinator(self._group_id, lane=self._lane)
         response = await connection.request(
             ApiKey.LEAVE_GROUP,
             versions=LEAVE_VERSIONS,
@@ -189,6 +190,10 @@ class Membership:
             ],
         )
         raise_for(int(response.error_code), about=f"group {self._group_id!r}")
+
+    async def close(self) -> None:
+        """Close the connection to the coordinator."""
+        await self._client.release_lane(self._lane)
 
     def forget(self, *, is_member: bool) -> None:
         """The generation is over; with `is_member` the member id still counts."""
@@ -201,6 +206,6 @@ class Membership:
 
     async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
-            return await ask(await self._client.coordinator(self._group_id))
+            return await ask(await self._client.coordinator(self._group_id, lane=self._lane))
 
         return await self._client.with_retries(attempt, group_id=self._group_id)

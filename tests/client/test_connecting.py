@@ -1,0 +1,242 @@
+"""Connecting says what is wrong: refused, unresolved, silent, another protocol, or broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
+from odradek.protocol.headers import parse_request_header
+from tests.support.broker_process import free_port
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def connect_to(serve: Serve, *, timeout_ms: int = 5_000) -> None:
+    """Connect a client to a server that does `serve` with each connection."""
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, Client(f"127.0.0.1:{port}", connect_timeout_ms=timeout_ms):
+            pass
+
+    asyncio.run(main())
+
+
+async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    await writer.wait_closed()
+
+
+def answering(data: bytes) -> Serve:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(data)
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    return serve
+
+
+def connect(bootstrap: str) -> None:
+    async def main() -> None:
+        async with Client(bootstrap, connect_timeout_ms=5_000):
+            pass
+
+    asyncio.run(main())
+
+
+def test_refused() -> None:
+    with pytest.raises(ConnectionFailed, match="nothing listens at 127.0.0.1:.*start a broker"):
+        connect(f"127.0.0.1:{free_port()}")
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    with pytest.raises(ConnectionFailed, match=r"'no-such-host.invalid' cannot be resolved"):
+        connect("no-such-host.invalid:9092")
+
+
+def test_every_address_is_tried_and_named() -> None:
+    ports = [free_port(), free_port()]
+    with pytest.raises(ConnectionFailed) as caught:
+        connect(",".join(f"127.0.0.1:{port}" for port in ports))
+    assert all(str(port) in str(caught.value) for port in ports)
+
+
+def test_an_http_server() -> None:
+    with pytest.raises(ConnectionFailed, match="is an HTTP server, not a Kafka broker"):
+        connect_to(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+
+
+def test_a_tls_server() -> None:
+    with pytest.raises(ConnectionFailed, match="expects TLS"):
+        connect_to(answering(b"\x15\x03\x01\x00\x02\x02\x46"))
+
+
+def test_a_server_that_speaks_something_else() -> None:
+    with pytest.raises(ConnectionFailed, match="something else than Kafka's protocol"):
+        connect_to(answering(b"\xff" * 20))
+
+
+def test_a_server_that_closes() -> None:
+    with pytest.raises(ConnectionFailed, match="closed the connection without an answer"):
+        connect_to(closing)
+
+
+def test_a_server_that_says_nothing() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    with pytest.raises(ClientTimeout, match="did not|not answer"):
+        connect_to(silent, timeout_ms=200)
+
+
+# --- a scripted broker ----------------------------------------------------------------------------------------------
+
+
+class ScriptedBroker:
+    """Answers ApiVersions and Metadata; everything else as `answer` says (None: close the connection)."""
+
+    def __init__(self, answer: Callable[[int, int], dict[str, Any] | None], apis: dict[int, tuple[int, int]]) -> None:
+        self._answer = answer
+        self._apis = {18: (0, 4), 3: (0, 12), **apis}
+        self.port = 0
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                header = parse_request_header(memoryview(await reader.readexactly(size)))
+                fields = self._fields(header.api_key, header.api_version)
+                if fields is None:
+                    break
+                message = messages.response(header.api_key, header.api_version, **fields)
+                writer.write(
+                    codec.encode_response(header.api_key, header.api_version, header.correlation_id, message)
+                )
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    def _fields(self, api_key: int, version: int) -> dict[str, Any] | None:
+        if api_key == 18:
+            return {
+                "error_code": 0,
+                "api_keys": [
+                    {"api_key": key, "min_version": low, "max_version": high}
+                    for key, (low, high) in self._apis.items()
+                ],
+                "throttle_time": 0,
+            }
+        if api_key == 3:
+            return {
+                "throttle_time": 0,
+                "brokers": [{"node_id": 1, "host": "127.0.0.1", "port": self.port, "rack": None}],
+                "cluster_id": "c",
+                "controller_id": 1,
+                "topics": [],
+            }
+        return self._answer(api_key, version)
+
+
+def with_scripted(broker: ScriptedBroker, work: Callable[[Client], Awaitable[None]]) -> None:
+    async def main() -> None:
+        server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+        broker.port = server.sockets[0].getsockname()[1]
+        async with server, Client(f"127.0.0.1:{broker.port}", request_timeout_ms=2_000) as client:
+            await work(client)
+
+    asyncio.run(main())
+
+
+HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+
+
+def test_an_api_that_the_broker_lacks() -> None:
+    async def work(client: Client) -> None:
+        connection = await client.any_broker()
+        with pytest.raises(UnsupportedByBroker, match="does not offer HEARTBEAT"):
+            await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
+
+    with_scripted(ScriptedBroker(lambda *_: None, {}), work)
+
+
+def test_versions_that_do_not_meet() -> None:
+    async def work(client: Client) -> None:
+        connection = await client.any_broker()
+        with pytest.raises(UnsupportedByBroker, match=r"offers HEARTBEAT in the versions 5 to 6.*speaks 1 to 4"):
+            await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
+
+    with_scripted(ScriptedBroker(lambda *_: None, {12: (5, 6)}), work)
+
+
+def test_the_newest_common_version_is_used() -> None:
+    seen: list[int] = []
+
+    def answer(api_key: int, version: int) -> dict[str, Any]:
+        seen.append(version)
+        return {"throttle_time": 0, "error_code": 0}
+
+    async def work(client: Client) -> None:
+        connection = await client.any_broker()
+        await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
+
+    with_scripted(ScriptedBroker(answer, {12: (0, 3)}), work)
+    assert seen == [3]
+
+
+def test_a_connection_that_breaks_fails_what_is_under_way_and_is_replaced() -> None:
+    broker = ScriptedBroker(lambda *_: None, {12: (0, 4)})
+
+    async def work(client: Client) -> None:
+        connection = await client.any_broker()
+        with pytest.raises(ConnectionFailed, match="was lost"):
+            await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
+        assert not connection.is_open
+        assert (await client.any_broker()) is not connection
+
+    with_scripted(broker, work)
+    assert broker.connections == 2
+
+
+def test_an_unreachable_advertised_address_is_explained() -> None:
+    broker = ScriptedBroker(lambda *_: None, {})
+    dead_port = free_port()
+
+    async def work(client: Client) -> None:
+        broker.port = dead_port
+        await client.refresh(())
+        with pytest.raises(ConnectionFailed, match=r"advertises: .*correct advertised.listeners"):
+            await client.broker(1)
+
+    with_scripted(broker, work)
+
+
+def test_ipv6_loopback() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    broker = ScriptedBroker(lambda *_: None, {})
+
+    async def main() -> None:
+        try:
+            server = await asyncio.start_server(broker.serve, "::1", 0)
+        except OSError:
+            pytest.skip("this machine has no IPv6 loopback")
+        broker.port = server.sockets[0].getsockname()[1]
+        async with server, Client(f"[::1]:{broker.port}") as client:
+            assert client.cluster.cluster_id == "c"
+
+    asyncio.run(main())
