@@ -112,6 +112,7 @@ class Broker:
             await self._load_logs()
             self._start_coordinators()
             await self._listen()
+            self._follow_settings()
             await self._register()
         except BaseException:
             await self._open.aclose()
@@ -283,6 +284,22 @@ class Broker:
                 ) from error
             self._open.push_async_callback(listener.close)
             self.listeners.append(listener)
+
+    def _follow_settings(self) -> None:
+        """Hand settings changed while the broker runs, or before its last stop, to those who do not read them anew
+        each time.
+        """
+
+        def apply(_: Settings, current: Settings) -> None:
+            self.admission.change_bounds(
+                connections_max=current.max_connections,
+                connections_per_ip_max=current.max_connections_per_ip,
+                per_ip_overrides=current.connections_per_ip_overrides,
+            )
+            self.directories.set_producer_expiration(current.producer_id_expiration_ms)
+
+        apply(self.settings, self.dynamic_settings.current)
+        self._open.callback(self.dynamic_settings.subscribe(apply))
 
     async def _register(self) -> None:
         self.endpoints = complete(

@@ -35,6 +35,16 @@ class Admission:
         self._by_ip: dict[str, int] = {}
         self._waiting_for_room: list[Callable[[], None]] = []
 
+    def change_bounds(
+        self, *, connections_max: int, connections_per_ip_max: int, per_ip_overrides: Mapping[str, int]
+    ) -> None:
+        """Other bounds from now on. Connections that are open already stay, whatever their number."""
+        self.connections_max = connections_max
+        self.connections_per_ip_max = connections_per_ip_max
+        self.per_ip_overrides = dict(per_ip_overrides)
+        if not self.is_full:
+            self._resume_waiting()
+
     @property
     def is_full(self) -> bool:
         """Whether no further connection may be accepted now."""
@@ -61,6 +71,9 @@ class Admission:
         else:
             self._by_ip[ip] = count - 1
         self.connections -= 1
+        self._resume_waiting()
+
+    def _resume_waiting(self) -> None:
         waiting, self._waiting_for_room = self._waiting_for_room, []
         for resume in waiting:
             resume()
