@@ -1,6 +1,7 @@
 """Keys, types, defaults, lower bounds and scopes are those that Apache Kafka 4.1.1's own classes declare.
 
-`kafka_4_1_settings.json` was read out of Kafka's jars by reflection: [type, default, lower bound, who may change it] by key.
+`kafka_4_1_settings.json` was read out of Kafka's jars by reflection: [type, default, lower bound, who may change
+it] by key.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""A controller with its registry and image, and requests asked of handlers as their bytes would be: no sockets, no logs."""
+"""A controller with its registry and image, and requests asked of handlers as their bytes would be: no sockets, no
+logs.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The settings of topics: names, defaults, what is allowed, and the values that a topic ends up with.
 
-A topic's own value wins, then the broker's setting of the same meaning (its synonym, `log.retention.ms` for `retention.ms`),
-which may have been changed while the broker runs. `log_config_values` turns them into what a log wants to know. Describing
-them with their sources is `cluster.config_description`; changing them is the controller's.
+A topic's own value wins, then the broker's setting of the same meaning (its synonym, `log.retention.ms` for
+`retention.ms`), which may have been changed while the broker runs. `log_config_values` turns them into what a log
+wants to know. Describing them with their sources is `cluster.config_description`; changing them is the controller's.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ def find_topic_setting(key: str) -> Setting:
 
 
 def validate_topic_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
-    """The texts as they are to be stored, when a topic of these settings may be. `settings` are the broker's current ones.
+    """The texts as they are to be stored, when a topic of these settings may be. `settings` are the broker's
+    current ones.
 
     Raises InvalidConfig for an unknown key, a value that is not allowed, and values that contradict each other.
     """

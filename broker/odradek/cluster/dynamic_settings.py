@@ -1,7 +1,7 @@
 """The broker's settings as they are now: those it was started with, below those changed while it runs.
 
-Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one, which wins.
-Whoever must act on a change subscribes; whoever only reads takes `current` each time.
+Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one,
+which wins. Whoever must act on a change subscribes; whoever only reads takes `current` each time.
 """
 
 from __future__ import annotations

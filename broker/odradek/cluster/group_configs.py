@@ -58,7 +58,9 @@ def find_group_setting(key: str) -> Setting:
 
 
 def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
-    """The texts as they are to be stored. Raises InvalidConfig, also for values outside the bounds that the broker sets."""
+    """The texts as they are to be stored. Raises InvalidConfig, also for values outside the bounds that the broker
+    sets.
+    """
     texts: dict[str, str] = {}
     for key, text in values.items():
         if text is None:

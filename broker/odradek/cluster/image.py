@@ -1,7 +1,8 @@
 """The cluster as every part of a broker sees it: immutable, replaced as a whole.
 
 An image is taken once and used throughout a request, so that one answer never mixes two states of the cluster. Whoever
-keeps something derived from it compares by identity: a new image is a new object, and unchanged topics stay the same ones.
+keeps something derived from it compares by identity: a new image is a new object, and unchanged topics stay the
+same ones.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class ImageHolder:
     def replace(self, new: ClusterImage) -> None:
         """Make `new` the current image and tell every subscriber before returning.
 
-        A subscriber that fails is logged and does not keep the others from hearing: the cluster has changed all the same.
+        A subscriber that fails is logged and does not keep the others from hearing: the cluster has changed all
+        the same.
         """
         old = self.current
         self.current = new

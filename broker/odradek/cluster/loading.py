@@ -1,7 +1,8 @@
 """The image as the registry tells it, read at the start.
 
-Topics that are being deleted are left out: the mark in `/admin/delete_topics` is the moment of a topic's death, whatever
-of it is still there. A partition without a state was never led (the controller died between two writes); it gets its first.
+Topics that are being deleted are left out: the mark in `/admin/delete_topics` is the moment of a topic's death,
+whatever of it is still there. A partition without a state was never led (the controller died between two writes);
+it is shown without a leader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The registry in memory, for tests and simulations: one shared tree, any number of sessions on it.
 
-`sever` and `expire` make the faults that a real registry has: a session that cannot reach it, and one that was given up.
+`sever` and `expire` make the faults that a real registry has: a session that cannot reach it, and one that was
+given up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The registry's tree itself, in memory: what a batch of operations may do, and what it changes. No I/O, no waiting.
 
-`plan` checks operations one after the other against the tree as it would be, and answers with the rows that change; `apply`
-makes it so. Between the two a store may write the rows down, so that nothing is visible before it is durable.
+`plan` checks operations one after the other against the tree as it would be, and answers with the rows that
+change; `apply` makes it so. Between the two a store may write the rows down, so that nothing is visible before it
+is durable.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class NodeTree:
         return changes
 
     def apply(self, changes: Changes) -> set[str]:
-        """Make the changes; the paths whose watchers must hear of them (the nodes, and parents that gained or lost one)."""
+        """Make the changes; the paths whose watchers must hear of them (the nodes, and parents that gained or lost
+        one).
+        """
         touched: set[str] = set()
         for path, row in changes.items():
             parent = parent_of(path)

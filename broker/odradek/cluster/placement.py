@@ -1,8 +1,8 @@
 """Which brokers hold which partitions of a new topic.
 
 Round-robin from a random start: the leaders (first replicas) go around the brokers, and the followers of one partition
-start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. With racks,
-the order of brokers alternates between racks, so neighbours in it are in different ones.
+start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. With
+racks, the order of brokers alternates between racks, so neighbours in it are in different ones.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def check_assignment(
             )
         if len(replicas) != factor:
             raise InvalidReplicaAssignment(
-                f"partition {number} has {len(replicas)} replicas and partition 0 has {factor}; give all the same number"
+                f"partition {number} has {len(replicas)} replicas and partition 0 has {factor}; "
+                "give all the same number"
             )
     return list(assignment)

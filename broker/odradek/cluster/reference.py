@@ -1,7 +1,8 @@
-"""The reference pages made from the tables of settings and metrics: `python -m odradek.cluster.reference docs/reference`.
+"""The reference pages made from the tables of settings and metrics: `python -m odradek.cluster.reference
+docs/reference`.
 
-A test holds pages and tables together, so a setting or metric cannot be added without its line. It lives in `cluster`, the
-lowest layer that knows all of them.
+A test holds pages and tables together, so a setting or metric cannot be added without its line. It lives in
+`cluster`, the lowest layer that knows all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,17 @@ from odradek.foundation.setting_types import Kind, Setting
 from odradek.foundation.settings import AREAS
 
 _MADE = "<!-- Made by `make reference` from the declarations in the code; edits here are lost. -->"
+
+
+_INTRODUCTION = (
+    "Keys, defaults and allowed values are those of Apache Kafka 4.1. Give them in a file of `server.properties`",
+    "syntax (`--config FILE`) or one by one (`--set key=value`). An unknown key is a warning that names the nearest",
+    "known one; a wrong value stops the start before anything is written.",
+    "",
+    "*Change* says who may change a setting while the broker runs: nobody (read-only), only for one broker",
+    "(per-broker), or also for all brokers at once (cluster-wide), with `odradek configs alter` or any client's",
+    "IncrementalAlterConfigs.",
+)
 
 
 def settings_page() -> str:
@@ -51,12 +63,7 @@ def _settings_lines() -> Iterator[str]:
     yield _MADE
     yield "# Settings"
     yield ""
-    yield "Keys, defaults and allowed values are those of Apache Kafka 4.1. Give them in a file of `server.properties` syntax"
-    yield "(`--config FILE`) or one by one (`--set key=value`). An unknown key is a warning that names the nearest known one; a wrong"
-    yield "value stops the start before anything is written."
-    yield ""
-    yield "*Change* says who may change a setting while the broker runs: nobody (read-only), only for one broker (per-broker), or"
-    yield "also for all brokers at once (cluster-wide), with `odradek configs alter` or any client's IncrementalAlterConfigs."
+    yield from _INTRODUCTION
     for area in AREAS:
         yield ""
         yield f"## {area.__name__.removesuffix('Settings')}"
@@ -74,7 +81,7 @@ def _settings_lines() -> Iterator[str]:
     for setting in TOPIC_SETTINGS.values():
         if not setting.internal:
             broker_key = f"`{setting.synonyms[0]}`" if setting.synonyms else ""
-            yield f"| {_key(setting)} | {_kind(setting)} | {_default(setting)} | {_allowed(setting)} | {broker_key} | {setting.doc} |"
+            yield _row(setting, broker_key)
     yield ""
     yield "## Group settings"
     yield ""
@@ -84,7 +91,7 @@ def _settings_lines() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- |"
     for setting in GROUP_SETTINGS.values():
         broker_key = f"`{broker_key_of(setting.key)}`" if setting.used else ""
-        yield f"| {_key(setting)} | {_kind(setting)} | {_default(setting)} | {_allowed(setting)} | {broker_key} | {setting.doc} |"
+        yield _row(setting, broker_key)
     yield ""
     yield "## Known and not used"
     yield ""
@@ -100,10 +107,12 @@ def _table(settings: Iterable[Setting]) -> Iterator[str]:
     yield "| key | kind | default | allowed | change | meaning |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for setting in settings:
-        yield (
-            f"| {_key(setting)} | {_kind(setting)} | {_default(setting)} | {_allowed(setting)} "
-            f"| {setting.scope.value} | {setting.doc} |"
-        )
+        yield _row(setting, setting.scope.value)
+
+
+def _row(setting: Setting, fifth: str) -> str:
+    cells = (_key(setting), _kind(setting), _default(setting), _allowed(setting), fifth, setting.doc)
+    return f"| {' | '.join(cells)} |"
 
 
 def _key(setting: Setting) -> str:

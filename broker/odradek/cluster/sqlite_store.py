@@ -2,8 +2,8 @@
 
 All nodes are also in memory, so that reads cost nothing; a write is checked there, written and synced by the one writer
 thread, and only then visible. Writes wait for each other, so a check and its write are never apart. The file is opened
-in exclusive mode: a second process is refused instead of reading what may change. Ephemeral nodes are never written: they
-end with the process by whatever way it ends.
+in exclusive mode: a second process is refused instead of reading what may change. Ephemeral nodes are never
+written: they end with the process by whatever way it ends.
 
 The start is synchronous (`SqliteStore.open`), because it happens before anything is served and a thread would only
 delay it. Layout: `node(path TEXT PRIMARY KEY, data BLOB, version INTEGER)`, `PRAGMA user_version` 1.

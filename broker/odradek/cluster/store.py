@@ -1,12 +1,13 @@
 """The interface to the registry: a tree of small versioned nodes, as ZooKeeper keeps it.
 
-A path is `/` or `/a/b`; a node has bytes, a version (0 when created, one more at each `set`) and children. A parent must
-exist before its child, and a node with children cannot be deleted. An ephemeral node lives as long as the session that
-made it. `multi` does all of its operations or none. Watches are lasting: a callback is called on the event loop after each
-change of its node or of the node's list of children, until it is taken back; it says where, not what, so read again.
+A path is `/` or `/a/b`; a node has bytes, a version (0 when created, one more at each `set`) and children. A
+parent must exist before its child, and a node with children cannot be deleted. An ephemeral node lives as long as
+the session that made it. `multi` does all of its operations or none. Watches are lasting: a callback is called on
+the event loop after each change of its node or of the node's list of children, until it is taken back; it says
+where, not what, so read again.
 
-Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), later ZooKeeper; one contract
-suite holds them together.
+Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), later ZooKeeper; one
+contract suite holds them together.
 """
 
 from __future__ import annotations

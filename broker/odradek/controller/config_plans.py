@@ -103,8 +103,8 @@ def validated(
 ) -> dict[str, str]:
     """The texts, when the resource may have them.
 
-    `settings` are the broker's current ones, `static` those it was started with. Raises InvalidConfig for topics and groups, and
-    InvalidRequest for brokers, as Kafka does.
+    `settings` are the broker's current ones, `static` those it was started with. Raises InvalidConfig for topics
+    and groups, and InvalidRequest for brokers, as Kafka does.
     """
     if resource.kind is ResourceKind.TOPIC:
         return validate_topic_config(texts, settings=settings)

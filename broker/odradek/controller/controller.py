@@ -1,13 +1,14 @@
 """The one that decides for the cluster: topics, partitions, settings, producer ids, who is a member.
 
 It alone writes the cluster's shape to the registry. Every decision is: look at the current image, plan (`topic_plans`,
-`config_plans`, pure), write to the registry in one step, then hand the brokers the image that follows. Decisions are made one
-after the other, so that of two requests for one topic the first wins. Nothing is in the image that the registry does not hold.
+`config_plans`, pure), write to the registry in one step, then hand the brokers the image that follows. Decisions
+are made one after the other, so that of two requests for one topic the first wins. Nothing is in the image that
+the registry does not hold.
 
 A topic dies in three steps: a mark in `/admin/delete_topics` (from here on it is gone, whatever happens), an image
-without it, which makes every broker put its files aside, and the removal of its nodes with the mark. A start that finds marks
-reports them (`pending_deletions`), so that files of the dead are not taken for logs to adopt, and ends them on
-`complete_deletions`.
+without it, which makes every broker put its files aside, and the removal of its nodes with the mark. A start that
+finds marks reports them (`pending_deletions`), so that files of the dead are not taken for logs to adopt, and ends
+them on `complete_deletions`.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Controller:
         """Become the controller and read the cluster.
 
         `cluster_id` is the one that the log directories know, if any; a new registry takes it over. Raises
-        InconsistentClusterId when the registry has another, DuplicateBrokerRegistration when another controller is active.
+        InconsistentClusterId when the registry has another, DuplicateBrokerRegistration when another controller is
+        active.
         """
         async with self._lock:
             await self._prepare_registry(cluster_id)
@@ -112,7 +114,9 @@ class Controller:
         return dict(self._deleting)
 
     async def _prepare_registry(self, cluster_id: str | None) -> None:
-        """The skeleton, the cluster's id, and this controller's epoch: one write, most of it on the first start only."""
+        """The skeleton, the cluster's id, and this controller's epoch: one write, most of it on the first start
+        only.
+        """
         operations: list[Operation] = [
             Create(path) for path in paths.SKELETON if not await self._store.exists(path)
         ]
@@ -292,8 +296,8 @@ class Controller:
     ) -> TopicImage:
         """Take a topic into the registry whose logs were found on disk, as in a directory that Kafka wrote.
 
-        `leader_epochs` are the newest epochs in the logs by partition; leadership starts one above. Raises InvalidTopic for a
-        name that no topic may have, TopicAlreadyExists when the registry knows it.
+        `leader_epochs` are the newest epochs in the logs by partition; leadership starts one above. Raises
+        InvalidTopic for a name that no topic may have, TopicAlreadyExists when the registry knows it.
         """
         async with self._lock:
             validate_topic_name(name)
@@ -347,7 +351,9 @@ class Controller:
                 self._images.replace(changes.with_topics(image, bumped.values()))
 
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
-        """Delete topics named by name or id; one outcome each, in order. Their files are put aside before this returns."""
+        """Delete topics named by name or id; one outcome each, in order. Their files are put aside before this
+        returns.
+        """
         async with self._lock:
             outcomes: list[DeleteOutcome] = []
             doomed: dict[str, TopicId] = {}

@@ -11,8 +11,8 @@ from odradek.foundation.settings import Settings
 def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
     """The request that makes an internal topic. Raises InvalidTopic for one that this broker has no use for.
 
-    Kafka refuses to make one while there are fewer brokers than its replication factor (3 by default), which leaves a single
-    broker without groups until the setting is lowered; here there are as many replicas as brokers.
+    Kafka refuses to make one while there are fewer brokers than its replication factor (3 by default), which
+    leaves a single broker without groups until the setting is lowered; here there are as many replicas as brokers.
     """
     if name == CONSUMER_OFFSETS:
         return NewTopic(

@@ -36,7 +36,9 @@ class CreatedTopic(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
-    """A topic to grow to `total_count`; `assignments` are the brokers of each new partition, or None to let us choose."""
+    """A topic to grow to `total_count`; `assignments` are the brokers of each new partition, or None to let us
+    choose.
+    """
 
     topic: str
     total_count: int

@@ -1,4 +1,6 @@
-"""What a request for topics or partitions comes to, before anything is written: pure, and all the rules in one place."""
+"""What a request for topics or partitions comes to, before anything is written: pure, and all the rules in one
+place.
+"""
 
 from __future__ import annotations
 

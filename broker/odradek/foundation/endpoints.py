@@ -43,7 +43,9 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
 
 
 def parse_endpoints(text: str, *, key: str, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """The endpoints in order. Raises SettingError, naming `key`, for what is not an address or a name without protocol."""
+    """The endpoints in order. Raises SettingError, naming `key`, for what is not an address or a name without
+    protocol.
+    """
     endpoints: list[Endpoint] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         match = _ENDPOINT.fullmatch(word)
@@ -65,7 +67,9 @@ def parse_endpoints(text: str, *, key: str, protocols: Mapping[str, str]) -> tup
 def complete(
     advertised: tuple[Endpoint, ...], *, bound_ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
-    """What clients are told once sockets are bound: ports of 0 from `bound_ports` by listener name, empty hosts by name."""
+    """What clients are told once sockets are bound: ports of 0 from `bound_ports` by listener name, empty hosts by
+    name.
+    """
     return tuple(
         endpoint._replace(
             host=endpoint.host if endpoint.host not in ("", "0.0.0.0", "::") else host_name,

@@ -134,7 +134,9 @@ class CorruptRecord(RequestError):
 
 
 class InvalidRecord(RequestError):
-    """A batch that is whole but not allowed: no key on a compacted topic, wrong offsets, a control batch from a client."""
+    """A batch that is whole but not allowed: no key on a compacted topic, wrong offsets, a control batch from a
+    client.
+    """
 
 
 class RecordTooLarge(RequestError):

@@ -1,12 +1,12 @@
 """Every metric, declared once: its name, kind, labels and meaning; and the text that Prometheus reads.
 
-Components count with plain integers and know nothing of this module. Whoever puts the broker together registers sources:
-functions that a scrape calls and that give samples of declared metrics, `REQUESTS.sample(n, api)`. So counting costs an
-addition, and what a metric costs beyond that is paid by the scrape.
+Components count with plain integers and know nothing of this module. Whoever puts the broker together registers
+sources: functions that a scrape calls and that give samples of declared metrics, `REQUESTS.sample(n, api)`. So
+counting costs an addition, and what a metric costs beyond that is paid by the scrape.
 
-The text (exposition format 0.0.4) is written here rather than by prometheus_client, whose samples are objects: a broker of
-10,000 partitions would stand still for a third of a second at each scrape, against 30 ms. A test reads the text with
-prometheus_client's own parser. Nothing is imported for it, which also keeps the start short.
+The text (exposition format 0.0.4) is written here rather than by prometheus_client, whose samples are objects: a
+broker of 10,000 partitions would stand still for a third of a second at each scrape, against 30 ms. A test reads
+the text with prometheus_client's own parser. Nothing is imported for it, which also keeps the start short.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The broker's settings: Kafka's `server.properties` keys as one frozen object.
 
-`Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is written) and
-warns of keys that nobody knows. Values are attributes named as the keys, with underscores: `settings.log_segment_bytes`.
-Where Kafka has several keys for one thing (`log.retention.hours`, `.minutes`, `.ms`), the properties at the end of the
-class give the one value that counts. Which keys there are is declared in `foundation.broker_settings`; defaults of
-topics and changes while the broker runs are the matter of `cluster.configs` and `cluster.dynamic_settings`.
+`Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is
+written) and warns of keys that nobody knows. Values are attributes named as the keys, with underscores:
+`settings.log_segment_bytes`. Where Kafka has several keys for one thing (`log.retention.hours`, `.minutes`,
+`.ms`), the properties at the end of the class give the one value that counts. Which keys there are is declared in
+`foundation.broker_settings`; defaults of topics and changes while the broker runs are the matter of
+`cluster.configs` and `cluster.dynamic_settings`.
 """
 
 from __future__ import annotations

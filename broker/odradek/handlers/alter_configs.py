@@ -1,4 +1,6 @@
-"""AlterConfigs: replace all settings of a resource. Clients of today use IncrementalAlterConfigs, which changes single ones."""
+"""AlterConfigs: replace all settings of a resource. Clients of today use IncrementalAlterConfigs, which changes
+single ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""DescribeTopicPartitions (KIP-966): topics in alphabetical order, so many partitions at a time, with a cursor to go on."""
+"""DescribeTopicPartitions (KIP-966): topics in alphabetical order, so many partitions at a time, with a cursor to
+go on.
+"""
 
 from __future__ import annotations
 

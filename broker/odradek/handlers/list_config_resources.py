@@ -1,4 +1,6 @@
-"""ListConfigResources: which resources there are to describe. Version 0 lists client metrics only, as it was made for."""
+"""ListConfigResources: which resources there are to describe. Version 0 lists client metrics only, as it was made
+for.
+"""
 
 from __future__ import annotations
 

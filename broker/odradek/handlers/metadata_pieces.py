@@ -1,11 +1,11 @@
 """Metadata answers put together from each topic's bytes, which are kept from answer to answer.
 
-A client that asks for all of 10,000 topics would otherwise hold up everybody else for half a second, and every client asks
-again every few minutes. A topic's bytes are kept as long as its image is the same object; those of a version and listener
-are all forgotten when the brokers change, or when twice as many are kept as there are topics.
+A client that asks for all of 10,000 topics would otherwise hold up everybody else for half a second, and every
+client asks again every few minutes. A topic's bytes are kept as long as its image is the same object; those of a
+version and listener are all forgotten when the brokers change, or when twice as many are kept as there are topics.
 
-Layout of the answer, from the end: the tagged fields (version 9 on, one byte here), error_code (13 on), the cluster's authorised
-operations (8 to 10); before them the array of topics.
+Layout of the answer, from the end: the tagged fields (version 9 on, one byte here), error_code (13 on), the
+cluster's authorised operations (8 to 10); before them the array of topics.
 """
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ def broker_addresses(image: ClusterImage, listener_name: str) -> list[tuple[int,
 def partition_fields(
     partitions: Iterable[PartitionImage], *, live: Collection[int], reachable: Collection[int]
 ) -> list[dict[str, Any]]:
-    """The fields that Metadata and DescribeTopicPartitions share. `live` are all brokers, `reachable` those on the listener."""
+    """The fields that Metadata and DescribeTopicPartitions share. `live` are all brokers, `reachable` those on the
+    listener.
+    """
     fields: list[dict[str, Any]] = []
     for partition in partitions:
         leader = partition.leader

@@ -37,7 +37,7 @@ class ListenerSettings:
 
     listeners: str = text(
         "PLAINTEXT://:9092",
-        "Addresses to listen on, as NAME://host:port parted by commas; no host means every interface, port 0 a free one.",
+        "Addresses to listen on, as NAME://host:port parted by commas; no host is every interface, port 0 a free one.",
     )
     advertised_listeners: str | None = text(
         None, "The addresses that clients are told to connect to, by listener; without it those of listeners."

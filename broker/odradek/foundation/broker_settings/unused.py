@@ -1,8 +1,8 @@
 """Keys of Kafka 4.1 that this broker knows and has no use for, and those of older Kafkas.
 
-They are accepted without a warning, because a `server.properties` that served Kafka should serve here, and they are described
-like every other key. Loaded only when a key is not one of the broker's own, or when somebody asks for all of them.
-Each row: key, kind, default as text, allowed values, who may change it.
+They are accepted without a warning, because a `server.properties` that served Kafka should serve here, and they
+are described like every other key. Loaded only when a key is not one of the broker's own, or when somebody asks
+for all of them. Each row: key, kind, default as text, allowed values, who may change it.
 """
 
 from __future__ import annotations
