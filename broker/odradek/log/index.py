@@ -23,7 +23,7 @@ from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX
 from odradek.log.files import Disk, DiskFile
 
 # So many entries are read at once when the halving has come close.
-_BLOCK_ENTRIES: Final = 512
+_BLOCK_ENTRIES: Final = 64
 
 
 class IndexDamagedError(Exception):
@@ -33,7 +33,7 @@ class IndexDamagedError(Exception):
 class SparseIndex:
     """Pairs of rising key and value on disk, the newest of them still in memory. One writer."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_keys", "_stored", "_values", "path")
+    __slots__ = ("_disk", "_entry", "_file", "_keys", "_last_stored", "_stored", "_values", "path")
 
     def __init__(self, path: str, *, disk: Disk, entry: struct.Struct, stored: int) -> None:
         self.path = path
@@ -41,6 +41,8 @@ class SparseIndex:
         self._entry = entry
         # Entries in the file. Those after them are in the two lists.
         self._stored = stored
+        # The last of them, once it was read: it is asked for with every new entry.
+        self._last_stored: tuple[int, int] | None = None
         self._keys: list[int] = []
         self._values: list[int] = []
         self._file: DiskFile | None = None
@@ -69,7 +71,9 @@ class SparseIndex:
             return self._keys[-1], self._values[-1]
         if not self._stored:
             return None
-        return self.entry(self._stored - 1)
+        if self._last_stored is None:
+            self._last_stored = self.entry(self._stored - 1)
+        return self._last_stored
 
     def entry(self, number: int) -> tuple[int, int]:
         """Entry `number`, from 0. Raises IndexDamagedError when the file does not hold it."""
@@ -122,6 +126,7 @@ class SparseIndex:
 
     def _cut(self, stored: int) -> None:
         if stored != self._stored:
+            self._last_stored = None
             self._open().truncate(stored * self._entry.size)
             self._stored = stored
 
@@ -131,6 +136,7 @@ class SparseIndex:
         file = self._open()
         file.truncate(0)
         self._stored = 0
+        self._last_stored = None
         self._keys, self._values = keys, values
         file.append(packed)
         self._stored = len(keys)
@@ -146,6 +152,7 @@ class SparseIndex:
         if self._keys:
             file.append(b"".join(map(self._entry.pack, self._keys, self._values)))
             self._stored += len(self._keys)
+            self._last_stored = self._keys[-1], self._values[-1]
             self._keys, self._values = [], []
 
     def close(self) -> None:

@@ -182,7 +182,7 @@ class Segment:
     def adopt(self, found: Scan) -> None:
         """Take over what a scan found, indexes included; the log file must end where the scan did. Raises OSError."""
         self.size_bytes = found.valid_bytes
-        self.first_timestamp_ms = found.first_timestamp_ms
+        self.first_timestamp_ms = None
         self.bytes_since_index_entry = found.bytes_since_index_entry
         self._positions.clear()
         self.set_max_timestamp(found.max_timestamp_ms, found.max_timestamp_offset)
