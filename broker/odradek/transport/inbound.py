@@ -64,6 +64,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         "_dispatch",
         "_frames",
         "_is_closing",
+        "_is_dispatching",
         "_is_loading",
         "_is_reading_paused",
         "_is_scheduled",
@@ -113,6 +114,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._answers: deque[_Later] = deque()  # from the first request that is not answered yet
         self._out: deque[Part] = deque()  # due, not yet with the transport
         self._is_closing = False
+        self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
         self._is_reading_paused = False
         self._is_scheduled = False
@@ -178,6 +180,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         ready: list[bytes] = []
         count = ready_bytes = 0
         failure: Exception | None = None
+        self._is_dispatching = True
         for frame in frames:
             try:
                 reply = dispatch(self, frame)
@@ -199,6 +202,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
                 self._place(reply)
             if self._is_blocked():
                 break
+        self._is_dispatching = False
         self.requests += count
         if ready:
             self._send_ready(ready, ready_bytes)
@@ -368,7 +372,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _close_when_done(self) -> None:
-        if not self._is_closing or self._answers or self._out or self._is_loading or self.is_lost:
+        if not self._is_closing or self._is_dispatching or self._answers or self._out or self.is_lost:
             return
         if self._transport is not None:
             self._transport.close()

@@ -1,0 +1,157 @@
+"""Peers that send nonsense, too much, too little or do not read: each costs its own connection."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+
+import pytest
+
+from odradek.foundation.limits import (
+    LOG_LINES_PER_MINUTE_MAX,
+    RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
+    SLICE_PART_BYTES,
+)
+from odradek.transport.connection import Connection
+from tests.support.loop import run
+from tests.transport.support import MemoryFile, MemorySlice, Stage, framed
+
+
+def echo(connection: Connection, frame: memoryview) -> bytes:
+    return framed(bytes(frame))
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1, 0x47455420, 0x16030100])
+def test_a_wrong_size_ends_the_connection_after_what_came_before_it(
+    size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with Stage(echo, frame_bytes_max=1000) as stage:
+            peer, other = await stage.peer(), await stage.peer()
+            peer.transport.write(framed(b"good") + struct.pack(">i", size) + b"and so on")
+            await peer.is_lost.wait()
+            assert await peer.frames(2) == [b"good"]
+            other.send(b"still here")
+            assert await other.frames(1) == [b"still here"]
+
+    run(story())
+    assert caplog.text.count("announces") == 1
+
+
+def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chance = random.Random(5)
+
+    async def story() -> None:
+        async with Stage(echo, frame_bytes_max=1000) as stage:
+            steady = await stage.peer()
+            for _ in range(200):
+                peer = await stage.peer()
+                peer.transport.write(b"\xff" + chance.randbytes(chance.randint(3, 3000)))
+                await peer.is_lost.wait()
+            steady.send(b"x")
+            assert await steady.frames(1) == [b"x"]
+            assert stage.admission.connections == 1
+
+    run(story())
+    assert caplog.text.count("announces") <= LOG_LINES_PER_MINUTE_MAX
+
+
+def test_a_frame_that_never_ends_is_idle_in_the_end() -> None:
+    async def story() -> None:
+        async with Stage(echo, idle_ms_max=60_000) as stage:
+            peer = await stage.peer()
+            peer.transport.write(struct.pack(">i", 100) + b"only so much")
+            started = asyncio.get_running_loop().time()
+            await peer.is_lost.wait()
+            assert 60 <= asyncio.get_running_loop().time() - started <= 75
+            assert stage.listener.closed_idle == 1
+
+    run(story())
+
+
+def test_a_slow_reader_costs_bounded_memory() -> None:
+    """It asks for much and reads nothing: files are not loaded, requests are not taken."""
+    asked = [0]
+    file = MemoryFile(bytes(4_000_000))
+
+    def dispatch(connection: Connection, frame: memoryview) -> object:
+        asked[0] += 1
+        return [(4_000_000).to_bytes(4, "big"), MemorySlice(file, 0, 4_000_000)]
+
+    async def story() -> None:
+        async with Stage(dispatch, idle_ms_max=600_000) as stage:
+            peer = await stage.peer()
+            peer.transport.pause_reading()
+            peer.send(*(b"fetch" for _ in range(20)))
+            await asyncio.sleep(60)
+            far = stage.far_end(peer)
+            assert asked[0] <= 2
+            assert far.unsent_bytes_seen_max <= (
+                RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + SLICE_PART_BYTES + 10
+            )
+            assert file.reads <= 5
+            peer.transport.resume_reading()
+            assert len(await peer.frames(20)) == 20
+            assert asked[0] == 20
+
+    run(story())
+
+
+def test_a_slow_reader_of_small_answers_is_not_served_without_end() -> None:
+    asked = [0]
+
+    def dispatch(connection: Connection, frame: memoryview) -> bytes:
+        asked[0] += 1
+        return framed(bytes(10_000))
+
+    async def story() -> None:
+        async with Stage(dispatch) as stage:
+            peer = await stage.peer()
+            peer.transport.pause_reading()
+            peer.send(*(b"x" * 100 for _ in range(1_000)))
+            await asyncio.sleep(60)
+            limit = 2 * RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + stage.network.socket_bytes
+            assert asked[0] * 10_004 <= limit < 500 * 10_004
+            peer.transport.resume_reading()
+            assert len(await peer.frames(1_000)) == 1_000
+
+    run(story())
+
+
+def test_a_peer_that_never_reads_is_cut_off_when_idle() -> None:
+    async def story() -> None:
+        async with Stage(lambda connection, frame: framed(bytes(500_000)), idle_ms_max=60_000) as stage:
+            peer = await stage.peer()
+            peer.transport.pause_reading()
+            peer.send(*(b"x" for _ in range(20)))
+            await asyncio.sleep(100)
+            assert not stage.listener.connections
+            assert stage.admission.connections == 0
+
+    run(story())
+
+
+def test_quiet_connections_end_busy_and_waiting_ones_live() -> None:
+    async def wait_long() -> bytes:
+        await asyncio.sleep(300)
+        return framed(b"at last")
+
+    def dispatch(connection: Connection, frame: memoryview) -> object:
+        return wait_long() if bytes(frame) == b"wait" else framed(b"pong")
+
+    async def story() -> None:
+        async with Stage(dispatch, idle_ms_max=60_000) as stage:
+            quiet, busy, waiting = [await stage.peer() for _ in range(3)]
+            waiting.send(b"wait")
+            for _ in range(10):
+                busy.send(b"ping")
+                await asyncio.sleep(30)
+            assert quiet.is_lost.is_set()
+            assert not busy.is_lost.is_set()
+            assert await waiting.frames(1) == [b"at last"]
+            assert stage.listener.closed_idle == 1
+
+    run(story())

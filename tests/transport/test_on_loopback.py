@@ -1,0 +1,224 @@
+"""The real network, on asyncio's loop and on uvloop: sockets, sendfile, full tables, many idle connections."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from odradek.log.files import FileSlice, SystemDisk
+from odradek.transport.connection import Connection
+from odradek.transport.flow_control import Admission
+from odradek.transport.listener import Listener
+from odradek.transport.network import SystemNetwork
+from tests.transport.support import Peer, framed
+
+LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+def echo(connection: Connection, frame: memoryview) -> Any:
+    return framed(bytes(frame))
+
+
+def listen(dispatch: Callable[[Connection, memoryview], Any] = echo, **settings: Any) -> Listener:
+    admission = Admission(connections_max=20_000, connections_per_ip_max=20_000)
+    defaults: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "name": "CLIENTS", "admission": admission}
+    return Listener(**(defaults | {"network": SystemNetwork(), "dispatch": dispatch} | settings))
+
+
+async def connect(listener: Listener) -> Peer:
+    host, port = listener.addresses[0]
+    loop = asyncio.get_running_loop()
+    _, peer = await loop.create_connection(Peer, host, port)
+    return peer
+
+
+@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
+def loops(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
+    factory: Callable[[], asyncio.AbstractEventLoop] = request.param
+    return factory
+
+
+def play(story: Any, loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(story)
+
+
+def test_frames_of_all_sizes_come_back(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def story() -> None:
+        listener = listen()
+        await listener.start()
+        peer = await connect(listener)
+        bodies = [os.urandom(size) for size in (0, 1, 100, 65_535, 65_537, 300_000, 5_000_000)] * 2
+        peer.send(*bodies)
+        assert await peer.frames(len(bodies)) == bodies
+        await listener.close()
+
+    play(story(), loops)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
+def test_addresses(host: str, loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    if host == "::1" and not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+
+    async def story() -> None:
+        listener = listen(host=host)
+        try:
+            await listener.start()
+        except OSError as failure:
+            if host == "::1" and failure.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                pytest.skip("this machine has no IPv6 address")
+            raise
+        assert len({port for _, port in listener.addresses}) == 1
+        loop = asyncio.get_running_loop()
+        for bound, port in listener.addresses:
+            target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bound, bound)
+            _, peer = await loop.create_connection(Peer, target, port)
+            peer.send(b"x")
+            assert await peer.frames(1) == [b"x"]
+            peer.transport.close()
+        await listener.close()
+
+    play(story(), loops)
+
+
+def test_an_address_in_use_says_so(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def story() -> None:
+        first = listen()
+        await first.start()
+        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}: .* in use"):
+            await listen(port=first.port).start()
+        await first.close()
+
+    play(story(), loops)
+
+
+@pytest.mark.parametrize("sendfile", [False, True])
+def test_file_slices_arrive_whole_at_a_reader_of_any_pace(
+    sendfile: bool,
+    tmp_path: Path,
+    loops: Callable[[], asyncio.AbstractEventLoop],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance = random.Random(3)
+    content = chance.randbytes(8_000_000)
+    (tmp_path / "log").write_bytes(content)
+    file = SystemDisk().open(str(tmp_path / "log"))
+    calls = [0]
+
+    class CountingOs:
+        @staticmethod
+        def sendfile(*arguments: int) -> int:
+            calls[0] += 1
+            return os.sendfile(*arguments)
+
+    monkeypatch.setattr("odradek.transport.sendfile.os", CountingOs)
+    ranges = [(chance.randint(0, 1_000_000), size) for size in (10, 20_000, 600_000, 3_000_000, 7_000_000)]
+
+    def dispatch(connection: Connection, frame: memoryview) -> Any:
+        position, size = ranges[frame[0]]
+        return [(size + 2).to_bytes(4, "big") + b"<", FileSlice(file, position, size), b">"]
+
+    async def story() -> None:
+        listener = listen(dispatch, sendfile=sendfile)
+        await listener.start()
+        peer = await connect(listener)
+        peer.transport.pause_reading()
+        asked = [0, 1, 2, 3, 4, 3, 2, 1, 0]
+        peer.send(*(bytes([number]) for number in asked))
+        await asyncio.sleep(0)
+        peer.transport.resume_reading()
+        frames = await peer.frames(len(asked))
+        for number, frame in zip(asked, frames, strict=True):
+            position, size = ranges[number]
+            assert frame == b"<" + content[position : position + size] + b">"
+        await listener.close()
+
+    play(story(), loops)
+    assert (calls[0] > 0) == sendfile
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[Callable[[int], None]]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def limit(more: int) -> None:
+        used = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, hard))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_full_table_of_descriptors_is_survived(
+    loops: Callable[[], asyncio.AbstractEventLoop],
+    few_descriptors: Callable[[int], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        listener = listen()
+        await listener.start()
+        peer = await connect(listener)
+        waiting = [socket.socket() for _ in range(5)]
+        few_descriptors(0)
+        for client in waiting:
+            client.setblocking(False)
+            await loop.sock_connect(client, listener.addresses[0])
+        while "open files" not in caplog.text:
+            await asyncio.sleep(0.01)
+        peer.send(b"still served")
+        assert await peer.frames(1) == [b"still served"]
+        few_descriptors(20)
+        for client in waiting:
+            await loop.sock_sendall(client, framed(b"x"))
+            assert await loop.sock_recv(client, 5) == framed(b"x")
+            client.close()
+        await listener.close()
+
+    play(story(), loops)
+
+
+def test_a_thousand_idle_connections_cost_little() -> None:
+    async def story() -> None:
+        listener = listen()
+        await listener.start()
+        sockets = []
+        before = resident_bytes()
+        for _ in range(1_000):
+            client = socket.socket()
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, listener.addresses[0])
+            client.send(framed(b"hello"))
+            sockets.append(client)
+        for client in sockets:
+            assert await asyncio.get_running_loop().sock_recv(client, 9) == framed(b"hello")
+        assert len(listener.connections) == 1_000
+        assert (resident_bytes() - before) / 1_000 < 16 * 1024
+        for client in sockets:
+            client.close()
+        await listener.close()
+
+    needed = 2_100
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < needed + 200:
+        pytest.skip("this machine allows too few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed + 200), hard))
+    try:
+        play(story(), uvloop.new_event_loop)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
