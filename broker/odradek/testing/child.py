@@ -32,10 +32,14 @@ class Commands:
 
     def watch(self) -> None:
         """Read until stdin ends, then end the process."""
-        for line in sys.stdin.buffer:
-            answer = self._apply(json.loads(line))
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
+        # By descriptor: a thread that waits inside Python's buffered stdin makes the interpreter abort at its end.
+        received = b""
+        while data := os.read(0, 65536):
+            received += data
+            *lines, received = received.split(b"\n")
+            for line in lines:
+                answer = self._apply(json.loads(line))
+                os.write(1, json.dumps(answer).encode() + b"\n")
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _apply(self, command: dict[str, Any]) -> dict[str, Any]:
