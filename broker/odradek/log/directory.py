@@ -132,6 +132,12 @@ class LogDirectories:
         """Every open log; safe to go through while logs come and go."""
         return iter(list(self._logs.values()))
 
+    def may_have_lost(self, log: Log) -> bool:
+        """Whether the stop before this start was unclean: records that were in the page cache only may be gone,
+        whether or not the file ends in a torn batch.
+        """
+        return not self._directories[log.path_of_directory].was_clean
+
     def get(self, topic_partition: TopicPartition) -> Log | None:
         """The log; None when there is none, or it is offline."""
         return self._logs.get(topic_partition)

@@ -2,7 +2,7 @@
 
 topic whose deletion was cut short      its logs go, then the rest of its nodes
 topic that the registry does not know   taken in, as when the directory was written by Apache Kafka
-log that lost its torn tail             a new leader epoch, so that readers of what was lost notice
+log after an unclean stop               a new leader epoch, so that readers of what may be lost notice
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ async def adopt_logs(directories: LogDirectories, controller: Controller, images
     """Bring the logs on disk and the registry together. Raises StoreError, KafkaStorageError."""
     await _finish_deletions(directories, controller)
     unknown: dict[str, list[Log]] = {}
-    torn = []
+    doubtful = []
     for log in directories.logs():
         if log.topic_partition.topic not in images.current.topics:
             unknown.setdefault(log.topic_partition.topic, []).append(log)
-        elif log.cut_bytes:
-            torn.append(log.topic_partition)
+        elif directories.may_have_lost(log):
+            doubtful.append(log.topic_partition)
     for topic, logs in unknown.items():
         await _register(topic, logs, controller)
-    if torn:
-        await controller.bump_leader_epochs(torn)
+    if doubtful:
+        await controller.bump_leader_epochs(doubtful)
 
 
 async def _finish_deletions(directories: LogDirectories, controller: Controller) -> None:

@@ -1,0 +1,70 @@
+"""What a start makes of the logs on disk: leaderships after an unclean stop, topics that the registry does not know."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from odradek.controller.requests import NewPartitions, NewTopic
+from odradek.foundation.settings import Settings
+from odradek.server.broker import REGISTRY_FILE, Broker
+
+pytestmark = pytest.mark.integration
+
+
+def _settings(path: Path) -> Settings:
+    return Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(path)})
+
+
+def _epochs(broker: Broker) -> dict[str, list[int]]:
+    return {
+        name: [partition.leader_epoch for partition in topic.partitions]
+        for name, topic in broker.images.current.topics.items()
+    }
+
+
+def test_leaderships_begin_anew_after_an_unclean_stop_only(tmp_path: Path) -> None:
+    async def first() -> None:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        await broker.controller.create_topics([NewTopic(name="t", partition_count=2)])
+        await broker.stop()
+
+    async def again(*, expected: int) -> None:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        assert _epochs(broker) == {"t": [expected, expected]}
+        assert {partition.leader_epoch for partition in broker.partitions} == {expected}
+        await broker.stop()
+
+    asyncio.run(first())
+    asyncio.run(again(expected=0))
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    asyncio.run(again(expected=1))
+    asyncio.run(again(expected=1))
+
+
+def test_topics_without_a_registry_are_taken_in_with_their_ids(tmp_path: Path) -> None:
+    async def write() -> dict[str, object]:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        await broker.controller.create_topics([NewTopic(name="t", partition_count=2), NewTopic(name="u")])
+        await broker.controller.create_partitions([NewPartitions(topic="t", total_count=3)])
+        ids: dict[str, object] = {name: topic.id for name, topic in broker.images.current.topics.items()}
+        await broker.stop()
+        return {**ids, "cluster": broker.images.current.cluster_id}
+
+    async def adopt() -> dict[str, object]:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        topics = broker.images.current.topics
+        assert {name: len(topic.partitions) for name, topic in topics.items()} == {"t": 3, "u": 1}
+        ids: dict[str, object] = {name: topic.id for name, topic in topics.items()}
+        await broker.stop()
+        return {**ids, "cluster": broker.images.current.cluster_id}
+
+    before = asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    assert asyncio.run(adopt()) == before
+    assert asyncio.run(adopt()) == before
