@@ -30,5 +30,8 @@ check: $(VENV)/.test
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+reference: $(VENV)/.product
+	$(BIN)/python -m odradek.cluster.reference docs/reference
+
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
