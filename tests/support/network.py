@@ -201,8 +201,11 @@ class MemoryTransport(asyncio.Transport):
     def flow(self) -> None:
         """Move what the sockets' buffers have room for, and see to its delivery."""
         network = self._network
-        while self._unsent and self._wire_bytes < network.socket_bytes:
+        # As TCP does, wait until there is room worth filling, or pieces would become ever smaller.
+        while self._unsent:
             room = network.socket_bytes - self._wire_bytes
+            if room < min(len(self._unsent), network.socket_bytes // 4):
+                break
             size = min(len(self._unsent), room, network.chance.randint(1, network.piece_bytes_max))
             self._wire.append(bytes(self._unsent[:size]))
             self._wire_bytes += size

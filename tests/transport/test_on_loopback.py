@@ -149,20 +149,32 @@ def test_file_slices_arrive_whole_at_a_reader_of_any_pace(
 
 
 @pytest.fixture
-def few_descriptors() -> Iterator[Callable[[int], None]]:
+def full_table() -> Iterator[Callable[[], Callable[[], None]]]:
+    """A function that takes all descriptors, and gives one that lets them go."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
 
-    def limit(more: int) -> None:
-        used = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, hard))
+    def let_go() -> None:
+        while taken:
+            os.close(taken.pop())
 
-    yield limit
+    def take_all() -> Callable[[], None]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError as failure:
+            assert failure.errno == errno.EMFILE
+        return let_go
+
+    yield take_all
+    let_go()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_full_table_of_descriptors_is_survived(
     loops: Callable[[], asyncio.AbstractEventLoop],
-    few_descriptors: Callable[[int], None],
+    full_table: Callable[[], Callable[[], None]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
@@ -171,7 +183,7 @@ def test_a_full_table_of_descriptors_is_survived(
         await listener.start()
         peer = await connect(listener)
         waiting = [socket.socket() for _ in range(5)]
-        few_descriptors(0)
+        let_go = full_table()
         for client in waiting:
             client.setblocking(False)
             await loop.sock_connect(client, listener.addresses[0])
@@ -179,7 +191,7 @@ def test_a_full_table_of_descriptors_is_survived(
             await asyncio.sleep(0.01)
         peer.send(b"still served")
         assert await peer.frames(1) == [b"still served"]
-        few_descriptors(20)
+        let_go()
         for client in waiting:
             await loop.sock_sendall(client, framed(b"x"))
             assert await loop.sock_recv(client, 5) == framed(b"x")
