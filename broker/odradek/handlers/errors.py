@@ -58,6 +58,7 @@ ERROR_CODES: Final[dict[type[errors.OdradekError], int]] = {
     errors.InvalidProducerEpoch: 47,
     errors.InvalidTxnState: 48,
     errors.InvalidProducerIdMapping: 49,
+    errors.TransactionCoordinatorFenced: 52,
     errors.TransactionalIdAuthorizationFailed: 53,
     errors.KafkaStorageError: 56,
     errors.LogDirNotFound: 57,

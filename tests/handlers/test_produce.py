@@ -1,0 +1,213 @@
+"""Produce: every version, every kind of acks, errors for each partition."""
+
+import pytest
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.protocol.api import ApiKey
+from odradek.transport.connection import Connection
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker, batch, decoded
+
+
+class NotingConnection(Connection):
+    """Notes that it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def topic_data(broker: WholeBroker, version: int, topic: str, *partitions: tuple[int, bytes | None]) -> list:
+    data = {"partition_data": [{"index": index, "records": records} for index, records in partitions]}
+    if version >= 13:
+        image = broker.broker.images.current.topics.get(topic)
+        return [{"topic_id": None if image is None else image.id, **data}]
+    return [{"name": topic, **data}]
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("acks", [1, -1])
+def test_every_version_appends_and_tells_the_offset(version: int, acks: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", partitions=2)
+        for base_offset in (0, 2):
+            data = topic_data(broker, version, "t", (1, batch([b"a", b"b"])))
+            answer = await broker.ask(ApiKey.PRODUCE, version, acks=acks, timeout=1000, topic_data=data)
+            (topic,) = answer.responses
+            (partition,) = topic.partition_responses
+            assert (partition.index, partition.error_code, partition.base_offset) == (1, 0, base_offset)
+            assert (
+                topic.topic_id == broker.broker.images.current.topics["t"].id
+                if version >= 13
+                else topic.name == "t"
+            )
+            if version >= 5:
+                assert partition.log_start_offset == 0
+        assert broker.broker.partitions.get("t", 1).high_watermark == 4
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 13])
+def test_partitions_fail_for_themselves(version: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", partitions=2)
+        damaged = bytearray(batch([b"a"]))
+        damaged[-1] ^= 1
+        partitions = ((0, batch([b"a"])), (1, bytes(damaged)), (9, batch([b"a"])), (0, None))
+        answer = await broker.ask(
+            ApiKey.PRODUCE,
+            version,
+            acks=1,
+            timeout=1000,
+            topic_data=topic_data(broker, version, "t", *partitions),
+        )
+        results = answer.responses[0].partition_responses
+        assert [int(result.error_code) for result in results] == [0, 2, 3, 87]
+        assert [result.base_offset for result in results] == [0, -1, -1, -1]
+        if version >= 8:
+            assert results[0].error_message is None
+            assert "t-9" in results[2].error_message
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_log_append_time_is_told() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", message_timestamp_type="LogAppendTime")
+        result = await broker.produce("t", b"a")
+        assert result.log_append_time is not None
+        (partition,) = [broker.broker.partitions.get("t", 0)]
+        found = partition.log.offset_of_max_timestamp()
+        assert found is not None
+        assert round(result.log_append_time.timestamp() * 1000) == found.timestamp_ms
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+def test_other_acks_are_refused(acks: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        result = await broker.produce("t", b"a", acks=acks)
+        assert result.error_code == 21
+        assert broker.broker.partitions.get("t", 0).high_watermark == 0
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        for topic, is_closed in (("t", False), ("nowhere", True)):
+            connection = NotingConnection(id=2, listener_name="PLAINTEXT")
+            data = topic_data(broker, 9, topic, (0, batch([b"a"])))
+            sent = broker.send(ApiKey.PRODUCE, 9, connection, acks=0, timeout=1000, topic_data=data)
+            assert sent is None
+            assert connection.is_closed is is_closed
+        assert broker.broker.partitions.get("t", 0).high_watermark == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_duplicate_is_answered_with_its_old_offset_and_a_gap_is_refused() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        producer = {"producer_id": 5, "producer_epoch": 0}
+        assert (await broker.produce("t", b"a", base_sequence=0, **producer)).base_offset == 0
+        assert (await broker.produce("t", b"b", base_sequence=1, **producer)).base_offset == 1
+        assert (await broker.produce("t", b"a", base_sequence=0, **producer)).base_offset == 0
+        assert (await broker.produce("t", b"d", base_sequence=3, **producer)).error_code == 45
+        assert broker.broker.partitions.get("t", 0).high_watermark == 2
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_transactions_are_refused_in_words() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        answer = await broker.ask(
+            ApiKey.PRODUCE,
+            9,
+            transactional_id="x",
+            acks=-1,
+            timeout=1000,
+            topic_data=topic_data(broker, 9, "t", (0, batch([b"a"]))),
+        )
+        result = answer.responses[0].partition_responses[0]
+        assert result.error_code == 48
+        assert "transactions" in result.error_message
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_min_insync_replicas_counts_at_most_the_replicas_there_are() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", min_insync_replicas="2")
+        assert (await broker.produce("t", b"a", acks=-1)).error_code == 0
+        partition = broker.broker.partitions.get("t", 0)
+        partition.replicas, partition.in_sync_replicas = (1, 2), (1,)
+        assert (await broker.produce("t", b"a", acks=-1)).error_code == 19
+        assert (await broker.produce("t", b"a", acks=1)).error_code == 0
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_full_disk_refuses_writes_and_lets_reads_go_on() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        await broker.produce("t", b"a")
+        broker.disk.capacity_bytes = 0
+        assert (await broker.produce("t", b"b")).error_code == 56
+        answer = await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 0)))
+        assert answer.responses[0].partitions[0].records
+        broker.disk.capacity_bytes = None
+        assert (await broker.produce("t", b"b")).base_offset == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_every_cut_of_a_request_is_refused_as_unreadable(version: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        data = topic_data(broker, version, "t", (0, batch([b"a"])))
+        from odradek.protocol import codec, messages
+
+        whole = codec.encode_request(
+            ApiKey.PRODUCE,
+            version,
+            7,
+            "test",
+            messages.request(ApiKey.PRODUCE, version, acks=1, timeout=1000, topic_data=data),
+        )[4:]
+        for size in range(len(whole)):
+            with pytest.raises(InvalidRequest):
+                broker.dispatcher(broker.connection, memoryview(bytearray(whole[:size])))
+        assert broker.broker.counters.malformed == len(whole)
+        assert broker.broker.partitions.get("t", 0).high_watermark == 0
+        answer = broker.dispatcher(broker.connection, memoryview(bytearray(whole)))
+        assert decoded(ApiKey.PRODUCE, version, answer).responses[0].partition_responses[0].base_offset == 0
+        await broker.broker.stop()
+
+    run(scenario())

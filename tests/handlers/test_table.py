@@ -1,0 +1,75 @@
+"""The table of APIs: what it says, what modules say, what ApiVersions tells."""
+
+import importlib
+
+import pytest
+
+from odradek.handlers.table import HANDLERS
+from odradek.protocol.api import ApiKey
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+# Apache Kafka 4.1.1's client-facing ranges, unstable versions left out.
+KAFKA_4_1 = {
+    0: (3, 13), 1: (4, 18), 2: (1, 10), 3: (0, 13), 8: (2, 9), 9: (1, 9), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+    13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+    23: (2, 4), 32: (1, 4), 33: (0, 2), 35: (1, 4), 37: (0, 3), 42: (0, 2), 44: (0, 1), 47: (0, 0), 60: (0, 2),
+    61: (0, 0), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0),
+}  # fmt: skip
+
+
+def test_the_ranges_are_those_of_kafka_4_1() -> None:
+    assert {
+        int(api): (handler.version_min, handler.version_max) for api, handler in HANDLERS.items()
+    } == KAFKA_4_1
+
+
+@pytest.mark.parametrize("api", list(HANDLERS), ids=lambda api: ApiKey(api).name)
+def test_each_module_serves_the_range_of_its_row(api: int) -> None:
+    handler = HANDLERS[api]
+    module = importlib.import_module(f"odradek.handlers.{handler.module}")
+    # A module may know versions that Kafka 4.1 holds for unstable; they are not offered.
+    assert module.VERSIONS[0] == handler.version_min
+    assert module.VERSIONS[1] >= handler.version_max
+    assert callable(module.handle)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_tells_the_table_and_produce_from_0(version: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        fields = {} if version < 3 else {"client_software_name": "lib", "client_software_version": "1.0"}
+        answer = await broker.ask(ApiKey.API_VERSIONS, version, **fields)
+        told = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        assert told == {**KAFKA_4_1, 0: (0, 13)}
+        if version >= 3:
+            (feature,) = answer.finalized_features
+            assert (feature.name, feature.max_version_level) == ("group.version", 1)
+            assert broker.connection.client_software == ("lib", "1.0")
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("name", ["", "-lib", "lib.", "a b", "lib\n"])
+def test_a_client_name_that_could_spoil_logs_is_refused(name: str) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        answer = await broker.ask(
+            ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1"
+        )
+        assert answer.error_code == 42
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_version_from_the_future_is_answered_in_version_0() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        frame = bytes.fromhex("0012 0063 00000007 0001 61 00")
+        answer = broker.dispatcher(broker.connection, memoryview(frame))
+        assert answer[4:] == bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
+        await broker.broker.stop()
+
+    run(scenario())

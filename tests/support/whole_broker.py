@@ -1,0 +1,130 @@
+"""A whole broker without a process: simulated disk, registry in memory, network in memory, virtual time.
+
+Requests go through their bytes and the dispatcher, as from a connection; use it under `tests.support.loop.run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from odradek.cluster.memory_store import MemoryStore
+from odradek.controller.requests import NewTopic
+from odradek.foundation.settings import Settings
+from odradek.handlers.dispatch import Dispatcher
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
+from odradek.records.builder import build_batch
+from odradek.server.broker import Broker
+from odradek.transport.connection import Connection
+from tests.support.disk import SimulatedDisk
+from tests.support.loop import LoopClock
+from tests.support.network import MemoryNetwork
+
+START_MS = 1_700_000_000_000
+
+
+class WholeBroker:
+    """Make it with `await WholeBroker.start(...)`."""
+
+    def __init__(self, broker: Broker, disk: SimulatedDisk, store: MemoryStore) -> None:
+        self.broker = broker
+        self.disk = disk
+        self.store = store
+        self.dispatcher = Dispatcher(broker.parts)
+        self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
+
+    @classmethod
+    async def start(
+        cls,
+        entries: dict[str, str] | None = None,
+        *,
+        disk: SimulatedDisk | None = None,
+        store: MemoryStore | None = None,
+        seed: int = 1,
+    ) -> WholeBroker:
+        disk = disk or SimulatedDisk()
+        store = store or MemoryStore()
+        settings = Settings(
+            {"log.dirs": "/logs", "listeners": "PLAINTEXT://broker.test:9092", **(entries or {})}
+        )
+        broker = Broker(
+            settings,
+            clock=LoopClock(asyncio.get_running_loop()),
+            network=MemoryNetwork(random.Random(seed)).at("broker.test"),
+            disk=disk,
+            store=store,
+            rng=random.Random(seed),
+        )
+        await broker.start()
+        return cls(broker, disk, store)
+
+    async def create_topic(self, name: str, *, partitions: int = 1, **config: str) -> None:
+        """Make a topic; underscores in the names of settings stand for dots."""
+        texts = {key.replace("_", "."): text for key, text in config.items()}
+        topic = NewTopic(name=name, partition_count=partitions, config=texts)
+        (outcome,) = await self.broker.controller.create_topics([topic])
+        assert not isinstance(outcome, Exception), outcome
+
+    def send(self, api: ApiKey, version: int, /, connection: Connection | None = None, **fields: Any) -> Any:
+        """What the dispatcher returns for the request: bytes, parts, a future, a coroutine or None."""
+        messages.check_field_names()
+        sent = codec.encode_request(api, version, 7, "test", messages.request(api, version, **fields))
+        return self.dispatcher(connection or self.connection, memoryview(bytearray(sent))[4:])
+
+    async def ask(self, api: ApiKey, version: int, /, **fields: Any) -> Any:
+        """The decoded answer."""
+        answer = self.send(api, version, **fields)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return decoded(api, version, answer)
+
+    async def produce(
+        self, topic: str, *values: bytes, partition: int = 0, acks: int = 1, version: int = 9, **fields: Any
+    ) -> Any:
+        """Produce one batch; the partition's answer."""
+        answer = await self.ask(
+            ApiKey.PRODUCE,
+            version,
+            acks=acks,
+            timeout=1000,
+            topic_data=[
+                {"name": topic, "partition_data": [{"index": partition, "records": batch(values, **fields)}]}
+            ],
+        )
+        return answer.responses[0].partition_responses[0]
+
+    def fetch_fields(
+        self, *asked: tuple[str, int, int], min_bytes: int = 1, max_wait_ms: int = 0, **fields: Any
+    ) -> dict[str, Any]:
+        """The fields of a fetch of (topic, partition, offset) by name, below version 13."""
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for topic, partition, offset in asked:
+            topics.setdefault(topic, []).append(
+                {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+            )
+        return {
+            "max_wait": max_wait_ms,
+            "min_bytes": min_bytes,
+            "max_bytes": 1 << 24,
+            "topics": [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
+            **fields,
+        }
+
+
+def batch(values: Iterable[bytes], *, timestamp_ms: int = START_MS, **fields: Any) -> bytes:
+    """One batch of these values, all of one time."""
+    return bytes(build_batch([(timestamp_ms, None, value) for value in values], **fields))
+
+
+def decoded(api: ApiKey, version: int, answer: Any) -> Any:
+    """The message in what a dispatcher gave."""
+    if isinstance(answer, list):
+        answer = b"".join(part if isinstance(part, bytes | bytearray) else part.read() for part in answer)
+    assert int.from_bytes(answer[:4], "big") == len(answer) - 4, "the frame's size is wrong"
+    correlation_id, message = codec.decode_response(api, version, memoryview(bytes(answer))[4:])
+    assert correlation_id == 7
+    return message
