@@ -1,0 +1,69 @@
+"""The broker that the command line's tests share, and ways to run a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import odradek
+from odradek.cli.main import command_line
+from tests.support.peers import bootstrap, broker, unique
+
+__all__ = ["bootstrap", "broker", "unique"]
+
+SOURCE = Path(odradek.__file__).parents[1]
+COMMAND_SECONDS_MAX = 60
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`invoke("topics", "list", input=…)`: the command in this process, without a broker of its own."""
+    monkeypatch.delenv("ODRADEK_BOOTSTRAP", raising=False)
+
+    def run(*arguments: str, input: str | bytes | None = None) -> Result:
+        return CliRunner().invoke(command_line, list(arguments), input=input, prog_name="odradek")
+
+    return run
+
+
+class Shell:
+    """Runs `odradek` as a process against one broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ODRADEK_BOOTSTRAP": bootstrap}
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """The process, its three streams as pipes."""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        command = [sys.executable, "-m", "odradek", *arguments]
+        return subprocess.Popen(command, env=self.environment, **{**streams, **options})
+
+    def run(self, *arguments: str, input: str | bytes = b"", code: int = 0) -> str:
+        """What the command printed on stdout; fails unless it ended with `code`."""
+        given = input.encode() if isinstance(input, str) else input
+        with self.start(*arguments) as process:
+            out, error = process.communicate(given, timeout=COMMAND_SECONDS_MAX)
+        assert process.returncode == code, f"{arguments} ended with {process.returncode}\n{error.decode()}"
+        self.error = error.decode()
+        return out.decode()
+
+    def json(self, *arguments: str, input: str | bytes = b"", code: int = 0) -> Any:
+        """The JSON document that the command printed."""
+        return json.loads(self.run(*arguments, "--output", "json", input=input, code=code))
+
+    def json_lines(self, *arguments: str) -> list[Any]:
+        """The JSON lines that the command printed."""
+        return [json.loads(line) for line in self.run(*arguments, "--output", "json").splitlines()]
+
+
+@pytest.fixture
+def shell(bootstrap: str) -> Shell:
+    return Shell(bootstrap)

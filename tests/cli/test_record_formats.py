@@ -1,0 +1,71 @@
+"""Records as text: JSON lines both ways, byte for byte, and templates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.cli.record_formats import (
+    InputError,
+    NewRecord,
+    compile_template,
+    json_record,
+    parse_json_record,
+    unescape,
+)
+from odradek.client.consumer.positions import ConsumerRecord
+
+octets = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
+headers = st.lists(st.tuples(st.text(max_size=5), octets), max_size=4).map(tuple)
+
+
+def record(key: bytes | None = b"k", value: bytes | None = b"v", **fields: object) -> ConsumerRecord:
+    made = ConsumerRecord("t", 3, 42, 1_772_366_400_000, 0, key, value, (), 0)
+    return made._replace(**fields)
+
+
+@given(octets, octets, headers)
+def test_what_consume_prints_produce_reads_back(
+    key: bytes | None, value: bytes | None, given_headers: tuple[tuple[str, bytes | None], ...]
+) -> None:
+    line = json.dumps(json_record(record(key, value, headers=given_headers)), ensure_ascii=False).encode()
+    assert parse_json_record(line, number=1) == NewRecord(key, value, given_headers, 3, 1_772_366_400_000)
+
+
+def test_a_json_value_that_is_no_text_is_its_own_json() -> None:
+    assert parse_json_record(b'{"value": {"a": [1, null]}, "headers": {"h": 1}}', number=1) == NewRecord(
+        None, b'{"a":[1,null]}', (("h", b"1"),)
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"x", b"[]", b'{"value_base64": "!"}', b'{"partition": "1"}', b'{"headers": [1]}', b'{"partition": true}'],
+)
+def test_a_line_that_is_no_record_is_named(line: bytes) -> None:
+    with pytest.raises(InputError, match="line 7"):
+        parse_json_record(line, number=7)
+
+
+def test_templates() -> None:
+    render = compile_template(r"{topic}/{partition}:{offset}\t{key}={value} {{x}} {key_bytes},{value_bytes}")
+    assert render(record(value=None)) == b"t/3:42\tk= {x} 1,-1\n"
+    render = compile_template("{timestamp} {timestamp_ms} {headers}")
+    with_headers = record(headers=(("a", b"1"), ("b", None)))
+    assert render(with_headers) == b"2026-03-01T12:00:00.000Z 1772366400000 a=1,b=\n"
+
+
+def test_values_are_printed_as_they_are() -> None:
+    assert compile_template("{value}")(record(value=b"\xff\x00")) == b"\xff\x00\n"
+
+
+def test_an_unknown_field_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"\{vlaue\} is no field of a record; there are headers, key"):
+        compile_template("{vlaue}")
+
+
+def test_escapes() -> None:
+    assert unescape(r"a\tb\\n\n\0") == "a\tb\\n\n\0"

@@ -1,0 +1,106 @@
+"""`odradek start`: the short parser agrees with click's, and the settings come together in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import odradek
+from odradek.cli.hints import hints
+from odradek.cli.start import start
+from odradek.cli.start_options import START_OPTIONS, parse
+from odradek.cli.start_settings import settings_of
+from odradek.foundation.errors import SettingError
+
+
+def test_click_has_the_same_options() -> None:
+    ours = {f"--{option.name}" for option in START_OPTIONS}
+    theirs = {name for parameter in start.params for name in parameter.opts}
+    assert theirs == ours
+
+
+def test_both_parsers_read_the_same() -> None:
+    arguments = ["--set", "a=1", "--set=b=2", "--listen", "x:1", "--hints", "--id", "4", "--log-format", "json"]
+    ours = parse(arguments)
+    assert ours is not None
+    theirs = start.make_context("start", list(arguments)).params
+    for name in ("config", "set", "data", "listen", "advertise", "admin", "id", "hints", "log_format"):
+        assert getattr(ours, name) == theirs[name], name
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["x"], ["--set"], ["--hints=1"], ["--log-level", "loud"], ["--nope"]]
+)
+def test_what_is_not_plainly_right_is_left_to_click(arguments: list[str]) -> None:
+    assert parse(arguments) is None
+
+
+def settings(*arguments: str, config: str | None = None) -> dict[str, str]:
+    parsed = parse(list(arguments))
+    assert parsed is not None
+    return dict(settings_of(parsed).given)
+
+
+def test_defaults_serve_on_loopback() -> None:
+    assert settings() == {"log.dirs": "./data", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+
+
+def test_set_wins_over_options_and_these_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/file\nnode.id=1\nnum.partitions=2\nlisteners=PLAINTEXT://file:1\n")
+    merged = settings("--config", str(file), "--data", "/option", "--id", "2", "--set", "node.id=3")
+    assert merged == {
+        "log.dirs": "/option",
+        "node.id": "3",
+        "num.partitions": "2",
+        "listeners": "PLAINTEXT://file:1",
+    }
+
+
+def test_a_listener_of_ones_own_name_is_plain_text() -> None:
+    merged = settings("--listen", "INSIDE://127.0.0.1:1", "--listen", "127.0.0.1:2", "--advertise", "INSIDE://h:1")
+    assert merged["listeners"] == "INSIDE://127.0.0.1:1,PLAINTEXT://127.0.0.1:2"
+    assert merged["listener.security.protocol.map"].endswith("INSIDE:PLAINTEXT")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--set", "nonsense"), "--set nonsense"),
+        (("--config", "/no/such/file"), "/no/such/file"),
+        (("--listen", "127.0.0.1"), "listeners"),
+        (("--id", "-7"), "node.id"),
+        (("--set", "num.partitions=many"), "num.partitions"),
+    ],
+)
+def test_a_mistake_is_named(arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        settings(*arguments)
+
+
+def test_hints_name_the_broker_for_every_client() -> None:
+    text = hints("example:1234")
+    assert text.count("example:1234") == 6
+    for client in ("kcat", "confluent_kafka", "spark.read"):
+        assert client in text
+
+
+def test_the_short_road_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, odradek.cli.start_options as o, odradek.cli.start_settings as s\n"
+        "import odradek.cli.start_fast, odradek.cli.start_run\n"
+        "s.settings_of(o.parse(['--set', 'num.partitions=2']))\n"
+        "heavy = {'click', 'rich', 'aiohttp', 'prometheus_client', 'kio', 'odradek.client.client'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(odradek.__file__).parents[1])},
+    )
+    assert done.stdout.strip() == "[]"
