@@ -140,6 +140,7 @@ class SparseIndex:
         self._keys, self._values = keys, values
         file.append(packed)
         self._stored = len(keys)
+        self._last_stored = (keys[-1], values[-1]) if keys else None
         self._keys, self._values = [], []
 
     def write(self) -> None:
@@ -204,10 +205,10 @@ class TimeIndex(SparseIndex):
         super().__init__(path, disk=disk, entry=TIME_ENTRY, stored=size_bytes // TIME_ENTRY.size)
         self.base_offset = base_offset
 
-    def offset_before(self, timestamp_ms: int) -> int:
-        """An offset from which on a record of `timestamp_ms` or later can be; all before are older."""
+    def entry_before(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the last entry that is not newer; None when all are. All before it is older."""
         found = self.floor(timestamp_ms)
-        return self.base_offset if found is None else found[1] + self.base_offset
+        return None if found is None else (found[0], found[1] + self.base_offset)
 
     def truncate_offsets(self, offset: int) -> None:
         """Forget the entries of `offset` and above; values rise with the keys."""

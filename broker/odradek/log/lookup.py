@@ -30,7 +30,7 @@ def first_at_or_after(
     for segment in segments:
         if segment.max_timestamp()[0] < timestamp_ms:
             continue
-        start = max(segment.time_index.offset_before(timestamp_ms), offset_min)
+        start = max(segment.offset_before(timestamp_ms), offset_min)
         position = segment.position_of(start)
         if position < 0:
             continue

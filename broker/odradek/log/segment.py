@@ -8,6 +8,7 @@ may come in is `log`'s.
 
 from __future__ import annotations
 
+import logging
 import struct
 from typing import Final
 
@@ -21,6 +22,8 @@ from odradek.log.scan import Scan
 from odradek.log.transaction_index import TransactionIndex
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES
 
+logger = logging.getLogger(__name__)
+
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
@@ -31,6 +34,8 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACT
 
 # Enough for a batch's header after every batch that can lie between two index entries.
 _SEARCH_BYTES: Final = 8192
+# What Kafka's index.interval.bytes is by default; the density of a rebuilt time index.
+_TIME_INDEX_INTERVAL_BYTES: Final = 4096
 _PLACE: Final = struct.Struct(">qi4xb6xi")
 
 
@@ -150,8 +155,7 @@ class Segment:
             self.first_timestamp_ms = max_timestamp_ms
         self.size_bytes = position + size_bytes
         newest_ms = self._max_timestamp_ms
-        if newest_ms is None:
-            newest_ms = self.max_timestamp()[0]
+        assert newest_ms is not None, "looked up before the batch was written"
         if max_timestamp_ms > newest_ms:
             self._max_timestamp_ms = max_timestamp_ms
             self._max_timestamp_offset = last_offset
@@ -170,14 +174,68 @@ class Segment:
     # --- timestamps ------------------------------------------------------------------------------------------------
 
     def max_timestamp(self) -> tuple[int, int]:
-        """The newest timestamp, -1 for none, and the last offset of the first batch that has it."""
+        """The newest timestamp, -1 for none, and the last offset of the first batch that has it. Raises OSError."""
         if self._max_timestamp_ms is None:
-            last = self.time_index.last()
-            if last is None:
-                self._max_timestamp_ms, self._max_timestamp_offset = NO_TIMESTAMP_MS, self.base_offset
-            else:
-                self._max_timestamp_ms, self._max_timestamp_offset = last[0], last[1] + self.base_offset
+            self._load_max_timestamp()
+            assert self._max_timestamp_ms is not None
         return self._max_timestamp_ms, self._max_timestamp_offset
+
+    def _load_max_timestamp(self) -> None:
+        try:
+            last = self.time_index.last()
+        except IndexDamagedError:
+            last = None
+        if last is not None and self._has_time(last[0], last[1] + self.base_offset):
+            self.set_max_timestamp(last[0], last[1] + self.base_offset)
+        else:
+            self._rebuild_time_index()
+
+    def offset_before(self, timestamp_ms: int) -> int:
+        """An offset from which on a record of `timestamp_ms` or later can be; all before are older. Raises OSError."""
+        try:
+            found = self.time_index.entry_before(timestamp_ms)
+            if found is not None and not self._has_time(*found):
+                self._rebuild_time_index()
+                found = self.time_index.entry_before(timestamp_ms)
+        except IndexDamagedError:
+            # From the first record on is always right.
+            found = None
+        return self.base_offset if found is None else found[1]
+
+    def _has_time(self, timestamp_ms: int, offset: int) -> bool:
+        """Whether an entry of the time index is true: the batch that holds `offset` has this newest timestamp."""
+        try:
+            position = self.position_of(offset)
+        except (IndexDamagedError, CorruptRecord):
+            return False
+        if not 0 <= position < self.size_bytes:
+            return False
+        data = self.file.pread(position, min(HEADER_BYTES, self.size_bytes - position))
+        header = header_at(data, 0)
+        return header.max_timestamp_ms == timestamp_ms and header.base_offset <= offset
+
+    def _rebuild_time_index(self) -> None:
+        """From the batches' headers alone, which is enough for times."""
+        logger.warning("%s has no entry that its log agrees with: it is built anew", self.time_index.path)
+        keys: list[int] = []
+        values: list[int] = []
+        newest_ms, newest_offset = NO_TIMESTAMP_MS, self.base_offset
+        entry_position = 0
+        try:
+            for position, header in headers(self.file, 0, self.size_bytes):
+                if header.max_timestamp_ms > newest_ms:
+                    newest_ms, newest_offset = header.max_timestamp_ms, header.last_offset
+                if position - entry_position > _TIME_INDEX_INTERVAL_BYTES and newest_ms > (keys or [-1])[-1]:
+                    keys.append(newest_ms)
+                    values.append(newest_offset - self.base_offset)
+                    entry_position = position
+        except CorruptRecord as error:
+            logger.error("%s.log is damaged in a part that was synced: %s", self.path, error)
+        if newest_ms > (keys or [NO_TIMESTAMP_MS])[-1]:
+            keys.append(newest_ms)
+            values.append(newest_offset - self.base_offset)
+        self.set_max_timestamp(newest_ms, newest_offset)
+        self.time_index.replace(keys, values)
 
     def adopt(self, found: Scan) -> None:
         """Take over what a scan found, indexes included; the log file must end where the scan did. Raises OSError."""
