@@ -33,7 +33,8 @@ def write_json(value: Mapping[str, Any]) -> bytes:
 def read_json(path: str, data: bytes) -> dict[str, Any]:
     """The object in a node. Raises StoreError when there is none."""
     try:
-        value = json.loads(data)
+        # Decoded first: json would look at each text's bytes for its encoding.
+        value = json.loads(data.decode())
     except ValueError as error:
         raise StoreError(
             f"the registry's node {path} is not JSON: {error}; restore it from a backup"

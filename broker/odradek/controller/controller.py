@@ -206,17 +206,21 @@ class Controller:
             outcomes: list[CreateOutcome] = []
             plans: dict[str, topic_plans.TopicPlan] = {}
             collisions = dict(self._collisions) if len(requests) > 1 else self._collisions
+            # Before any work: names alone could otherwise hold up everybody else.
+            topic_plans.check_partition_count(len(requests))
+            total = 0
             for request in requests:
                 try:
                     plan = self._plan(request, plans=plans, collisions=collisions)
                 except RequestError as error:
                     outcomes.append(error)
                     continue
+                total += len(plan.topic.partitions)
+                topic_plans.check_partition_count(total)
                 plans[request.name] = plan
                 if len(requests) > 1:
                     collisions[collision_key(request.name)] = request.name
                 outcomes.append(_created(plan))
-            topic_plans.check_partition_count(sum(len(plan.topic.partitions) for plan in plans.values()))
             if plans and not validate_only:
                 await self._make_topics(list(plans.values()))
             return outcomes

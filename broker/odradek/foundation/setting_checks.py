@@ -80,12 +80,6 @@ def _connections(settings: Settings) -> Iterator[str]:
         return
     if settings.max_connections_per_ip == 0 and not overrides:
         yield "max.connections.per.ip=0 lets nobody connect; give max.connections.per.ip.overrides too"
-    waiting = settings.queued_max_request_bytes
-    if 0 < waiting < settings.socket_request_max_bytes:
-        yield (
-            f"queued.max.request.bytes={waiting} must be at least socket.request.max.bytes="
-            f"{settings.socket_request_max_bytes}, or -1"
-        )
 
 
 def _retention(settings: Settings) -> Iterator[str]:

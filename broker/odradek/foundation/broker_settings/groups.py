@@ -35,9 +35,6 @@ class GroupSettings:
         "The group protocols that are served.",
         EachOf("consumer", "classic", "share", "streams"),
     )
-    group_coordinator_append_linger_ms: int = integer(
-        5, "How long writes of a coordinator may wait to be appended together.", 0
-    )
 
 
 class ConsumerGroupSettings:
@@ -69,9 +66,6 @@ class ConsumerGroupSettings:
         "bidirectional",
         "Whether a group may change between the classic and the consumer protocol while it has members.",
         OneOf("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", any_case=True),
-    )
-    group_consumer_regex_refresh_interval_ms: int = integer(
-        600_000, "How often subscribed patterns are matched against the topics anew.", 10_000, internal=True
     )
 
 
@@ -109,7 +103,7 @@ class OffsetSettings:
 
 
 class ProducerSettings:
-    """Idempotent producers and transactions."""
+    """Idempotent producers. There are no transactions yet: keys with their name are checked, and have no effect."""
 
     producer_id_expiration_ms: int = integer(
         86_400_000,

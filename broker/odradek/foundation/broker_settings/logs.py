@@ -62,19 +62,10 @@ class SegmentSettings:
     log_flush_offset_checkpoint_interval_ms: int = integer(
         60_000, "How often recovery points are written down.", 0
     )
-    log_flush_start_offset_checkpoint_interval_ms: int = integer(
-        60_000, "How often log start offsets are written down.", 0
-    )
     log_segment_delete_delay_ms: int = long(
         60_000,
         "A deleted file stays on disk for this long, for readers that still use it.",
         0,
-        scope=CLUSTER_WIDE,
-    )
-    num_recovery_threads_per_data_dir: int = integer(
-        2,
-        "Threads per log directory that recover logs at the start and flush them at the end.",
-        1,
         scope=CLUSTER_WIDE,
     )
     log_initial_task_delay_ms: int = long(
@@ -119,7 +110,7 @@ class RetentionSettings:
 
 
 class CleanerSettings:
-    """Compaction by key."""
+    """Compaction by key, which this broker does not do yet: these keys are checked, and have no effect."""
 
     log_cleaner_enable: bool = boolean(True, "Whether compacted topics are compacted.")
     log_cleaner_threads: int = integer(1, "Threads that compact.", 0, scope=CLUSTER_WIDE)
@@ -196,7 +187,7 @@ class TopicSettings:
     """Making and keeping topics."""
 
     auto_create_topics_enable: bool = boolean(
-        True, "Whether asking for the metadata of a topic, or producing to it, creates it."
+        True, "Whether asking for the metadata of a topic creates it, as producers and consumers do."
     )
     delete_topic_enable: bool = boolean(True, "Whether topics can be deleted.")
     num_partitions: int = integer(1, "Partitions of a topic whose creator gives no number.", 1)

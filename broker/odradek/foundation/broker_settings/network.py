@@ -81,14 +81,7 @@ class ConnectionSettings:
     max_connections_per_ip_overrides: str = text(
         "", "Exceptions to max.connections.per.ip, as address:count parted by commas.", scope=CLUSTER_WIDE
     )
-    max_connection_creation_rate: int = integer(
-        INT32_MAX, "Connections that may be opened per second.", 0, scope=CLUSTER_WIDE
-    )
     connections_max_idle_ms: int = long(600_000, "A connection without a request for this long is closed.")
-    queued_max_requests: int = integer(500, "Requests that may wait for a worker before reading pauses.", 1)
-    queued_max_request_bytes: int = long(
-        -1, "Bytes of requests that may wait before reading pauses; -1 sets no bound."
-    )
     request_timeout_ms: int = integer(30_000, "How long the broker waits for answers to its own requests.")
     fetch_max_bytes: int = integer(
         57_671_680, "The most bytes that one fetch is answered with, one batch excepted.", 1024

@@ -15,7 +15,7 @@ CLUSTER_WIDE = Scope.CLUSTER_WIDE
 
 
 class ReplicaSettings:
-    """Followers."""
+    """Followers, which this broker does not have yet: these keys are checked, and have no effect."""
 
     num_replica_fetchers: int = integer(
         1, "Connections with which a follower fetches from each leader.", scope=CLUSTER_WIDE
@@ -66,7 +66,7 @@ class ReplicaSettings:
 
 
 class ControllerSettings:
-    """The controller and a broker's life in the cluster."""
+    """A broker's life in a cluster of several, which there is not yet: these keys are checked, and have no effect."""
 
     auto_leader_rebalance_enable: bool = boolean(
         True, "Whether leadership goes back to each partition's first replica from time to time."

@@ -16,6 +16,7 @@ _BROKER: Final = Scope.PER_BROKER
 _CLUSTER: Final = Scope.CLUSTER_WIDE
 _INTERNAL: Final = frozenset(
     {
+        "group.consumer.regex.refresh.interval.ms",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
         "group.share.enable",
@@ -68,6 +69,13 @@ _FAMILIES: Final = (
     ("kafka.metrics.", "metrics of the Java virtual machine"),
     ("metric", "metrics of the Java virtual machine"),
     ("telemetry.", "metrics that clients push"),
+    ("max.connection.creation.", "quotas on how fast clients connect"),
+    ("group.coordinator.append.", "waiting to write the commits of several groups at once"),
+    ("group.consumer.regex.", "matching patterns now and then: they are matched when topics change"),
+    (
+        "log.flush.start.offset.",
+        "a round of its own for start offsets: they are written with the recovery points",
+    ),
     ("add.partitions.to.txn.", "the coordination of transactions between brokers"),
     ("socket.connection.setup.", "connections between brokers"),
     ("unstable.", "features in development in Kafka"),
@@ -344,6 +352,13 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("unclean.leader.election.interval.ms", Kind.LONG, "300000", Range(1), _READ),
     ("unstable.api.versions.enable", Kind.BOOLEAN, "false", None, _READ),
     ("unstable.feature.versions.enable", Kind.BOOLEAN, "false", None, _READ),
+    ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ),
+    ("group.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
+    ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", Range(0), _READ),
+    ("max.connection.creation.rate", Kind.INT, "2147483647", Range(0), _CLUSTER),
+    ("num.recovery.threads.per.data.dir", Kind.INT, "2", Range(1), _CLUSTER),
+    ("queued.max.request.bytes", Kind.LONG, "-1", None, _READ),
+    ("queued.max.requests", Kind.INT, "500", Range(1), _READ),
 )
 
 
