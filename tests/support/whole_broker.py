@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from odradek.cluster.memory_store import MemoryStore
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.requests import NewTopic
 from odradek.foundation.settings import Settings
 from odradek.handlers.dispatch import Dispatcher
@@ -30,10 +30,10 @@ START_MS = 1_700_000_000_000
 class WholeBroker:
     """Make it with `await WholeBroker.start(...)`."""
 
-    def __init__(self, broker: Broker, disk: SimulatedDisk, store: MemoryStore) -> None:
+    def __init__(self, broker: Broker, disk: SimulatedDisk, registry: MemoryRegistry) -> None:
         self.broker = broker
         self.disk = disk
-        self.store = store
+        self.registry = registry
         self.dispatcher = Dispatcher(broker.parts)
         self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
 
@@ -43,11 +43,11 @@ class WholeBroker:
         entries: dict[str, str] | None = None,
         *,
         disk: SimulatedDisk | None = None,
-        store: MemoryStore | None = None,
+        registry: MemoryRegistry | None = None,
         seed: int = 1,
     ) -> WholeBroker:
         disk = disk or SimulatedDisk()
-        store = store or MemoryStore()
+        registry = registry or MemoryRegistry()
         settings = Settings(
             {"log.dirs": "/logs", "listeners": "PLAINTEXT://broker.test:9092", **(entries or {})}
         )
@@ -56,11 +56,16 @@ class WholeBroker:
             clock=LoopClock(asyncio.get_running_loop()),
             network=MemoryNetwork(random.Random(seed)).at("broker.test"),
             disk=disk,
-            store=store,
+            store=MemoryStore(registry),
             rng=random.Random(seed),
         )
         await broker.start()
-        return cls(broker, disk, store)
+        return cls(broker, disk, registry)
+
+    async def restart(self) -> WholeBroker:
+        """Stop in order, and start anew on the same disk and registry."""
+        await self.broker.stop()
+        return await WholeBroker.start(disk=self.disk, registry=self.registry)
 
     async def create_topic(self, name: str, *, partitions: int = 1, **config: str) -> None:
         """Make a topic; underscores in the names of settings stand for dots."""

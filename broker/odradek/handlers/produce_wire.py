@@ -20,6 +20,7 @@ import struct
 from typing import Final, NamedTuple
 
 from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
 from odradek.protocol.varint import append_unsigned_varint, read_unsigned_varint, skip_tagged_fields
 
 FIRST_FLEXIBLE: Final = 9
@@ -106,6 +107,7 @@ def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> Produ
         position += length - 1
     acks, timeout_ms = _acks_at(frame, position)
     topic_count, position = _varint(frame, position + 6)
+    elements = topic_count
     topics: list[ProducedTopic] = []
     for _ in range(topic_count - 1):
         start = position
@@ -119,6 +121,9 @@ def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> Produ
             position += length - 1
             raw = bytes(frame[start:position])
         partition_count, position = _varint(frame, position)
+        elements += partition_count
+        if elements > REQUEST_ARRAY_ELEMENTS_MAX:
+            raise _too_many(elements)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count - 1):
             (index,) = _int_at(frame, position)
@@ -145,6 +150,7 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
     acks, timeout_ms = _acks_at(frame, position)
     (topic_count,) = _int_at(frame, position + 6)
     position += 10
+    elements = topic_count
     topics: list[ProducedTopic] = []
     for _ in range(topic_count):
         (length,) = _short_at(frame, position)
@@ -152,6 +158,9 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
         position += 2 + length
         (partition_count,) = _int_at(frame, position)
         position += 4
+        elements += partition_count
+        if elements > REQUEST_ARRAY_ELEMENTS_MAX:
+            raise _too_many(elements)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             index, length = _HEAD.unpack_from(frame, position)
@@ -163,6 +172,11 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
                 partitions.append((index, None))
         topics.append(ProducedTopic(raw, str(raw[2:], "utf-8"), partitions))
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _too_many(elements: int) -> InvalidRequest:
+    # A hundred megabytes of nearly empty entries would become gigabytes of objects.
+    return InvalidRequest(f"a request announces {elements} topics and partitions; split it")
 
 
 def _slice(frame: memoryview, position: int, size: int) -> memoryview:

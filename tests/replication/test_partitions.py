@@ -1,0 +1,182 @@
+"""Partitions follow the cluster: topics come and go, settings change, directories fail, restarts keep everything."""
+
+import asyncio
+import errno
+import uuid
+
+import pytest
+
+from odradek.cluster.image import ResourceKind
+from odradek.controller.requests import ConfigChange, ConfigOperation, NewPartitions, Resource
+from odradek.foundation.errors import KafkaStorageError, UnknownTopicId, UnknownTopicOrPartition
+from odradek.protocol.api import ApiKey
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+
+async def alter(broker: WholeBroker, kind: ResourceKind, name: str, key: str, value: str) -> None:
+    change = ConfigChange(key, ConfigOperation.SET, value)
+    (outcome,) = await broker.broker.controller.incremental_alter_configs([(Resource(kind, name), [change])])
+    assert outcome is None
+
+
+def test_a_topic_is_ready_when_its_creator_is_answered_and_gone_when_it_is_deleted() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        partitions = broker.broker.partitions
+        with pytest.raises(UnknownTopicOrPartition):
+            partitions.get("t", 0)
+        await broker.create_topic("t", partitions=2)
+        first = partitions.get("t", 0)
+        topic_id = first.topic_id
+        assert partitions.get_by_id(topic_id, 1) is partitions.get("t", 1)
+        assert partitions.get_by_key(topic_id.bytes, 0) is partitions.get_by_key("t", 0) is first
+        with pytest.raises(UnknownTopicOrPartition):
+            partitions.get("t", 2)
+        await broker.broker.controller.delete_topics(["t"])
+        with pytest.raises(UnknownTopicOrPartition):
+            first.append_as_leader(b"", required_acks=1)
+        for key in (topic_id.bytes, uuid.UUID(int=5).bytes):
+            with pytest.raises(UnknownTopicId):
+                partitions.get_by_key(key, 0)
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_topic_made_anew_is_another_topic() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        await broker.produce("t", b"old")
+        old_id = broker.broker.partitions.get("t", 0).topic_id
+        await broker.broker.controller.delete_topics(["t"])
+        await broker.create_topic("t")
+        fresh = broker.broker.partitions.get("t", 0)
+        assert fresh.topic_id != old_id
+        assert fresh.high_watermark == 0
+        broker = await broker.restart()
+        assert broker.broker.partitions.get("t", 0).high_watermark == 0
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_new_partitions_are_ready_and_old_ones_stay() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        first = broker.broker.partitions.get("t", 0)
+        await broker.broker.controller.create_partitions([NewPartitions(topic="t", total_count=3)])
+        assert broker.broker.partitions.get("t", 0) is first
+        assert (await broker.produce("t", b"a", partition=2)).error_code == 0
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_settings_reach_the_logs_as_they_change() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        await broker.create_topic("own", max_message_bytes="5000")
+        assert (await broker.produce("t", b"x" * 1000)).error_code == 0
+        await alter(broker, ResourceKind.TOPIC, "t", "max.message.bytes", "500")
+        assert (await broker.produce("t", b"x" * 1000)).error_code == 10
+        await alter(broker, ResourceKind.BROKER, "", "message.max.bytes", "3000")
+        await broker.create_topic("later")
+        assert (await broker.produce("later", b"x" * 3500)).error_code == 10
+        assert (await broker.produce("own", b"x" * 3500)).error_code == 0, "a topic's own value wins"
+        await alter(broker, ResourceKind.TOPIC, "t", "min.insync.replicas", "3")
+        assert broker.broker.partitions.get("t", 0).min_insync_replicas == 3
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_restart_keeps_records_epochs_and_topics() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", partitions=2)
+        for value in (b"a", b"b"):
+            await broker.produce("t", value, partition=1)
+        epoch = broker.broker.partitions.get("t", 1).leader_epoch
+        broker = await broker.restart()
+        found = broker.broker.partitions.get("t", 1)
+        assert (found.high_watermark, found.leader_epoch) == (2, epoch)
+        assert (await broker.produce("t", b"c", partition=1)).base_offset == 2
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_logs_without_a_registry_are_taken_in() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", partitions=2)
+        await broker.produce("t", b"a", partition=1)
+        topic_id = broker.broker.partitions.get("t", 1).topic_id
+        await broker.broker.stop()
+        broker = await WholeBroker.start(disk=broker.disk)
+        found = broker.broker.partitions.get("t", 1)
+        assert (found.topic_id, found.high_watermark) == (topic_id, 1)
+        assert found.leader_epoch == 1, "leadership begins anew"
+        assert (await broker.produce("t", b"b", partition=1)).base_offset == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_failed_directory_takes_its_partitions_offline_and_ends_their_waits() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start({"log.dirs": "/one,/two"})
+        await broker.create_topic("t", partitions=2)
+        partitions = [broker.broker.partitions.get("t", index) for index in range(2)]
+        lost = next(partition for partition in partitions if partition.log.path_of_directory == "/one")
+        kept = next(partition for partition in partitions if partition.log.path_of_directory == "/two")
+        index = lost.topic_partition.partition
+        waiting = broker.send(ApiKey.FETCH, 11, **broker.fetch_fields(("t", index, 0), max_wait_ms=60_000))
+        broker.disk.fail_path("/one", errno.EIO)
+        assert (await broker.produce("t", b"a", partition=index)).error_code == 56
+        async with asyncio.timeout(1):
+            await waiting
+        with pytest.raises(KafkaStorageError):
+            lost.read(0, 100, at_least_one_batch=True, committed_only=False)
+        assert (await broker.produce("t", b"a", partition=kept.topic_partition.partition)).error_code == 0
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_old_segments_go_by_retention_and_their_readers_are_told() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start(
+            {"log.retention.check.interval.ms": "1000", "log.retention.ms": "60000"}
+        )
+        await broker.create_topic("t", internal_segment_bytes="1000")
+        clock = broker.broker.clock
+        for _ in range(4):
+            await broker.produce("t", b"x" * 600, timestamp_ms=clock.wall_ms())
+        await asyncio.sleep(120)
+        partition = broker.broker.partitions.get("t", 0)
+        assert partition.log.log_start_offset > 0
+        answer = await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 0)))
+        assert answer.responses[0].partitions[0].error_code == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_records_are_flushed_when_their_time_has_come() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start({"log.flush.interval.ms": "2000", "log.initial.task.delay.ms": "0"})
+        await broker.create_topic("t")
+        await broker.produce("t", b"a")
+        log = broker.broker.partitions.get("t", 0).log
+        assert log.recovery_point == 0
+        await asyncio.sleep(4)
+        assert log.recovery_point == 1
+        assert broker.broker.housekeeping.flushes == 1
+        await broker.broker.stop()
+
+    run(scenario())
