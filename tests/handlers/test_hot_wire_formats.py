@@ -1,0 +1,246 @@
+"""What is packed and parsed by hand for Produce and Fetch equals what the schemas say, in every version."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.handlers.fetch_reading import Fetched
+from odradek.handlers.fetch_sessions import Target
+from odradek.handlers.fetch_wire import encode_fetch_answer
+from odradek.handlers.produce_wire import (
+    FIRST_FLEXIBLE,
+    FIRST_WITH_TOPIC_IDS,
+    PartitionResult,
+    pack_one_flexible,
+    pack_produce_answer,
+    parse_produce_request,
+)
+from odradek.log.files import FileSlice
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.protocol.codec import decode_response, encode_request, encode_response
+from odradek.protocol.headers import parse_request_header
+from odradek.protocol.varint import unsigned_varint as varint
+
+PRODUCE_VERSIONS = range(3, 14)
+FETCH_VERSIONS = range(4, 19)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=150)
+TOPIC_IDS = st.uuids().filter(lambda value: value.int != 0)
+ERRORS = st.integers(0, 100)
+CORRELATION_IDS = INT32
+FEW = settings(max_examples=40)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@FEW
+@given(st.data())
+def test_produce_requests(version: int, data: st.DataObject) -> None:
+    partitions = st.lists(st.tuples(INT32, st.none() | st.binary(max_size=300)), max_size=3)
+    topics = data.draw(st.lists(st.tuples(NAMES, TOPIC_IDS, partitions), max_size=3))
+    transactional_id = data.draw(st.none() | NAMES)
+    acks, timeout_ms = data.draw(st.integers(-(2**15), 2**15 - 1)), data.draw(INT32)
+    request = messages.request(
+        ApiKey.PRODUCE,
+        version,
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout=timeout_ms,
+        topic_data=[
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partition_data": [{"index": index, "records": records} for index, records in asked],
+            }
+            for name, topic_id, asked in topics
+        ],
+    )
+    frame = memoryview(encode_request(ApiKey.PRODUCE, version, 1, "me", request))[4:]
+    position = parse_request_header(frame).body_position
+    parsed = parse_produce_request(version, frame, position)
+    assert parsed[:3] == (transactional_id, acks, timeout_ms)
+    assert [(topic.key, topic.partitions) for topic in parsed.topics] == [
+        (topic_id.bytes if version >= FIRST_WITH_TOPIC_IDS else name, asked)
+        for name, topic_id, asked in topics
+    ]
+    for end in range(position, len(frame), 1 + len(frame) // 20):
+        with pytest.raises(InvalidRequest):
+            parse_produce_request(version, frame[:end], position)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@FEW
+@given(st.binary(max_size=80))
+def test_random_bytes_are_a_produce_request_or_refused(version: int, content: bytes) -> None:
+    try:
+        parse_produce_request(version, memoryview(content), 0)
+    except InvalidRequest:
+        return
+
+
+@pytest.mark.parametrize("version", [8, 12])
+def test_more_topics_and_partitions_than_allowed_are_refused(version: int) -> None:
+    for topics, partitions in ((2**21 - 1, 0), (2, 2**21 - 1)):
+        counts = [
+            number.to_bytes(4, "big") if version < FIRST_FLEXIBLE else varint(number)
+            for number in (topics, partitions)
+        ]
+        head, name = (b"\xff\xff", b"\0\1t") if version < FIRST_FLEXIBLE else (b"\0", b"\2t")
+        content = head + b"\0\1\0\0\0\1" + counts[0] + name + counts[1] + bytes(1000)
+        with pytest.raises(InvalidRequest, match="split it"):
+            parse_produce_request(version, memoryview(content), 0)
+
+
+def topic_bytes(version: int, name: str, topic_id: uuid.UUID) -> bytes:
+    """A topic as its request had it, which the answer repeats."""
+    request = messages.request(
+        ApiKey.PRODUCE, version, topic_data=[{"name": name, "topic_id": topic_id, "partition_data": ()}]
+    )
+    frame = memoryview(encode_request(ApiKey.PRODUCE, version, 1, None, request))[4:]
+    return parse_produce_request(version, frame, parse_request_header(frame).body_position).topics[0].raw
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@FEW
+@given(st.data())
+def test_produce_answers(version: int, data: st.DataObject) -> None:
+    record_errors = st.lists(st.tuples(INT32, NAMES), max_size=2).map(tuple)
+    results = st.lists(
+        st.builds(PartitionResult, INT32, ERRORS, INT64, INT64, INT64, record_errors, st.none() | NAMES),
+        max_size=3,
+    )
+    topics = data.draw(st.lists(st.tuples(NAMES, TOPIC_IDS, results), max_size=3))
+    correlation_id = data.draw(CORRELATION_IDS)
+    packed = pack_produce_answer(
+        version, correlation_id, [(topic_bytes(version, name, id_), rows) for name, id_, rows in topics]
+    )
+    expected = messages.response(
+        ApiKey.PRODUCE,
+        version,
+        responses=[
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partition_responses": [_partition_response(row) for row in rows],
+            }
+            for name, topic_id, rows in topics
+        ],
+    )
+    assert packed == encode_response(ApiKey.PRODUCE, version, correlation_id, expected)
+
+
+def _partition_response(row: PartitionResult) -> dict[str, Any]:
+    return {
+        "index": row.partition,
+        "error_code": row.error_code,
+        "base_offset": row.base_offset,
+        "log_append_time": row.log_append_time_ms,
+        "log_start_offset": row.log_start_offset,
+        "record_errors": [
+            {"batch_index": index, "batch_index_error_message": text} for index, text in row.record_errors
+        ],
+        "error_message": row.error_message,
+    }
+
+
+@pytest.mark.parametrize("version", [v for v in PRODUCE_VERSIONS if v >= FIRST_FLEXIBLE])
+@FEW
+@given(NAMES, TOPIC_IDS, CORRELATION_IDS, INT32, INT64, INT64, INT64)
+def test_the_answer_packed_in_one_call(
+    version: int,
+    name: str,
+    topic_id: uuid.UUID,
+    correlation_id: int,
+    index: int,
+    base_offset: int,
+    time_ms: int,
+    start: int,
+) -> None:
+    raw = topic_bytes(version, name, topic_id)
+    result = PartitionResult(index, 0, base_offset, time_ms, start)
+    assert pack_one_flexible(correlation_id, raw, index, base_offset, time_ms, start) == (
+        pack_produce_answer(version, correlation_id, [(raw, [result])])
+    )
+
+
+class MemoryFile:
+    def __init__(self, content: bytes, *, is_cached: bool) -> None:
+        self.content = content
+        self.is_cached = is_cached
+
+    def pread_cached(self, position: int, size: int) -> bytes | None:
+        return self.content[position : position + size] if self.is_cached else None
+
+
+def fetched(data: st.DataObject, name: str, topic_id: uuid.UUID, version: int) -> Fetched:
+    result = Fetched(Target(name, topic_id, data.draw(INT32), 0, 1, -1, -1))
+    result.error_code = data.draw(ERRORS)
+    result.high_watermark = data.draw(INT64)
+    result.last_stable_offset = data.draw(INT64)
+    result.log_start_offset = data.draw(INT64)
+    size = data.draw(st.sampled_from([0, 1, 200, 20_000]))
+    if size:
+        file: Any = MemoryFile(b"r" * size, is_cached=data.draw(st.booleans()))
+        result.records, result.size = FileSlice(file, 0, size), size
+    result.aborted = data.draw(st.none() | st.lists(st.tuples(INT64, INT64), max_size=2))
+    result.diverging = data.draw(st.none() | st.just((3, 9)))
+    return result
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@FEW
+@given(st.data())
+def test_fetch_answers(version: int, data: st.DataObject) -> None:
+    topics = data.draw(st.lists(st.tuples(NAMES, TOPIC_IDS, st.integers(1, 2)), max_size=3))
+    keys = [(name, id_) for name, id_, _ in topics]
+    if len({name for name, _ in keys}) < len(keys) or len({id_ for _, id_ in keys}) < len(keys):
+        return
+    rows = [[fetched(data, name, id_, version) for _ in range(count)] for name, id_, count in topics]
+    correlation_id, session_id, error = data.draw(INT32), data.draw(INT32), data.draw(ERRORS)
+    reply = encode_fetch_answer(
+        version,
+        correlation_id,
+        [row for group in rows for row in group],
+        session_id=session_id,
+        error_code=error,
+    )
+    parts: list[Any] = reply if isinstance(reply, list) else [reply]
+    packed = b"".join(
+        part.file.content if isinstance(part, FileSlice) else bytes(part)
+        for part in parts  # type: ignore[union-attr]
+    )
+    expected = messages.response(
+        ApiKey.FETCH,
+        version,
+        error_code=error,
+        session_id=session_id,
+        responses=[
+            {"topic": name, "topic_id": id_, "partitions": [_partition_data(row) for row in group]}
+            for (name, id_, _), group in zip(topics, rows, strict=True)
+        ],
+    )
+    assert packed == encode_response(ApiKey.FETCH, version, correlation_id, expected)
+    assert decode_response(ApiKey.FETCH, version, memoryview(packed)[4:])[0] == correlation_id
+
+
+def _partition_data(row: Fetched) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "partition_index": row.index,
+        "error_code": row.error_code,
+        "high_watermark": row.high_watermark,
+        "last_stable_offset": row.last_stable_offset,
+        "log_start_offset": row.log_start_offset,
+        "aborted_transactions": row.aborted
+        and [{"producer_id": producer, "first_offset": first} for producer, first in row.aborted],
+        "records": b"r" * row.size,
+    }
+    if row.diverging is not None:
+        fields["diverging_epoch"] = {"epoch": row.diverging[0], "end_offset": row.diverging[1]}
+    return fields
