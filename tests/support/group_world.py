@@ -14,8 +14,7 @@ from uuid import UUID
 from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, TopicImage
 from odradek.groups import membership
 from odradek.groups.coordinator import GroupCoordinator
-from odradek.groups.group import JoinRequest
-from odradek.groups.members import JoinResult, SyncResult
+from odradek.groups.members import JoinRequest, JoinResult, SyncResult
 from tests.support.offsets_log import MemoryOffsetsLog
 
 T = TypeVar("T")

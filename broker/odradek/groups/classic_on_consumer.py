@@ -28,8 +28,7 @@ from odradek.groups.consumer_draft import Draft
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.consumer_requests import advance_group
 from odradek.groups.consumer_schema import ClassicProtocols, CurrentValue, MemberState, MemberValue
-from odradek.groups.group import JoinRequest
-from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinResult, SyncResult
+from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinRequest, JoinResult, SyncResult
 from odradek.groups.shard import Shard
 from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE, Subscription, decode_subscription
 

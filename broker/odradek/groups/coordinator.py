@@ -51,8 +51,11 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(group_id: str, partition_count: int) -> int:
-    """The partition of the offsets topic that holds the group; `Utils.abs` of Kafka drops the sign's bit."""
-    return (java_hash(group_id) & 0x7FFFFFFF) % partition_count
+    """The partition of the offsets topic that holds the group, as Kafka reckons it: its hash without
+    the sign.
+    """
+    value = java_hash(group_id)
+    return 0 if value == -(1 << 31) else abs(value) % partition_count
 
 
 class GroupCoordinator:

@@ -52,6 +52,23 @@ class Departure(NamedTuple):
     error: OdradekError | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """A join as the group sees it. Times in milliseconds; `member_id` is empty for a newcomer."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    requires_known_member_id: bool
+    supports_skipping_assignment: bool
+    reason: str | None = None
+
+
 AnswerJoin = Callable[[JoinResult], object]
 AnswerSync = Callable[[SyncResult], object]
 

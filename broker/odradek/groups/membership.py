@@ -18,8 +18,8 @@ from odradek.foundation.errors import (
 )
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_group import ConsumerGroup
-from odradek.groups.group import ClassicGroup, JoinRequest
-from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinResult, SyncResult
+from odradek.groups.group import ClassicGroup
+from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinRequest, JoinResult, SyncResult
 from odradek.groups.shard import Shard
 
 if TYPE_CHECKING:

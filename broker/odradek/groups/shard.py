@@ -21,6 +21,7 @@ from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.group import ClassicGroup
 from odradek.groups.offsets import OffsetStore
 from odradek.groups.offsets_log import OffsetsLog
+from odradek.groups.rebalance import Rebalance
 from odradek.groups.schema import (
     KIND_CLASSIC_GROUP,
     KIND_OFFSET,
@@ -100,7 +101,7 @@ class Shard:
 
     def store(
         self,
-        group: ClassicGroup,
+        group: Rebalance,
         value: ClassicGroupValue,
         on_stored: Callable[[OdradekError | None], None],
     ) -> None:
@@ -262,8 +263,6 @@ class Shard:
                 self.offsets.remove(*offset_key)
             else:
                 self.offsets.put(*offset_key, decode_offset_value(value))
-                if offset_key.group_id not in self.groups:
-                    self.classic_group(offset_key.group_id)
         elif kind == KIND_CLASSIC_GROUP:
             self._apply_classic(_after_kind(key).string(), value)
         elif kind in consumer_schema.KINDS:
@@ -312,6 +311,7 @@ class Shard:
 
     def activate(self) -> None:
         """All records are in: sessions start, requests are served."""
+        # Offsets that no group has told of belong to one that never had members.
         for group_id in self.offsets.groups():
             if group_id not in self.groups:
                 self.classic_group(group_id)

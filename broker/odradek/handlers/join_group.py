@@ -12,8 +12,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from odradek.groups import membership
-from odradek.groups.group import JoinRequest
-from odradek.groups.members import JoinResult
+from odradek.groups.members import JoinRequest, JoinResult
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.protocol import messages

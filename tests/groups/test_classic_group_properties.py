@@ -1,0 +1,313 @@
+"""The state machine of classic groups under any order of events, against what must always hold.
+
+The machine runs on a clock and a store that the test moves by hand; members are simple clients that remember
+what they were told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    IllegalGeneration,
+    OdradekError,
+    RebalanceInProgress,
+    RequestError,
+    UnknownMemberId,
+)
+from odradek.groups.group import ClassicGroup
+from odradek.groups.members import JoinResult, SyncResult
+from odradek.groups.rebalance import GroupState, Rebalance
+from odradek.groups.schema import ClassicGroupValue
+from tests.support.group_world import join_request
+
+PARTITIONS = frozenset(range(6))
+SESSION_MS = 10_000
+
+
+class HandMovedHost:
+    """Time stands still until `clock` is moved; writes wait in `writes`."""
+
+    max_size = 5
+    initial_rebalance_delay_ms = 3000
+
+    def __init__(self) -> None:
+        self.clock = 0.0
+        self.ids = 0
+        self.rebalances_completed = 0
+        self.writes: list[tuple[ClassicGroupValue, Callable[[OdradekError | None], None]]] = []
+        self.stored: ClassicGroupValue | None = None
+
+    def now(self) -> float:
+        return self.clock
+
+    def wall_ms(self) -> int:
+        return int(self.clock * 1000)
+
+    def new_member_id(self, prefix: str) -> str:
+        self.ids += 1
+        return f"{prefix}-{self.ids}"
+
+    def store(
+        self, group: Rebalance, value: ClassicGroupValue, on_stored: Callable[[OdradekError | None], None]
+    ) -> None:
+        self.writes.append((value, on_stored))
+
+    def wake(self, group: Rebalance) -> None:
+        return
+
+    def write(self, error: OdradekError | None) -> None:
+        value, on_stored = self.writes.pop(0)
+        if error is None:
+            self.stored = value
+        on_stored(error)
+
+
+class Client:
+    """A member as it sees itself."""
+
+    def __init__(self, instance_id: str | None) -> None:
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.generation = -1
+        self.joined: JoinResult | None = None
+        self.owned: frozenset[int] = frozenset()
+        self.owned_generation = -1
+        self.is_waiting = False
+        self.answers = 0
+
+    def forget(self) -> None:
+        self.member_id = ""
+        self.generation = -1
+        self.joined = None
+
+
+class ClassicGroupMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = HandMovedHost()
+        self.group = ClassicGroup("g", self.host)
+        self.clients: list[Client] = []
+        self.generation_seen = 0
+        self.owners: dict[int, dict[int, Client]] = {}
+
+    # --- what clients do ------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.clients) < 8)
+    @rule(static=st.booleans())
+    def arrive(self, static: bool) -> None:
+        taken = {client.instance_id for client in self.clients}
+        free = [name for name in ("i1", "i2", "i3") if name not in taken]
+        self.clients.append(Client(free[0] if static and free else None))
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), knows_id=st.booleans())
+    def join(self, data: st.DataObject, knows_id: bool) -> None:
+        client = data.draw(st.sampled_from(self.clients))
+        if client.is_waiting:
+            return
+        client.is_waiting = True
+        expected = client.answers + 1
+
+        def answer(result: JoinResult) -> None:
+            client.answers += 1
+            assert client.answers == expected, "a join was answered twice"
+            client.is_waiting = False
+            if result.error is None:
+                client.member_id = result.member_id
+                client.generation = result.generation
+                client.joined = result
+            elif type(result.error).__name__ == "MemberIdRequired":
+                client.member_id = result.member_id
+            else:
+                client.forget()
+
+        self.group.join(
+            join_request(
+                client.member_id,
+                instance_id=client.instance_id,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=30_000,
+                requires_known_member_id=knows_id and not client.member_id and client.instance_id is None,
+            ),
+            answer,
+        )
+
+    @precondition(lambda self: any(client.joined for client in self.clients))
+    @rule(data=st.data())
+    def sync(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from([client for client in self.clients if client.joined]))
+        joined = client.joined
+        assert joined is not None
+        assignments: dict[str, bytes] = {}
+        if joined.leader == joined.member_id and not joined.skip_assignment:
+            members = [member_id for member_id, _, _ in joined.members]
+            for number, member_id in enumerate(members):
+                assignments[member_id] = bytes(sorted(PARTITIONS)[number :: len(members)])
+        generation = joined.generation
+
+        def answer(result: SyncResult) -> None:
+            if result.error is None:
+                client.owned = frozenset(result.assignment)
+                client.owned_generation = generation
+                self.owns(client, generation)
+            elif isinstance(result.error, UnknownMemberId | FencedInstanceId):
+                client.forget()
+            client.joined = None
+
+        self.group.sync(
+            member_id=joined.member_id,
+            instance_id=client.instance_id,
+            generation=generation,
+            protocol_type=joined.protocol_type,
+            protocol=joined.protocol,
+            assignments=assignments,
+            answer=answer,
+        )
+
+    @precondition(lambda self: any(client.member_id for client in self.clients))
+    @rule(data=st.data())
+    def heartbeat(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from([client for client in self.clients if client.member_id]))
+        try:
+            self.group.heartbeat(
+                member_id=client.member_id, instance_id=client.instance_id, generation=client.generation
+            )
+        except (RebalanceInProgress, IllegalGeneration):
+            return
+        except (UnknownMemberId, FencedInstanceId):
+            if not client.is_waiting and client.generation >= 0:
+                client.forget()
+            return
+        assert client.member_id in self.group.members
+        assert client.generation == self.group.generation
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from(self.clients))
+        if client.is_waiting:
+            return
+        try:
+            self.group.leave(client.member_id, client.instance_id)
+            self.group.after_leave()
+        except RequestError:
+            pass
+        client.forget()
+
+    @precondition(lambda self: any(client.instance_id for client in self.clients))
+    @rule(data=st.data())
+    def restart_static(self, data: st.DataObject) -> None:
+        """A static member's process begins again: it has forgotten its id, its waiting join is nobody's."""
+        client = data.draw(st.sampled_from([client for client in self.clients if client.instance_id]))
+        self.clients.remove(client)
+        self.clients.append(Client(client.instance_id))
+
+    # --- what the world does --------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 9.0, 31.0, 301.0]))
+    def wait(self, seconds: float) -> None:
+        end = self.host.clock + seconds
+        wakings = 0
+        while self.group.wake_at <= end:
+            wakings += 1
+            assert wakings < 1000, "the group wants to be woken again and again"
+            assert self.group.wake_at >= self.host.clock, "a deadline was missed"
+            self.host.clock = self.group.wake_at
+            self.group.expire()
+        self.host.clock = end
+
+    @precondition(lambda self: self.host.writes)
+    @rule(fails=st.sampled_from([False, False, False, True]))
+    def write(self, fails: bool) -> None:
+        self.host.write(CoordinatorNotAvailable("the disk") if fails else None)
+
+    @precondition(lambda self: not self.host.writes and self.host.stored is not None)
+    @rule()
+    def move_to_another_broker(self) -> None:
+        """What is stored comes back; whoever waits is told to look for the coordinator again."""
+        self.group.die(CoordinatorNotAvailable("moved"))
+        assert self.host.stored is not None
+        stored = self.host.stored
+        self.group = ClassicGroup.restored("g", stored, self.host)
+        self.group.start_sessions()
+        if self.group.state in (GroupState.STABLE, GroupState.EMPTY):
+            assert self.group.value() == stored
+        self.generation_seen = min(self.generation_seen, self.group.generation)
+        self.owners = {
+            number: owners for number, owners in self.owners.items() if number <= stored.generation
+        }
+
+    # --- what must hold -------------------------------------------------------------------------------------
+
+    def owns(self, client: Client, generation: int) -> None:
+        owners = self.owners.setdefault(generation, {})
+        for partition in client.owned:
+            other = owners.setdefault(partition, client)
+            same = other is client or (
+                client.instance_id is not None and other.instance_id == client.instance_id
+            )
+            assert same, f"two owners of {partition} in generation {generation}"
+
+    @invariant()
+    def generations_never_go_back(self) -> None:
+        assert self.group.generation >= self.generation_seen
+        self.generation_seen = self.group.generation
+
+    @invariant()
+    def the_leader_is_a_member(self) -> None:
+        leader = self.group.members.leader
+        assert (leader is None) == (len(self.group.members) == 0)
+        assert leader is None or leader in self.group.members
+
+    @invariant()
+    def the_bound_holds(self) -> None:
+        assert self.group.members.awaiting_join <= max(self.host.max_size, 1)
+
+    @invariant()
+    def states_fit_their_members(self) -> None:
+        group = self.group
+        waiting = [member for member in group.members if member.answer_join is not None]
+        assert len(waiting) == group.members.awaiting_join
+        if group.state is GroupState.EMPTY:
+            assert not len(group.members)
+        if group.state is GroupState.STABLE:
+            assert len(group.members)
+            assert not [member for member in group.members if member.answer_sync is not None]
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            allowed = (
+                1 if self.host.writes else 0
+            )  # a static member that came back while its new id is written
+            assert len(waiting) <= allowed + sum(client.instance_id is not None for client in self.clients)
+
+    @invariant()
+    def nobody_is_forgotten(self) -> None:
+        """Whoever is in the group will be heard of again: a deadline, or an answer that waits."""
+        for member in self.group.members:
+            assert (
+                member.deadline is not None
+                or member.answer_join is not None
+                or member.answer_sync is not None
+            )
+            if member.deadline is not None:
+                assert self.group.wake_at <= member.deadline
+
+    def teardown(self) -> None:
+        """Left to themselves, all groups come to rest, and every join and sync is answered."""
+        for _ in range(12):
+            while self.host.writes:
+                self.host.write(None)
+            self.wait(301.0)
+        assert not self.host.writes
+        assert not [client for client in self.clients if client.is_waiting and client.instance_id is None]
+        assert self.group.state is GroupState.EMPTY
+
+
+TestClassicGroup = ClassicGroupMachine.TestCase
+TestClassicGroup.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,332 @@
+"""The coordinator: where groups live, loading, moving away, and keeping the log short."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.foundation.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaStorageError,
+    NotCoordinator,
+)
+from odradek.groups import consumer_schema, listing, positions, rewriting
+from odradek.groups.coordinator import java_hash, partition_of
+from odradek.groups.group import ClassicGroup
+from odradek.groups.schema import CommittedOffset, encode_offset_key, encode_offset_value
+from odradek.records.builder import build_batch
+from odradek.records.control import build_marker
+from tests.support.consumer_members import ConsumerMember, converge
+from tests.support.group_world import World, in_world, settle, turns
+
+
+async def commit(world: World, group_id: str, topic: str, partition: int, offset: int) -> None:
+    errors = await settle(
+        positions.commit(
+            world.groups,
+            group_id,
+            member_id="",
+            instance_id=None,
+            generation=-1,
+            version=9,
+            commits=[(topic, partition, CommittedOffset(offset, commit_timestamp_ms=world.clock.wall_ms()))],
+        )
+    )
+    assert errors == [None]
+
+
+def snapshot(world: World) -> Any:
+    """Everything that clients could see of all groups."""
+    groups = {}
+    for shard in world.groups.loaded_shards():
+        for group_id, group in shard.groups.items():
+            groups[group_id] = group.value() if isinstance(group, ClassicGroup) else sorted(group.records())
+    return groups, sorted(positions.committed(world.groups))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("console-consumer-12345", 158455506), ("grüppe", -1233264812), ("😀", 1772899)],
+)
+def test_java_hash(text: str, expected: int) -> None:
+    assert java_hash(text) == expected
+
+
+def test_partitions_are_reckoned_without_the_sign() -> None:
+    assert partition_of("grüppe", 50) == 1233264812 % 50
+    assert java_hash("polygenelubricants") == -(2**31)  # the hash whose sign cannot be taken off
+    assert partition_of("polygenelubricants", 50) == 0
+
+
+def test_who_is_asked_for_a_group_of_another_broker_says_so() -> None:
+    async def story(world: World) -> None:
+        world.log.led = {partition_of("here", 2)}
+        world.groups.refresh()
+        other = next(name for name in "abcdef" if partition_of(name, 2) not in world.log.led)
+        assert positions.fetch(world.groups, "here", member_id=None, member_epoch=-1, partitions=None) == {}
+        with pytest.raises(NotCoordinator):
+            world.groups.shard(other)
+
+    in_world(story)
+
+
+def test_a_stopped_coordinator_serves_nobody() -> None:
+    async def story(world: World) -> None:
+        await world.groups.stop()
+        with pytest.raises(CoordinatorNotAvailable):
+            world.groups.shard("g")
+
+    in_world(story)
+
+
+def test_while_loading_clients_are_told_to_wait_and_the_loop_goes_on() -> None:
+    async def story(world: World) -> None:
+        for number in range(10_000):
+            record = (
+                encode_offset_key("g", "t", number % 500),
+                encode_offset_value(CommittedOffset(number)),
+            )
+            world.log.append(0, build_batch([(0, *record)]))
+        await world.groups.stop()
+        world.groups = world._coordinator()
+        world.groups.start()
+        with pytest.raises(CoordinatorLoadInProgress):
+            world.groups.shard("g")
+        with pytest.raises(CoordinatorLoadInProgress):
+            listing.list_groups(world.groups)
+        loading = asyncio.ensure_future(world.groups.loaded())
+        passes = 0
+        while not loading.done():
+            await asyncio.sleep(0)
+            passes += 1
+        assert passes >= 5
+        assert positions.fetch(
+            world.groups, "g", member_id=None, member_epoch=-1, partitions=[("t", 499)]
+        ) == {("t", 499): CommittedOffset(9999)}
+
+    in_world(story, partitions=1, offsets_load_buffer_size=10_000)
+
+
+def test_a_load_that_fails_is_tried_again() -> None:
+    async def story(world: World) -> None:
+        await commit(world, "g", "t", 0, 7)
+        await world.groups.stop()
+        world.groups = world._coordinator()
+        read = world.log.read
+        failures = [KafkaStorageError("not yet"), OSError("io")]
+
+        def failing_read(partition: int, offset: int, *, bytes_max: int) -> bytes:
+            if failures:
+                raise failures.pop()
+            return read(partition, offset, bytes_max=bytes_max)
+
+        world.log.read = failing_read  # type: ignore[method-assign]
+        world.groups.start()
+        await world.groups.loaded()
+        assert [row[3] for row in positions.committed(world.groups)] == [7]
+
+    in_world(story, partitions=1)
+
+
+def test_a_partition_that_comes_back_in_a_new_epoch_is_loaded_anew() -> None:
+    async def story(world: World) -> None:
+        await commit(world, "g", "t", 0, 1)
+        world.log.append(
+            0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(CommittedOffset(9)))])
+        )
+        world.log.epoch += 1
+        world.groups.refresh()
+        await world.groups.loaded()
+        assert [row[3] for row in positions.committed(world.groups)] == [9]
+
+    in_world(story, partitions=1)
+
+
+def test_records_of_later_versions_and_damaged_ones_are_passed_over() -> None:
+    async def story(world: World) -> None:
+        await commit(world, "g", "t", 0, 1)
+        share_group = b"\0\x0b\0\1s"
+        unknown = [
+            (0, share_group, b"\0\0\0\0"),
+            (0, b"\0", b""),
+            (0, b"\0\1\0\xff", b"\0\3"),
+            (0, None, b"x"),
+        ]
+        world.log.append(0, build_batch(unknown))
+        world.log.append(0, build_batch([(0, encode_offset_key("g", "t", 1), b"\0\x63")]))
+        await commit(world, "g", "t", 2, 3)
+        await world.restart()
+        assert sorted(row[2:] for row in positions.committed(world.groups)) == [(0, 1), (2, 3)]
+        assert sum(shard.records_skipped for shard in world.groups.loaded_shards()) == 3
+
+    in_world(story, partitions=1)
+
+
+def test_offsets_of_transactions_count_from_their_commit() -> None:
+    async def story(world: World) -> None:
+        def pending(producer_id: int, offset: int) -> bytearray:
+            record = (
+                0,
+                encode_offset_key("g", "t", producer_id),
+                encode_offset_value(CommittedOffset(offset)),
+            )
+            return build_batch(
+                [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+            )
+
+        def marker(producer_id: int, *, is_commit: bool) -> bytearray:
+            return build_marker(
+                producer_id=producer_id,
+                producer_epoch=0,
+                is_commit=is_commit,
+                coordinator_epoch=0,
+                timestamp_ms=0,
+            )
+
+        for batch in (pending(1, 10), pending(2, 20), pending(3, 30)):
+            world.log.append(0, batch)
+        world.log.append(0, marker(1, is_commit=True))
+        world.log.append(0, marker(2, is_commit=False))
+        await world.restart()
+        assert [row[2:] for row in positions.committed(world.groups)] == [(1, 10)]
+
+    in_world(story, partitions=1)
+
+
+# --- keeping the log short ----------------------------------------------------------------------------------
+
+
+async def some_state(world: World) -> None:
+    joined = await world.member("classic")
+    members = [ConsumerMember(world, name, group_id="consumer") for name in "ab"]
+    await converge(members)
+    for number in range(30):
+        await commit(world, f"g{number % 3}", "t", number % 5, number)
+    assert joined.error is None
+
+
+def test_a_rewritten_log_says_the_same_and_is_shorter() -> None:
+    async def story(world: World) -> None:
+        await some_state(world)
+        before, size = snapshot(world), world.log.size_bytes(0)
+        (shard,) = world.groups.loaded_shards()
+        end = world.log.bounds(0)[1]
+        assert await rewriting.rewrite(shard, world.log)
+        assert world.log.bounds(0)[0] == end
+        assert world.log.size_bytes(0) < size
+        assert world.log.flushes == 1
+        await world.restart()
+        assert snapshot(world) == before
+
+    in_world(story, partitions=1, topics={"t": 4})
+
+
+def test_a_log_is_rewritten_when_it_has_outgrown_its_state_and_only_then() -> None:
+    async def story(world: World) -> None:
+        await commit(world, "g", "t", 0, 0)
+        (shard,) = world.groups.loaded_shards()
+        assert not rewriting.is_due(shard, world.log)
+        record = (0, encode_offset_key("g", "t", 0), encode_offset_value(CommittedOffset(1, -1, "x" * 900)))
+        for _ in range(20):
+            world.log.append(0, build_batch([record] * 60))
+        assert rewriting.is_due(shard, world.log)
+        await asyncio.sleep(61)
+        await turns(20)
+        assert world.log.size_bytes(0) < 10_000
+        assert not rewriting.is_due(shard, world.log)
+
+    in_world(story, partitions=1)
+
+
+def test_a_commit_during_a_rewrite_is_not_undone_by_it() -> None:
+    async def story(world: World) -> None:
+        for number in range(20):
+            await commit(world, "g", "t", number, 1)
+        (shard,) = world.groups.loaded_shards()
+        world.log.is_held = True
+        commits = [asyncio.ensure_future(commit(world, "g", "t", number, 2)) for number in range(10)]
+        await turns()
+        rewrite = asyncio.ensure_future(rewriting.rewrite(shard, world.log))
+        await turns()
+        commits += [asyncio.ensure_future(commit(world, "g", "t", number, 3)) for number in range(5)]
+        await turns()
+        world.log.release()
+        await asyncio.gather(*commits)
+        assert await rewrite
+        before = snapshot(world)
+        assert [row[3] for row in before[1]] == [3] * 5 + [2] * 5 + [1] * 10
+        await world.restart()
+        assert snapshot(world) == before
+
+    in_world(story, partitions=1)
+
+
+def test_a_rewrite_that_fails_drops_nothing() -> None:
+    async def story(world: World) -> None:
+        await some_state(world)
+        before = snapshot(world)
+        (shard,) = world.groups.loaded_shards()
+        world.log.fail_with = KafkaStorageError("full")
+        assert not await rewriting.rewrite(shard, world.log)
+        assert world.log.bounds(0)[0] == 0
+        world.log.fail_with = None
+        await world.restart()
+        assert snapshot(world) == before
+
+    in_world(story, partitions=1, topics={"t": 4})
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("commit"), st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 99)),
+            st.tuples(st.just("rewrite"), st.just("a"), st.just(0), st.just(0)),
+            st.tuples(st.just("delete"), st.sampled_from("abc"), st.just(0), st.just(0)),
+            st.tuples(st.just("restart"), st.just("a"), st.just(0), st.just(0)),
+        ),
+        max_size=30,
+    )
+)
+def test_offsets_are_what_was_committed_last(steps: list[tuple[str, str, int, int]]) -> None:
+    async def story(world: World) -> None:
+        model: dict[tuple[str, str, int], int] = {}
+        for action, group_id, partition, offset in steps:
+            if action == "commit":
+                await commit(world, group_id, "t", partition, offset)
+                model[group_id, "t", partition] = offset
+            elif action == "rewrite":
+                for shard in world.groups.loaded_shards():
+                    assert await rewriting.rewrite(shard, world.log)
+            elif action == "delete":
+                if any(key[0] == group_id for key in model):
+                    assert await settle(listing.delete(world.groups, group_id)) is None
+                model = {key: value for key, value in model.items() if key[0] != group_id}
+            else:
+                await world.restart()
+            assert {row[:3]: row[3] for row in positions.committed(world.groups)} == model
+            assert {row.group_id for row in listing.list_groups(world.groups)} == {key[0] for key in model}
+
+    in_world(story)
+
+
+def test_the_log_has_no_consumer_records_left_after_a_group_is_gone() -> None:
+    async def story(world: World) -> None:
+        member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
+        await member.must_beat()
+        (shard,) = world.groups.loaded_shards()
+        kinds = {int.from_bytes(key[:2], "big") for key, _ in shard.live_records()}
+        assert kinds == consumer_schema.KINDS - {consumer_schema.KIND_PARTITIONS}
+        await member.leave()
+        assert await settle(listing.delete(world.groups, "g")) is None
+        assert list(shard.live_records()) == []
+        await world.restart()
+        (shard,) = world.groups.loaded_shards()
+        assert list(shard.live_records()) == []
+
+    in_world(story, partitions=1, topics={"t": 1})

@@ -1,0 +1,306 @@
+"""Committed offsets: stored, read, expired, forgotten with their topics."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    InvalidCommitOffsetSize,
+    KafkaStorageError,
+    NonEmptyGroup,
+    NotCoordinator,
+    NotEnoughReplicas,
+    OdradekError,
+    RebalanceInProgress,
+    RecordTooLarge,
+    UnknownMemberId,
+    UnknownServerError,
+)
+from odradek.groups import listing, membership, positions
+from odradek.groups.housekeeping import expire_offsets
+from odradek.groups.schema import CommittedOffset
+from tests.support.consumer_members import ConsumerMember
+from tests.support.group_world import World, in_world, settle, turns
+
+DAY = 86_400
+
+
+async def commit(
+    world: World, *commits: tuple[str, int, int], group_id: str = "g", **fields: Any
+) -> list[OdradekError | None]:
+    values: dict[str, Any] = {"member_id": "", "instance_id": None, "generation": -1, "version": 9, **fields}
+    now_ms = world.clock.wall_ms()
+    offsets = [
+        (topic, partition, CommittedOffset(offset, 3, f"note {offset}", now_ms))
+        for topic, partition, offset in commits
+    ]
+    return await settle(positions.commit(world.groups, group_id, commits=offsets, **values))
+
+
+def fetch(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
+    found = positions.fetch(world.groups, group_id, member_id=None, member_epoch=-1, partitions=None)
+    return {key: value.offset for key, value in found.items()}
+
+
+def test_what_is_committed_is_read_with_its_note_and_epoch() -> None:
+    async def story(world: World) -> None:
+        assert await commit(world, ("t", 0, 5), ("u", 1, 6)) == [None, None]
+        found = positions.fetch(
+            world.groups, "g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)]
+        )
+        assert list(found) == [("t", 0)]
+        assert found["t", 0][:3] == (5, 3, "note 5")
+        assert fetch(world, "stranger") == {}
+        assert sorted(positions.committed(world.groups)) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
+        before = fetch(world)
+        await world.restart()
+        assert fetch(world) == before
+        assert listing.list_groups(world.groups) == [listing.ListedGroup("g", "", "Empty", "classic")]
+
+    in_world(story)
+
+
+def test_commits_of_one_turn_share_an_append() -> None:
+    async def story(world: World) -> None:
+        outcomes = await asyncio.gather(
+            *[commit(world, ("t", 0, number), group_id=f"g{number}") for number in range(50)]
+        )
+        assert outcomes == [[None]] * 50
+        assert world.log.appends == 1
+        assert world.groups.commits == 50
+
+    in_world(story, partitions=1)
+
+
+def test_nothing_is_read_before_it_is_written() -> None:
+    async def story(world: World) -> None:
+        world.log.is_held = True
+        first = asyncio.ensure_future(commit(world, ("t", 0, 1)))
+        await turns()
+        second = asyncio.ensure_future(commit(world, ("t", 0, 2)))
+        await turns()
+        assert fetch(world) == {}
+        assert not first.done()
+        assert len(world.log.held) == 1
+        world.log.release()
+        assert await first == await second == [None]
+        assert fetch(world) == {("t", 0): 2}
+
+    in_world(story, partitions=1)
+
+
+@pytest.mark.parametrize(
+    ("failure", "answered"),
+    [
+        (NotEnoughReplicas("1 of 2"), CoordinatorNotAvailable),
+        (KafkaStorageError("gone"), NotCoordinator),
+        (RecordTooLarge("1 MB"), UnknownServerError),
+        (OSError("no space"), UnknownServerError),
+    ],
+)
+def test_a_failed_write_is_told_and_changes_nothing(failure: Exception, answered: type[Exception]) -> None:
+    async def story(world: World) -> None:
+        await commit(world, ("t", 0, 1))
+        world.log.fail_with = failure
+        (error,) = await commit(world, ("t", 0, 2))
+        assert type(error) is answered
+        assert fetch(world) == {("t", 0): 1}
+        assert world.groups.commits_failed == 1
+        world.log.fail_with = None
+        assert await commit(world, ("t", 0, 3)) == [None]
+
+    in_world(story)
+
+
+def test_who_may_commit() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member()
+        as_member = {"member_id": joined.member_id, "generation": joined.generation}
+        assert await commit(world, ("t", 0, 1), **as_member) == [None]
+        with pytest.raises(IllegalGeneration):
+            await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=9)
+        with pytest.raises(UnknownMemberId):
+            await commit(world, ("t", 0, 1), member_id="x", generation=1)
+        with pytest.raises(UnknownMemberId, match="stop them"):
+            await commit(world, ("t", 0, 1))
+        again = await world.join("g", joined.member_id)
+        with pytest.raises(RebalanceInProgress):
+            await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=again.generation)
+        with pytest.raises(IllegalGeneration):
+            await commit(world, ("t", 0, 1), group_id="none", generation=1, version=8)
+        with pytest.raises(GroupIdNotFound):
+            await commit(world, ("t", 0, 1), group_id="none", generation=1)
+
+    in_world(story)
+
+
+def test_commits_keep_a_member_alive() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member()
+        for _ in range(5):
+            await asyncio.sleep(8)
+            await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
+        assert listing.describe(world.groups, "g").state == "Stable"
+
+    in_world(story)
+
+
+def test_a_note_may_be_too_long() -> None:
+    async def story(world: World) -> None:
+        commits = [("t", 0, CommittedOffset(1, -1, "x" * 11)), ("t", 1, CommittedOffset(1, -1, "x" * 10))]
+        errors = await settle(
+            positions.commit(
+                world.groups, "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
+            )
+        )
+        assert isinstance(errors[0], InvalidCommitOffsetSize)
+        assert errors[1] is None
+        assert fetch(world) == {("t", 1): 1}
+
+    in_world(story, offset_metadata_max_bytes=10)
+
+
+async def rest(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    await turns(10)
+
+
+def test_offsets_of_no_group_expire_from_their_commit() -> None:
+    async def story(world: World) -> None:
+        await commit(world, ("t", 0, 1))
+        await rest(6 * DAY)
+        await commit(world, ("t", 1, 1))
+        await rest(1.5 * DAY)
+        assert fetch(world) == {("t", 1): 1}
+        await rest(6 * DAY)
+        assert fetch(world) == {}
+        assert listing.list_groups(world.groups) == []
+        assert world.groups.offsets_expired == 2
+        await world.restart()
+        assert listing.list_groups(world.groups) == []
+
+    in_world(story)
+
+
+def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member(session_timeout_ms=1_800_000)
+        as_member = {"member_id": joined.member_id, "generation": 1}
+        await commit(world, ("t", 0, 1), ("other", 0, 1), **as_member)
+        for _ in range(8 * 24 * 3):
+            await rest(1200)
+            membership.heartbeat(
+                world.groups, "g", member_id=joined.member_id, instance_id=None, generation=1
+            )
+        assert fetch(world) == {("t", 0): 1}  # nobody subscribes to the other one
+        await settle(membership.leave(world.groups, "g", [(joined.member_id, None)]))
+        await rest(6.5 * DAY)
+        await world.restart()
+        assert fetch(world) == {("t", 0): 1}
+        await rest(DAY)
+        assert fetch(world) == {}
+        assert listing.list_groups(world.groups) == []
+
+    in_world(story)
+
+
+def test_a_commit_may_bring_its_own_retention() -> None:
+    async def story(world: World) -> None:
+        now_ms = world.clock.wall_ms()
+        commits = [("t", 0, CommittedOffset(1, -1, "", now_ms, now_ms + 1000))]
+        await settle(
+            positions.commit(
+                world.groups, "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits
+            )
+        )
+        await world.restart()
+        await rest(900)
+        assert fetch(world) == {}
+
+    in_world(story)
+
+
+def test_offsets_of_consumer_groups_expire_when_nobody_subscribes() -> None:
+    async def story(world: World) -> None:
+        member = ConsumerMember(world, "a")
+        await member.must_beat()
+        await commit(world, ("t", 0, 1), ("u", 0, 1), member_id="a", generation=1)
+        await member.leave(epoch=-1)
+        await commit(world, ("u", 0, 2))
+        await rest(7.5 * DAY)
+        assert fetch(world) == {}
+        assert listing.list_groups(world.groups) == []
+
+    in_world(story, topics={"t": 1, "u": 1})
+
+
+def test_a_failed_expiry_is_tried_again() -> None:
+    async def story(world: World) -> None:
+        await commit(world, ("t", 0, 1))
+        world.log.fail_with = KafkaStorageError("gone")
+        await rest(8 * DAY)
+        assert fetch(world) == {("t", 0): 1}
+        world.log.fail_with = None
+        await expire_offsets(world.groups)
+        await turns()
+        assert fetch(world) == {}
+
+    in_world(story)
+
+
+def test_offsets_go_with_their_topic() -> None:
+    async def story(world: World) -> None:
+        await commit(world, ("t", 0, 1), ("u", 0, 2))
+        world.set_topics({"u": 1})
+        await turns()
+        assert fetch(world) == {("u", 0): 2}
+        await world.restart()
+        assert fetch(world) == {("u", 0): 2}
+
+    in_world(story, topics={"t": 1, "u": 1})
+
+
+def test_delete_offsets_of_what_nobody_reads() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member(topics=("t",))
+        await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)
+        errors = await settle(positions.delete(world.groups, "g", [("t", 0), ("u", 0), ("u", 9)]))
+        assert isinstance(errors[0], GroupSubscribedToTopic)
+        assert errors[1:] == [None, None]
+        assert fetch(world) == {("t", 0): 1}
+        with pytest.raises(GroupIdNotFound):
+            positions.delete(world.groups, "none", [])
+        await world.member("connect", protocol_type="connect", protocols=(("x", b""),))
+        with pytest.raises(NonEmptyGroup):
+            positions.delete(world.groups, "connect", [("t", 0)])
+
+    in_world(story)
+
+
+def test_delete_a_group_and_its_offsets() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member()
+        await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
+        assert isinstance(await settle(listing.delete(world.groups, "g")), NonEmptyGroup)
+        await settle(membership.leave(world.groups, "g", [(joined.member_id, None)]))
+        assert await settle(listing.delete(world.groups, "g")) is None
+        assert isinstance(await settle(listing.delete(world.groups, "g")), GroupIdNotFound)
+        assert fetch(world) == {}
+        await world.restart()
+        assert listing.list_groups(world.groups) == []
+        member = ConsumerMember(world, "a", group_id="c")
+        await member.must_beat()
+        assert isinstance(await settle(listing.delete(world.groups, "c")), NonEmptyGroup)
+        await member.leave()
+        assert await settle(listing.delete(world.groups, "c")) is None
+        await world.restart()
+        assert listing.list_groups(world.groups) == []
+
+    in_world(story, topics={"t": 1})
