@@ -14,23 +14,20 @@ them on `complete_deletions`.
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import random
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 from odradek.cluster import changes, nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
-from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder, ResourceKind, TopicImage
+from odradek.cluster.image import BrokerImage, ImageHolder, ResourceKind, TopicImage
 from odradek.cluster.loading import load_image
-from odradek.cluster.store import Create, Delete, Operation, Put, Store, children_or_none, get_or_none
+from odradek.cluster.store import Create, Operation, Put, Store, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
-from odradek.controller import topic_plans
+from odradek.controller import terms, topic_plans
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.requests import (
     ConfigChange,
-    CreatedTopic,
     CreateOutcome,
     DeletedTopic,
     DeleteOutcome,
@@ -39,17 +36,15 @@ from odradek.controller.requests import (
     Outcome,
     Resource,
 )
+from odradek.controller.terms import topic_removal
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
-    InconsistentClusterId,
     NodeExists,
     NoNode,
     RequestError,
     TopicAlreadyExists,
     TopicDeletionDisabled,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
 
@@ -74,8 +69,7 @@ class Controller:
         self._clock = clock
         self._rng = rng or random.SystemRandom()
         self._lock = asyncio.Lock()
-        self._epoch = 0
-        self._broker_epoch = 0
+        self._term = terms.Term(0, 0)
         self._collisions: dict[str, str] = {}
         self._deleting: dict[str, TopicId] = {}
 
@@ -89,10 +83,16 @@ class Controller:
         active.
         """
         async with self._lock:
-            await self._prepare_registry(cluster_id)
+            self._term = await terms.begin(
+                self._store,
+                broker_id=self._broker_id,
+                cluster_id=cluster_id,
+                wall_ms=self._clock.wall_ms(),
+                rng=self._rng,
+            )
             image = await load_image(self._store)
             self._collisions = {collision_key(name): name for name in image.topics}
-            self._deleting = await self._read_deletions()
+            self._deleting = await terms.unfinished_deletions(self._store)
             self._images.replace(image)
 
     async def stop(self) -> None:
@@ -113,53 +113,6 @@ class Controller:
         """Topics whose deletion was cut short by the last stop: their files must go, not be adopted."""
         return dict(self._deleting)
 
-    async def _prepare_registry(self, cluster_id: str | None) -> None:
-        """The skeleton, the cluster's id, and this controller's epoch: one write, most of it on the first start
-        only.
-        """
-        operations: list[Operation] = [
-            Create(path) for path in paths.SKELETON if not await self._store.exists(path)
-        ]
-        stored = await get_or_none(self._store, paths.CLUSTER_ID)
-        if stored is None:
-            # 22 characters of URL-safe base64, as Kafka's.
-            made = base64.urlsafe_b64encode(uuid.UUID(int=self._rng.getrandbits(128), version=4).bytes)
-            text = cluster_id or made.decode().rstrip("=")
-            operations.append(Create(paths.CLUSTER_ID, nodes.write_cluster_id(text)))
-        elif cluster_id not in (None, nodes.read_cluster_id(paths.CLUSTER_ID, stored.data)):
-            there = nodes.read_cluster_id(paths.CLUSTER_ID, stored.data)
-            raise InconsistentClusterId(
-                f"the log directories belong to the cluster {cluster_id} and the registry to {there}; "
-                "point the broker at the directories and the registry of one cluster"
-            )
-        epoch = await get_or_none(self._store, paths.CONTROLLER_EPOCH)
-        self._epoch = 1 if epoch is None else int(epoch.data) + 1
-        text_epoch = str(self._epoch).encode()
-        if epoch is None:
-            operations.append(Create(paths.CONTROLLER_EPOCH, text_epoch))
-        else:
-            operations.append(Put(paths.CONTROLLER_EPOCH, text_epoch, epoch.version))
-        # Not in the skeleton's first write: its version must rise at every start.
-        operations.append(Put(paths.BROKER_EPOCHS, b""))
-        wall_ms = self._clock.wall_ms()
-        operations.append(
-            Create(paths.CONTROLLER, nodes.write_controller(self._broker_id, wall_ms=wall_ms), ephemeral=True)
-        )
-        try:
-            await self._store.multi(operations)
-        except NodeExists as error:
-            raise DuplicateBrokerRegistration(f"another controller is active: {error}") from error
-        self._broker_epoch = (await self._store.get(paths.BROKER_EPOCHS)).version
-
-    async def _read_deletions(self) -> dict[str, TopicId]:
-        deletions: dict[str, TopicId] = {}
-        for name in await children_or_none(self._store, paths.DELETE_TOPICS):
-            node = await get_or_none(self._store, paths.topic(name))
-            deletions[name] = (
-                uuid.UUID(int=0) if node is None else nodes.read_topic(paths.topic(name), node.data).id
-            )
-        return deletions
-
     async def register_broker(
         self,
         *,
@@ -177,7 +130,7 @@ class Controller:
                 id=self._broker_id if broker_id is None else broker_id,
                 endpoints=dict(endpoints),
                 rack=rack,
-                epoch=self._broker_epoch,
+                epoch=self._term.broker_epoch,
             )
             data = nodes.write_broker(
                 broker,
@@ -220,7 +173,7 @@ class Controller:
                 plans[request.name] = plan
                 if len(requests) > 1:
                     collisions[collision_key(request.name)] = request.name
-                outcomes.append(_created(plan))
+                outcomes.append(topic_plans.created(plan))
             if plans and not validate_only:
                 await self._make_topics(list(plans.values()))
             return outcomes
@@ -242,7 +195,9 @@ class Controller:
     async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
         operations: list[Operation] = []
         for plan in plans:
-            operations.extend(topic_plans.creation_operations(plan, controller_epoch=self._epoch))
+            operations.extend(
+                topic_plans.creation_operations(plan, controller_epoch=self._term.controller_epoch)
+            )
         await self._store.multi(operations)
         image = changes.with_topics(self._images.current, [plan.topic for plan in plans])
         configs = {(ResourceKind.TOPIC, plan.topic.name): plan.config for plan in plans if plan.config}
@@ -281,7 +236,7 @@ class Controller:
             }
         # Read again: whoever made a topic first, it is there now.
         topics = self._images.current.topics
-        return [topics.get(name) or failures.get(name) or _unknown(name) for name in names]
+        return [topics.get(name) or failures.get(name) or topic_plans.unknown_topic(name) for name in names]
 
     def _default_topic(self, name: str) -> NewTopic:
         if not is_internal_topic(name):
@@ -330,29 +285,12 @@ class Controller:
         """Begin a new leadership of partitions whose log may have lost its tail, so that readers notice."""
         async with self._lock:
             image = self._images.current
-            operations: list[Operation] = []
-            bumped: dict[str, TopicImage] = {}
-            for name, number in partitions:
-                topic = bumped.get(name) or image.topics.get(name)
-                if topic is None or number >= len(topic.partitions):
-                    continue
-                before = topic.partitions[number]
-                after = before._replace(
-                    leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1
-                )
-                operations.append(
-                    Put(
-                        paths.partition_state(name, number),
-                        nodes.write_partition_state(after, controller_epoch=self._epoch),
-                        before.partition_epoch,
-                    )
-                )
-                bumped[name] = topic._replace(
-                    partitions=(*topic.partitions[:number], after, *topic.partitions[number + 1 :]),
-                )
+            operations, bumped = topic_plans.new_leaderships(
+                image, partitions, controller_epoch=self._term.controller_epoch
+            )
             if operations:
                 await self._store.multi(operations)
-                self._images.replace(changes.with_topics(image, bumped.values()))
+                self._images.replace(changes.with_topics(image, bumped))
 
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
         """Delete topics named by name or id; one outcome each, in order. Their files are put aside before this
@@ -365,7 +303,7 @@ class Controller:
                 try:
                     topic = self._find(wanted)
                     if topic.name in doomed:
-                        raise _unknown(wanted)
+                        raise topic_plans.unknown_topic(wanted)
                 except RequestError as error:
                     outcomes.append(error)
                     continue
@@ -386,7 +324,7 @@ class Controller:
         image = self._images.current
         topic = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
         if topic is None:
-            raise _unknown(wanted)
+            raise topic_plans.unknown_topic(wanted)
         return topic
 
     async def complete_deletions(self) -> None:
@@ -396,18 +334,7 @@ class Controller:
 
     async def _remove_nodes(self, names: Iterable[str]) -> None:
         for name in list(names):
-            doomed = [
-                path
-                for number in await children_or_none(self._store, paths.topic_partitions(name))
-                for path in (paths.partition_state(name, int(number)), paths.partition(name, int(number)))
-            ]
-            doomed += [
-                paths.topic_partitions(name),
-                paths.topic(name),
-                paths.config(ResourceKind.TOPIC, name),
-                paths.deletion(name),
-            ]
-            operations = [Delete(path) for path in doomed if await self._store.exists(path)]
+            operations = await topic_removal(self._store, name)
             await self._store.multi(operations)
             self._deleting.pop(name, None)
             if self._collisions.get(collision_key(name)) == name:
@@ -429,7 +356,7 @@ class Controller:
                     first_new = len(self._images.current.topics[request.topic].partitions)
                     await self._store.multi(
                         topic_plans.growth_operations(
-                            grown, first_new=first_new, controller_epoch=self._epoch
+                            grown, first_new=first_new, controller_epoch=self._term.controller_epoch
                         )
                     )
                     self._images.replace(changes.with_topics(self._images.current, [grown]))
@@ -514,25 +441,3 @@ class Controller:
             else:
                 await self._store.put(paths.PRODUCER_ID_BLOCK, data, version=block.version)
             return first, nodes.PRODUCER_ID_BLOCK_SIZE
-
-    @property
-    def image(self) -> ClusterImage:
-        """The cluster as the controller last made it."""
-        return self._images.current
-
-
-def _created(plan: topic_plans.TopicPlan) -> CreatedTopic:
-    topic = plan.topic
-    return CreatedTopic(
-        name=topic.name,
-        id=topic.id,
-        partition_count=len(topic.partitions),
-        replication_factor=len(topic.partitions[0].replicas),
-        config=plan.config,
-    )
-
-
-def _unknown(wanted: str | TopicId) -> RequestError:
-    if isinstance(wanted, str):
-        return UnknownTopicOrPartition(f"This server does not host the topic {wanted!r}.")
-    return UnknownTopicId(f"This server does not host a topic with the id {nodes.topic_id_text(wanted)}.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
@@ -15,7 +15,7 @@ from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.placement import check_assignment, place
 from odradek.cluster.store import Create, Operation, Put
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
-from odradek.controller.requests import USE_DEFAULT, NewPartitions, NewTopic
+from odradek.controller.requests import USE_DEFAULT, CreatedTopic, NewPartitions, NewTopic
 from odradek.foundation.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -23,10 +23,12 @@ from odradek.foundation.errors import (
     InvalidRequest,
     InvalidTopic,
     PolicyViolation,
+    RequestError,
     TopicAlreadyExists,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from odradek.foundation.ids import TopicId
+from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
 from odradek.foundation.settings import Settings
 
@@ -233,3 +235,50 @@ def growth_operations(topic: TopicImage, *, first_new: int, controller_epoch: in
     for partition in topic.partitions[first_new:]:
         operations.extend(partition_operations(topic.name, partition, controller_epoch=controller_epoch))
     return operations
+
+
+def new_leaderships(
+    image: ClusterImage, partitions: Iterable[TopicPartition], *, controller_epoch: int
+) -> tuple[list[Operation], list[TopicImage]]:
+    """The registry's writes that raise the leader epochs of `partitions`, and the topics as they then are."""
+    operations: list[Operation] = []
+    raised: dict[str, dict[int, PartitionImage]] = {}
+    for name, number in partitions:
+        topic = image.topics.get(name)
+        if topic is None or number >= len(topic.partitions):
+            continue
+        before = topic.partitions[number]
+        after = before._replace(
+            leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1
+        )
+        state = nodes.write_partition_state(after, controller_epoch=controller_epoch)
+        operations.append(Put(paths.partition_state(name, number), state, before.partition_epoch))
+        raised.setdefault(name, {})[number] = after
+    topics = [
+        image.topics[name]._replace(
+            partitions=tuple(
+                numbers.get(partition.partition, partition) for partition in image.topics[name].partitions
+            )
+        )
+        for name, numbers in raised.items()
+    ]
+    return operations, topics
+
+
+def created(plan: TopicPlan) -> CreatedTopic:
+    """The answer for a topic that is made as planned."""
+    topic = plan.topic
+    return CreatedTopic(
+        name=topic.name,
+        id=topic.id,
+        partition_count=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        config=plan.config,
+    )
+
+
+def unknown_topic(wanted: str | TopicId) -> RequestError:
+    """The error for a topic, named by name or id, that is not there."""
+    if isinstance(wanted, str):
+        return UnknownTopicOrPartition(f"This server does not host the topic {wanted!r}.")
+    return UnknownTopicId(f"This server does not host a topic with the id {nodes.topic_id_text(wanted)}.")

@@ -1,0 +1,96 @@
+"""The beginning of a controller's term, and what the last one left half done.
+
+A term has an epoch, one higher than any before. The first term of a registry also makes its skeleton and the
+cluster's id.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import uuid
+from typing import NamedTuple
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.image import ResourceKind
+from odradek.cluster.store import Create, Delete, Operation, Put, Store, children_or_none, get_or_none
+from odradek.foundation.errors import DuplicateBrokerRegistration, InconsistentClusterId, NodeExists
+from odradek.foundation.ids import TopicId
+
+
+class Term(NamedTuple):
+    """One controller's reign. `broker_epoch` is that of the brokers that register during it."""
+
+    controller_epoch: int
+    broker_epoch: int
+
+
+async def begin(
+    store: Store, *, broker_id: int, cluster_id: str | None, wall_ms: int, rng: random.Random
+) -> Term:
+    """Become the controller: one write, most of it on the first start only.
+
+    `cluster_id` is the one that the log directories know, if any. Raises InconsistentClusterId when the registry has
+    another, DuplicateBrokerRegistration when another controller is active.
+    """
+    operations: list[Operation] = [Create(path) for path in paths.SKELETON if not await store.exists(path)]
+    operations += await _cluster_id_operations(store, cluster_id, rng)
+    epoch = await get_or_none(store, paths.CONTROLLER_EPOCH)
+    number = 1 if epoch is None else int(epoch.data) + 1
+    text = str(number).encode()
+    operations += [
+        Create(paths.CONTROLLER_EPOCH, text)
+        if epoch is None
+        else Put(paths.CONTROLLER_EPOCH, text, epoch.version),
+        # Its version is the brokers' epoch, and rises at every start.
+        Put(paths.BROKER_EPOCHS, b""),
+        Create(paths.CONTROLLER, nodes.write_controller(broker_id, wall_ms=wall_ms), ephemeral=True),
+    ]
+    try:
+        await store.multi(operations)
+    except NodeExists as error:
+        raise DuplicateBrokerRegistration(f"another controller is active: {error}") from error
+    return Term(number, (await store.get(paths.BROKER_EPOCHS)).version)
+
+
+async def _cluster_id_operations(store: Store, cluster_id: str | None, rng: random.Random) -> list[Operation]:
+    stored = await get_or_none(store, paths.CLUSTER_ID)
+    if stored is None:
+        # 22 characters of URL-safe base64, as Kafka's.
+        made = base64.urlsafe_b64encode(uuid.UUID(int=rng.getrandbits(128), version=4).bytes)
+        text = cluster_id or made.decode().rstrip("=")
+        return [Create(paths.CLUSTER_ID, nodes.write_cluster_id(text))]
+    there = nodes.read_cluster_id(paths.CLUSTER_ID, stored.data)
+    if cluster_id not in (None, there):
+        raise InconsistentClusterId(
+            f"the log directories belong to the cluster {cluster_id} and the registry to {there}; "
+            "point the broker at the directories and the registry of one cluster"
+        )
+    return []
+
+
+async def unfinished_deletions(store: Store) -> dict[str, TopicId]:
+    """Topics with the mark of deletion, whose nodes are still there in whole or in part."""
+    deletions: dict[str, TopicId] = {}
+    for name in await children_or_none(store, paths.DELETE_TOPICS):
+        node = await get_or_none(store, paths.topic(name))
+        deletions[name] = (
+            uuid.UUID(int=0) if node is None else nodes.read_topic(paths.topic(name), node.data).id
+        )
+    return deletions
+
+
+async def topic_removal(store: Store, name: str) -> list[Operation]:
+    """The writes that take away what is there of a topic, its mark of deletion last."""
+    doomed = [
+        path
+        for number in await children_or_none(store, paths.topic_partitions(name))
+        for path in (paths.partition_state(name, int(number)), paths.partition(name, int(number)))
+    ]
+    doomed += [
+        paths.topic_partitions(name),
+        paths.topic(name),
+        paths.config(ResourceKind.TOPIC, name),
+        paths.deletion(name),
+    ]
+    return [Delete(path) for path in doomed if await store.exists(path)]
