@@ -3,12 +3,14 @@
 import asyncio
 import random
 import uuid
+from pathlib import Path
 
 import pytest
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.cluster.sqlite_store import SqliteStore
 from odradek.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.controller.requests import CreatedTopic, NewPartitions, NewTopic
 from odradek.controller.topic_plans import new_topic_id
@@ -143,6 +145,26 @@ def test_of_many_who_make_the_same_topic_at_once_one_wins() -> None:
         assert sum(isinstance(outcome, TopicAlreadyExists) for outcome in outcomes) == 7
         topic = broker.images.current.topics["t"]
         assert (topic.id, len(topic.partitions)) == (winner.id, winner.partition_count)
+
+    asyncio.run(scenario())
+
+
+def test_who_gives_up_waiting_leaves_registry_and_image_alike(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = await OneBroker.start(store=SqliteStore.open(str(tmp_path / "registry.db")))
+        for steps in range(6):
+            name = f"t{steps}"
+            task = asyncio.ensure_future(broker.controller.create_topics([NewTopic(name=name)]))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            # Whatever became of it, this waits for its end.
+            (outcome,) = await broker.controller.create_topics([NewTopic(name=name)])
+            assert isinstance(outcome, CreatedTopic | TopicAlreadyExists)
+            assert name in broker.images.current.topics
+        assert await broker.store.children(paths.TOPICS) == sorted(broker.images.current.topics)
+        await broker.store.close()
 
     asyncio.run(scenario())
 

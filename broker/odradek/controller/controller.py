@@ -13,7 +13,6 @@ them on `complete_deletions`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from odradek.cluster.loading import load_image
 from odradek.cluster.store import Create, Operation, Put, Store, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
+from odradek.controller.decisions import Decisions, decision
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.requests import (
     ConfigChange,
@@ -51,7 +51,7 @@ from odradek.foundation.ids import TopicId, TopicPartition
 logger = logging.getLogger(__name__)
 
 
-class Controller:
+class Controller(Decisions):
     """The active controller. `start` before anything else; then `register_broker` once the broker listens."""
 
     def __init__(
@@ -63,18 +63,19 @@ class Controller:
         *,
         rng: random.Random | None = None,
     ) -> None:
+        super().__init__()
         self._store = store
         self._images = images
         self._settings = settings
         self._clock = clock
         self._rng = rng or random.SystemRandom()
-        self._lock = asyncio.Lock()
         self._term = terms.Term(0, 0)
         self._collisions: dict[str, str] = {}
         self._deleting: dict[str, TopicId] = {}
 
     # --- start and stop ------------------------------------------------------------------------------------------
 
+    @decision
     async def start(self, *, cluster_id: str | None = None) -> None:
         """Become the controller and read the cluster.
 
@@ -82,27 +83,26 @@ class Controller:
         InconsistentClusterId when the registry has another, DuplicateBrokerRegistration when another controller is
         active.
         """
-        async with self._lock:
-            self._term = await terms.begin(
-                self._store,
-                broker_id=self._broker_id,
-                cluster_id=cluster_id,
-                wall_ms=self._clock.wall_ms(),
-                rng=self._rng,
-            )
-            image = await load_image(self._store)
-            self._collisions = {collision_key(name): name for name in image.topics}
-            self._deleting = await terms.unfinished_deletions(self._store)
-            self._images.replace(image)
+        self._term = await terms.begin(
+            self._store,
+            broker_id=self._broker_id,
+            cluster_id=cluster_id,
+            wall_ms=self._clock.wall_ms(),
+            rng=self._rng,
+        )
+        image = await load_image(self._store)
+        self._collisions = {collision_key(name): name for name in image.topics}
+        self._deleting = await terms.unfinished_deletions(self._store)
+        self._images.replace(image)
 
+    @decision
     async def stop(self) -> None:
         """Leave the cluster: the registrations go, so that others know at once."""
-        async with self._lock:
-            for path in (paths.broker(self._broker_id), paths.CONTROLLER):
-                try:
-                    await self._store.delete(path)
-                except NoNode:
-                    logger.debug("%s was not registered", path)
+        for path in (paths.broker(self._broker_id), paths.CONTROLLER):
+            try:
+                await self._store.delete(path)
+            except NoNode:
+                logger.debug("%s was not registered", path)
 
     @property
     def _broker_id(self) -> int:
@@ -113,6 +113,7 @@ class Controller:
         """Topics whose deletion was cut short by the last stop: their files must go, not be adopted."""
         return dict(self._deleting)
 
+    @decision
     async def register_broker(
         self,
         *,
@@ -125,29 +126,29 @@ class Controller:
 
         Raises DuplicateBrokerRegistration when a live broker has the id.
         """
-        async with self._lock:
-            broker = BrokerImage(
-                id=self._broker_id if broker_id is None else broker_id,
-                endpoints=dict(endpoints),
-                rack=rack,
-                epoch=self._term.broker_epoch,
-            )
-            data = nodes.write_broker(
-                broker,
-                protocols=protocols or dict.fromkeys(endpoints, "PLAINTEXT"),
-                wall_ms=self._clock.wall_ms(),
-            )
-            try:
-                await self._store.create(paths.broker(broker.id), data, ephemeral=True)
-            except NodeExists as error:
-                raise DuplicateBrokerRegistration(
-                    f"a live broker has the id {broker.id} already; give this one another node.id"
-                ) from error
-            self._images.replace(changes.with_broker(self._images.current, broker))
-            return broker
+        broker = BrokerImage(
+            id=self._broker_id if broker_id is None else broker_id,
+            endpoints=dict(endpoints),
+            rack=rack,
+            epoch=self._term.broker_epoch,
+        )
+        data = nodes.write_broker(
+            broker,
+            protocols=protocols or dict.fromkeys(endpoints, "PLAINTEXT"),
+            wall_ms=self._clock.wall_ms(),
+        )
+        try:
+            await self._store.create(paths.broker(broker.id), data, ephemeral=True)
+        except NodeExists as error:
+            raise DuplicateBrokerRegistration(
+                f"a live broker has the id {broker.id} already; give this one another node.id"
+            ) from error
+        self._images.replace(changes.with_broker(self._images.current, broker))
+        return broker
 
     # --- topics --------------------------------------------------------------------------------------------------
 
+    @decision
     async def create_topics(
         self, requests: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[CreateOutcome]:
@@ -155,28 +156,27 @@ class Controller:
 
         Raises PolicyViolation when all together ask for too many partitions, and StoreError when the registry fails.
         """
-        async with self._lock:
-            outcomes: list[CreateOutcome] = []
-            plans: dict[str, topic_plans.TopicPlan] = {}
-            collisions = dict(self._collisions) if len(requests) > 1 else self._collisions
-            # Before any work: names alone could otherwise hold up everybody else.
-            topic_plans.check_partition_count(len(requests))
-            total = 0
-            for request in requests:
-                try:
-                    plan = self._plan(request, plans=plans, collisions=collisions)
-                except RequestError as error:
-                    outcomes.append(error)
-                    continue
-                total += len(plan.topic.partitions)
-                topic_plans.check_partition_count(total)
-                plans[request.name] = plan
-                if len(requests) > 1:
-                    collisions[collision_key(request.name)] = request.name
-                outcomes.append(topic_plans.created(plan))
-            if plans and not validate_only:
-                await self._make_topics(list(plans.values()))
-            return outcomes
+        outcomes: list[CreateOutcome] = []
+        plans: dict[str, topic_plans.TopicPlan] = {}
+        collisions = dict(self._collisions) if len(requests) > 1 else self._collisions
+        # Before any work: names alone could otherwise hold up everybody else.
+        topic_plans.check_partition_count(len(requests))
+        total = 0
+        for request in requests:
+            try:
+                plan = self._plan(request, plans=plans, collisions=collisions)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            total += len(plan.topic.partitions)
+            topic_plans.check_partition_count(total)
+            plans[request.name] = plan
+            if len(requests) > 1:
+                collisions[collision_key(request.name)] = request.name
+            outcomes.append(topic_plans.created(plan))
+        if plans and not validate_only:
+            await self._make_topics(list(plans.values()))
+        return outcomes
 
     def _plan(
         self, request: NewTopic, *, plans: Mapping[str, object], collisions: Mapping[str, str]
@@ -245,6 +245,7 @@ class Controller:
             name, settings=self._settings.current, broker_count=len(self._images.current.brokers)
         )
 
+    @decision
     async def register_existing(
         self,
         name: str,
@@ -258,65 +259,62 @@ class Controller:
         `leader_epochs` are the newest epochs in the logs by partition; leadership starts one above. Raises
         InvalidTopic for a name that no topic may have, TopicAlreadyExists when the registry knows it.
         """
-        async with self._lock:
-            validate_topic_name(name)
-            if name in self._images.current.topics or name in self._deleting:
-                raise TopicAlreadyExists(f"Topic '{name}' already exists.")
-            epochs = leader_epochs or {}
-            topic = TopicImage(
-                name=name,
-                id=topic_id or topic_plans.new_topic_id(self._rng),
-                partitions=tuple(
-                    topic_plans.new_partition(
-                        number, (self._broker_id,), leader_epoch=epochs.get(number, -1) + 1
-                    )
-                    for number in range(partition_count)
-                ),
-                is_internal=is_internal_topic(name),
-            )
-            config = {}
-            if topic.is_internal:
-                made = internal_topic(name, settings=self._settings.current, broker_count=1).config
-                config = {key: text for key, text in made.items() if text is not None}
-            await self._make_topics([topic_plans.TopicPlan(topic, config)])
-            return topic
+        validate_topic_name(name)
+        if name in self._images.current.topics or name in self._deleting:
+            raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+        epochs = leader_epochs or {}
+        topic = TopicImage(
+            name=name,
+            id=topic_id or topic_plans.new_topic_id(self._rng),
+            partitions=tuple(
+                topic_plans.new_partition(number, (self._broker_id,), leader_epoch=epochs.get(number, -1) + 1)
+                for number in range(partition_count)
+            ),
+            is_internal=is_internal_topic(name),
+        )
+        config = {}
+        if topic.is_internal:
+            made = internal_topic(name, settings=self._settings.current, broker_count=1).config
+            config = {key: text for key, text in made.items() if text is not None}
+        await self._make_topics([topic_plans.TopicPlan(topic, config)])
+        return topic
 
+    @decision
     async def bump_leader_epochs(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin a new leadership of partitions whose log may have lost its tail, so that readers notice."""
-        async with self._lock:
-            image = self._images.current
-            operations, bumped = topic_plans.new_leaderships(
-                image, partitions, controller_epoch=self._term.controller_epoch
-            )
-            if operations:
-                await self._store.multi(operations)
-                self._images.replace(changes.with_topics(image, bumped))
+        image = self._images.current
+        operations, bumped = topic_plans.new_leaderships(
+            image, partitions, controller_epoch=self._term.controller_epoch
+        )
+        if operations:
+            await self._store.multi(operations)
+            self._images.replace(changes.with_topics(image, bumped))
 
+    @decision
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
         """Delete topics named by name or id; one outcome each, in order. Their files are put aside before this
         returns.
         """
-        async with self._lock:
-            outcomes: list[DeleteOutcome] = []
-            doomed: dict[str, TopicId] = {}
-            for wanted in topics:
-                try:
-                    topic = self._find(wanted)
-                    if topic.name in doomed:
-                        raise topic_plans.unknown_topic(wanted)
-                except RequestError as error:
-                    outcomes.append(error)
-                    continue
-                doomed[topic.name] = topic.id
-                outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
-            if doomed:
-                await self._store.multi([Create(paths.deletion(name)) for name in doomed])
-                self._deleting.update(doomed)
-                image = changes.with_topics(self._images.current, without=doomed)
-                gone = {(ResourceKind.TOPIC, name): None for name in doomed}
-                self._images.replace(changes.with_configs(image, gone))
-                await self._remove_nodes(doomed)
-            return outcomes
+        outcomes: list[DeleteOutcome] = []
+        doomed: dict[str, TopicId] = {}
+        for wanted in topics:
+            try:
+                topic = self._find(wanted)
+                if topic.name in doomed:
+                    raise topic_plans.unknown_topic(wanted)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            doomed[topic.name] = topic.id
+            outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
+        if doomed:
+            await self._store.multi([Create(paths.deletion(name)) for name in doomed])
+            self._deleting.update(doomed)
+            image = changes.with_topics(self._images.current, without=doomed)
+            gone = {(ResourceKind.TOPIC, name): None for name in doomed}
+            self._images.replace(changes.with_configs(image, gone))
+            await self._remove_nodes(doomed)
+        return outcomes
 
     def _find(self, wanted: str | TopicId) -> TopicImage:
         if not self._settings.current.delete_topic_enable:
@@ -327,10 +325,10 @@ class Controller:
             raise topic_plans.unknown_topic(wanted)
         return topic
 
+    @decision
     async def complete_deletions(self) -> None:
         """End the deletions that the last stop cut short; call it once their files are put aside."""
-        async with self._lock:
-            await self._remove_nodes(dict(self._deleting))
+        await self._remove_nodes(dict(self._deleting))
 
     async def _remove_nodes(self, names: Iterable[str]) -> None:
         for name in list(names):
@@ -340,31 +338,32 @@ class Controller:
             if self._collisions.get(collision_key(name)) == name:
                 del self._collisions[collision_key(name)]
 
+    @decision
     async def create_partitions(
         self, requests: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Grow topics; one outcome for each request, in order, None for success."""
-        async with self._lock:
-            outcomes: list[Outcome] = []
-            for request in requests:
-                try:
-                    grown = topic_plans.plan_growth(request, image=self._images.current, rng=self._rng)
-                except RequestError as error:
-                    outcomes.append(error)
-                    continue
-                if not validate_only:
-                    first_new = len(self._images.current.topics[request.topic].partitions)
-                    await self._store.multi(
-                        topic_plans.growth_operations(
-                            grown, first_new=first_new, controller_epoch=self._term.controller_epoch
-                        )
+        outcomes: list[Outcome] = []
+        for request in requests:
+            try:
+                grown = topic_plans.plan_growth(request, image=self._images.current, rng=self._rng)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            if not validate_only:
+                first_new = len(self._images.current.topics[request.topic].partitions)
+                await self._store.multi(
+                    topic_plans.growth_operations(
+                        grown, first_new=first_new, controller_epoch=self._term.controller_epoch
                     )
-                    self._images.replace(changes.with_topics(self._images.current, [grown]))
-                outcomes.append(None)
-            return outcomes
+                )
+                self._images.replace(changes.with_topics(self._images.current, [grown]))
+            outcomes.append(None)
+        return outcomes
 
     # --- settings ------------------------------------------------------------------------------------------------
 
+    @decision
     async def alter_configs(
         self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool = False
     ) -> list[Outcome]:
@@ -372,34 +371,33 @@ class Controller:
         # Here and below: most starts change no setting, and need not load what it takes.
         from odradek.controller import config_plans
 
-        async with self._lock:
-            outcomes: list[Outcome] = []
-            for resource, texts in requests:
-                try:
-                    given = config_plans.given_texts(texts)
-                except RequestError as error:
-                    outcomes.append(error)
-                    continue
-                outcomes.append(await self._set_config(resource, given, validate_only=validate_only))
-            return outcomes
+        outcomes: list[Outcome] = []
+        for resource, texts in requests:
+            try:
+                given = config_plans.given_texts(texts)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            outcomes.append(await self._set_config(resource, given, validate_only=validate_only))
+        return outcomes
 
+    @decision
     async def incremental_alter_configs(
         self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, in order, None for success."""
         from odradek.controller import config_plans
 
-        async with self._lock:
-            outcomes: list[Outcome] = []
-            for resource, wanted in requests:
-                before = self._images.current.config(resource.kind, config_plans.config_name(resource))
-                try:
-                    texts = config_plans.incremental_texts(resource, wanted, before=before)
-                except RequestError as error:
-                    outcomes.append(error)
-                    continue
-                outcomes.append(await self._set_config(resource, texts, validate_only=validate_only))
-            return outcomes
+        outcomes: list[Outcome] = []
+        for resource, wanted in requests:
+            before = self._images.current.config(resource.kind, config_plans.config_name(resource))
+            try:
+                texts = config_plans.incremental_texts(resource, wanted, before=before)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            outcomes.append(await self._set_config(resource, texts, validate_only=validate_only))
+        return outcomes
 
     async def _set_config(
         self, resource: Resource, texts: Mapping[str, str], *, validate_only: bool
@@ -429,15 +427,15 @@ class Controller:
 
     # --- producer ids --------------------------------------------------------------------------------------------
 
+    @decision
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of producer ids that nobody was ever given: the first, and how many."""
-        async with self._lock:
-            block = await get_or_none(self._store, paths.PRODUCER_ID_BLOCK)
-            first = 0 if block is None else nodes.read_producer_ids(paths.PRODUCER_ID_BLOCK, block.data) + 1
-            last = first + nodes.PRODUCER_ID_BLOCK_SIZE - 1
-            data = nodes.write_producer_ids(self._broker_id, first=first, last=last)
-            if block is None:
-                await self._store.create(paths.PRODUCER_ID_BLOCK, data)
-            else:
-                await self._store.put(paths.PRODUCER_ID_BLOCK, data, version=block.version)
-            return first, nodes.PRODUCER_ID_BLOCK_SIZE
+        block = await get_or_none(self._store, paths.PRODUCER_ID_BLOCK)
+        first = 0 if block is None else nodes.read_producer_ids(paths.PRODUCER_ID_BLOCK, block.data) + 1
+        last = first + nodes.PRODUCER_ID_BLOCK_SIZE - 1
+        data = nodes.write_producer_ids(self._broker_id, first=first, last=last)
+        if block is None:
+            await self._store.create(paths.PRODUCER_ID_BLOCK, data)
+        else:
+            await self._store.put(paths.PRODUCER_ID_BLOCK, data, version=block.version)
+        return first, nodes.PRODUCER_ID_BLOCK_SIZE

@@ -1,0 +1,61 @@
+"""One decision at a time, each made to its end.
+
+A decision writes to the registry and then changes the image. Whoever asked for it may lose interest in between (its
+connection closes, and the task is cancelled): were the decision to end there, the registry would hold what the
+image never shows. So it runs in a task of its own, which its caller only waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+D = TypeVar("D", bound="Decisions")
+
+
+class Decisions:
+    """The order of decisions: inherit it, and mark the methods that decide with `decision`."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def make(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` alone and to its end. Raises what it raises."""
+        task = asyncio.get_running_loop().create_task(self._alone(work), name="controller/decision")
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_report)
+            raise
+
+    async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
+        async with self._lock:
+            return await work()
+
+
+def _report(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for the outcome any more, so a failure is at least written down."""
+    if not task.cancelled() and task.exception() is not None:
+        logger.warning("a decision that nobody waits for any more failed: %s", task.exception())
+
+
+def decision(
+    method: Callable[Concatenate[D, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[D, P], Coroutine[Any, Any, T]]:
+    """Let a method of Decisions run alone and to its end."""
+
+    @functools.wraps(method)
+    async def decide(self: D, /, *args: P.args, **named: P.kwargs) -> T:
+        return await self.make(lambda: method(self, *args, **named))
+
+    return decide
