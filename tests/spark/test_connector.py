@@ -47,7 +47,7 @@ def fetched(
     """(key, value) of `count` records, by partition and offset."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-    found = []
+    found: list[tuple[int, int, bytes | None, bytes | None]] = []
     while len(found) < count and (batch := consumer.consume(count - len(found), 20)):
         found += [
             (one.partition(), one.offset(), one.key(), one.value()) for one in batch if one.error() is None

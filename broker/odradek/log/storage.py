@@ -31,7 +31,7 @@ from odradek.log.segments import Segments
 logger = logging.getLogger(__name__)
 
 # The disk or the process is short of something that may come back: the write is refused, the log lives on.
-SHORTAGES: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+SHORTAGES: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 
 
 class Storage:

@@ -1,0 +1,34 @@
+"""Broker processes of one test each: these tests kill them, starve them and fill their disks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker_process import Broker
+
+MakeBroker = Callable[..., Broker]
+
+
+@pytest.fixture
+def make_broker(tmp_path: Path) -> Iterator[MakeBroker]:
+    """`make_broker(**settings)`, underscores for dots: a started broker that ends with the test."""
+    made: list[Broker] = []
+
+    def make(
+        folder: Path | None = None, *, wrapper: tuple[str, ...] = (), start: bool = True, **settings: Any
+    ) -> Broker:
+        named = {key.replace("_", "."): str(value) for key, value in settings.items()}
+        where = folder or tmp_path / f"broker-{len(made)}"
+        broker = Broker(where, settings={"group.initial.rebalance.delay.ms": "0", **named}, wrapper=wrapper)
+        made.append(broker)
+        if start:
+            broker.start()
+        return broker
+
+    yield make
+    for broker in made:
+        broker.close()

@@ -1,0 +1,81 @@
+"""A disk that is full: writes fail with an error that says so, reads go on, and room makes writes work again."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.api import ApiKey
+from tests.integration.conftest import MakeBroker
+from tests.support.plain_client import PlainClient
+
+pytestmark = pytest.mark.integration
+
+KAFKA_STORAGE_ERROR = 56
+BLOCK = b"x" * 100_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MB; only root can mount one."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"mounting is not allowed here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_refuses_writes_and_serves_reads(make_broker: MakeBroker, small_disk: Path) -> None:
+    broker = make_broker(small_disk)
+    with PlainClient(broker.port) as client:
+        client.create_topic("filled", segment_bytes=1 << 20)
+        written = 0
+        code = 0
+        while code == 0 and written < 200:
+            code, _ = client.produce("filled", [BLOCK])
+            written += code == 0
+        assert code == KAFKA_STORAGE_ERROR
+        assert written > 10
+        assert client.fetch_all("filled") == [BLOCK] * written
+        assert client.produce("filled", [BLOCK])[0] == KAFKA_STORAGE_ERROR
+        asked = [{"name": "filled", "partitions": [{"partition_index": 0, "offset": written - 1}]}]
+        client.ask(ApiKey.DELETE_RECORDS, 1, topics=asked, timeout=5000)
+    broker.stop()
+    broker.start()
+    with PlainClient(broker.port) as client:
+        assert client.ask(ApiKey.API_VERSIONS, 0).error_code == 0
+
+
+def test_a_file_size_limit_is_told_as_a_storage_error(make_broker: MakeBroker) -> None:
+    """What a quota does: the file may not grow. No root is needed for this one."""
+    limited = (
+        "import os, resource, signal, sys;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({1_000_000}, {resource.RLIM_INFINITY}));"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    broker = make_broker(wrapper=(sys.executable, "-c", limited))
+    with PlainClient(broker.port) as client:
+        client.create_topic("capped")
+        codes = [client.produce("capped", [BLOCK])[0] for _ in range(15)]
+        good = codes.count(0)
+        assert codes == [0] * good + [KAFKA_STORAGE_ERROR] * (15 - good)
+        assert 5 <= good < 15
+        assert client.fetch_all("capped") == [BLOCK] * good
+    assert broker.stop() in (0, 1)
