@@ -87,9 +87,7 @@ def test_timestamps_outside_the_bounds_are_refused() -> None:
 
 def test_log_append_time_stamps_the_brokers_clock() -> None:
     clock = StillClock()
-    log = open_log(
-        SimulatedDisk(), clock=clock, config=LogConfig(message_timestamp_type="LogAppendTime")
-    )
+    log = open_log(SimulatedDisk(), clock=clock, config=LogConfig(message_timestamp_type="LogAppendTime"))
     clock.advance(77)
     result = log.append(bytes(batch(b"a", b"b", timestamp_ms=5)), leader_epoch=0)
     assert result.log_append_time_ms == START_MS + 77
@@ -150,7 +148,9 @@ def test_duplicates_are_known_after_a_restart(clean: bool) -> None:
     log = open_log(disk, config=config, clean=clean)
     again = log.append(batch(producer_id=9, producer_epoch=1, base_sequence=8), leader_epoch=0)
     assert (again.is_duplicate, again.first_offset) == (True, 8)
-    assert log.append(batch(producer_id=9, producer_epoch=1, base_sequence=9), leader_epoch=0).first_offset == 9
+    assert (
+        log.append(batch(producer_id=9, producer_epoch=1, base_sequence=9), leader_epoch=0).first_offset == 9
+    )
 
 
 def test_several_batches_are_appended_together_or_not_at_all() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -32,19 +33,21 @@ class Story:
 
     def run(self) -> None:
         self._try(self._open)
+        if self.log is None:
+            # The log could not even be opened: the fault is over, the next try has to do.
+            self._open()
+        log = self.log
+        assert log is not None
         for number in range(24):
-            if self.log is None:
-                self._try(self._open)
-            if self.log is None:
-                return
-            self._try(lambda number=number: self._append(b"value-%02d" % number + b"." * 40))
+            value = b"value-%02d" % number + b"." * 40
+            self._try(partial(self._append, value))
             if number % 7 == 6:
                 self._try(self._flush)
             if number == 15:
-                self._try(lambda: self.log.delete_old_segments())
+                self._try(log.delete_old_segments)
             if number == 20:
-                self._try(lambda: self.log.roll())
-        self._try(lambda: self.log.close())
+                self._try(log.roll)
+        self._try(log.close)
 
     def _try(self, step: Callable[[], object]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The sparse indexes: as a sorted list behaves, whatever was written to disk meanwhile; rebuilt when absent or wrong."""
+"""The sparse indexes: they answer as a sorted list does, and are rebuilt when absent or wrong."""
 
 from __future__ import annotations
 

@@ -60,9 +60,7 @@ def test_any_read(data: st.DataObject) -> None:
     limit = data.draw(st.integers(0, log.log_end_offset + 3))
     bytes_max = data.draw(st.integers(0, 3000))
     at_least_one = data.draw(st.booleans())
-    eligible = [
-        view for view in _read_batches if view.last_offset >= offset and view.last_offset < limit
-    ]
+    eligible = [view for view in _read_batches if view.last_offset >= offset and view.last_offset < limit]
     answer = log.read(offset, bytes_max=bytes_max, offset_limit=limit, at_least_one_batch=at_least_one)
     data_read = answer.read()
     assert answer.read_cached() == data_read
@@ -77,9 +75,7 @@ def test_any_read(data: st.DataObject) -> None:
         return
     # A read does not go beyond its segment.
     segment = log.segments.all[log.segments.floor(eligible[0].base_offset)]
-    next_base = log.segments.upper_offset(
-        log.segments.all.index(segment), end_offset=log.log_end_offset
-    )
+    next_base = log.segments.upper_offset(log.segments.all.index(segment), end_offset=log.log_end_offset)
     inside = sum(view.size_bytes for view in eligible if view.last_offset < next_base)
     assert len(data_read) == min(bytes_max, inside)
 

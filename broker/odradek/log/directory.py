@@ -1,4 +1,4 @@
-"""All logs of a broker, in one or several log directories, each locked, marked as this broker's, and able to fail alone.
+"""All logs of a broker, in one or several log directories, each marked as this broker's and able to fail alone.
 
     <directory>/.lock, meta.properties, .kafka_cleanshutdown, recovery-point-offset-checkpoint,
                 log-start-offset-checkpoint
@@ -14,66 +14,33 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import CorruptRecord, KafkaStorageError, SettingError
+from odradek.foundation.errors import CorruptRecord, KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.checkpoints import (
-    CLEAN_SHUTDOWN_FILE,
     LOG_START_FILE,
-    META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
     CheckpointDamagedError,
-    MetaProperties,
-    OffsetCheckpoint,
-    format_id,
-    read_meta_properties,
-    take_clean_shutdown,
-    write_clean_shutdown,
-    write_meta_properties,
 )
 from odradek.log.config import LogConfig
-from odradek.log.files import Disk, DiskLock, DiskUsage
+from odradek.log.files import Disk
 from odradek.log.log import Log
 from odradek.log.placement import read_placement, write_placement
 from odradek.log.producers import EXPIRATION_MS_DEFAULT
 from odradek.log.storage import SHORTAGES
+from odradek.log.volume import DirectoryDescription, Volume, parse_partition
+
+__all__ = ["DirectoryDescription", "LogDirectories"]
 
 logger = logging.getLogger(__name__)
 
-LOCK_FILE: Final = ".lock"
 DELETE_SUFFIX: Final = "-delete"
 _NAME_BYTES_MAX: Final = 255
 # Kafka's own metadata log, and logs that it moves between directories or found without a topic.
 _PASSED_OVER_PREFIX: Final = "__cluster_metadata-"
 _PASSED_OVER_SUFFIXES: Final = ("-future", "-stray")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryDescription:
-    """One log directory, as DescribeLogDirs tells it."""
-
-    path: str
-    failure: str | None
-    """Why it is offline; None when it is not."""
-    total_bytes: int
-    """Of the volume; -1 when unknown."""
-    usable_bytes: int
-    log_bytes: dict[TopicPartition, int]
-    """The size of each log in it."""
-
-
-@dataclass(slots=True)
-class _Directory:
-    path: str
-    lock: DiskLock | None = None
-    failure: str | None = None
-    meta: MetaProperties | None = None
-    was_clean: bool = False
-    # What the checkpoint files hold, so that they are written only when something changed.
-    written: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
 
 class LogDirectories:
@@ -95,7 +62,9 @@ class LogDirectories:
         self._broker_id = broker_id
         self._producer_expiration_ms = producer_expiration_ms
         self._on_offline = on_offline
-        self._directories = {path: _Directory(path) for path in (one.rstrip("/") or "/" for one in paths)}
+        self._directories = {
+            path: Volume(path, disk=disk) for path in (one.rstrip("/") or "/" for one in paths)
+        }
         self._logs: dict[TopicPartition, Log] = {}
         # Partitions that are not to be made anew, and why: their directory failed, or their log cannot be opened.
         self._barred: dict[TopicPartition, str] = {}
@@ -119,7 +88,7 @@ class LogDirectories:
         meta = self._directories[path].meta
         return meta.directory_id if meta is not None else ""
 
-    def _online(self) -> list[_Directory]:
+    def _online(self) -> list[Volume]:
         return [one for one in self._directories.values() if one.failure is None]
 
     def set_producer_expiration(self, expiration_ms: int) -> None:
@@ -153,39 +122,18 @@ class LogDirectories:
         try:
             for directory in self._directories.values():
                 try:
-                    self._open_directory(directory)
+                    directory.open(broker_id=self._broker_id)
                 except (OSError, CheckpointDamagedError) as error:
                     self._fail(directory, error)
+                    continue
+                if directory.meta is not None and directory.meta.cluster_id:
+                    self.cluster_id = self.cluster_id or directory.meta.cluster_id
+                    directory.require_cluster(self.cluster_id)
             if not self._online():
                 raise KafkaStorageError(f"no log directory can be used: {', '.join(self._directories)}")
         except BaseException:
             self._unlock()
             raise
-
-    def _open_directory(self, directory: _Directory) -> None:
-        path = directory.path
-        self._disk.make_directory(path)
-        directory.lock = self._disk.lock(f"{path}/{LOCK_FILE}")
-        meta = read_meta_properties(self._disk, f"{path}/{META_PROPERTIES_FILE}")
-        directory.meta = meta
-        if meta is None:
-            return
-        if self._broker_id >= 0 and meta.node_id >= 0 and meta.node_id != self._broker_id:
-            raise SettingError(
-                f"the log directory {path} belongs to broker {meta.node_id}, and node.id is {self._broker_id}: set "
-                f"node.id={meta.node_id}, or log.dirs to another directory"
-            )
-        if meta.cluster_id:
-            self._adopt_cluster_id(meta.cluster_id, path)
-
-    def _adopt_cluster_id(self, cluster_id: str, path: str) -> None:
-        if self.cluster_id is None:
-            self.cluster_id = cluster_id
-        elif self.cluster_id != cluster_id:
-            raise SettingError(
-                f"the log directory {path} belongs to the cluster {cluster_id}, this broker to {self.cluster_id}: "
-                "set log.dirs to directories of one cluster"
-            )
 
     def set_cluster_id(self, cluster_id: str) -> None:
         """Mark the directories as this broker's and this cluster's; those that are marked must agree.
@@ -193,28 +141,13 @@ class LogDirectories:
         Raises SettingError.
         """
         for directory in self._online():
-            meta = directory.meta
-            if meta is not None and meta.cluster_id and meta.cluster_id != cluster_id:
-                raise SettingError(
-                    f"the log directory {directory.path} belongs to the cluster {meta.cluster_id}, this broker to "
-                    f"{cluster_id}: set log.dirs to another directory"
-                )
+            directory.require_cluster(cluster_id)
         self.cluster_id = cluster_id
         for directory in self._online():
-            if directory.meta is not None and directory.meta.cluster_id and directory.meta.directory_id:
-                continue
-            known = directory.meta
-            meta = MetaProperties(
-                cluster_id=cluster_id,
-                node_id=self._broker_id if known is None or known.node_id < 0 else known.node_id,
-                directory_id=(known.directory_id if known else "") or format_id(uuid.uuid4()),
-            )
             try:
-                write_meta_properties(self._disk, f"{directory.path}/{META_PROPERTIES_FILE}", meta)
+                directory.mark(cluster_id=cluster_id, broker_id=self._broker_id)
             except OSError as error:
                 self._fail(directory, error)
-                continue
-            directory.meta = meta
 
     # --- load ------------------------------------------------------------------------------------------------------
 
@@ -231,12 +164,11 @@ class LogDirectories:
         if len(self._directories) > 1:
             self._bar_lost()
 
-    def _load_directory(self, directory: _Directory, configs: Callable[[TopicPartition], LogConfig]) -> None:
+    def _load_directory(self, directory: Volume, configs: Callable[[TopicPartition], LogConfig]) -> None:
         path = directory.path
-        clean = take_clean_shutdown(self._disk, f"{path}/{CLEAN_SHUTDOWN_FILE}")
-        directory.was_clean = clean
-        recovery_points = self._read_checkpoint(directory, RECOVERY_POINT_FILE)
-        log_starts = self._read_checkpoint(directory, LOG_START_FILE)
+        clean = directory.take_clean()
+        recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
+        log_starts = directory.read_checkpoint(LOG_START_FILE)
         started = self._clock.monotonic_seconds()
         scanned = count = 0
         for entry in self._disk.entries(path):
@@ -276,7 +208,7 @@ class LogDirectories:
             scanned,
         )
 
-    def _partition_of(self, directory: _Directory, name: str) -> TopicPartition | None:
+    def _partition_of(self, directory: Volume, name: str) -> TopicPartition | None:
         """The partition whose log a subdirectory is; None when it is none that is to be opened."""
         if name.endswith(DELETE_SUFFIX):
             self._removals.append((self._clock.monotonic_seconds(), f"{directory.path}/{name}"))
@@ -288,37 +220,20 @@ class LogDirectories:
                 "%s/%s is left as it is: logs that Kafka was moving are not taken over", directory.path, name
             )
             return None
-        topic, _, partition = name.rpartition("-")
-        if not topic or not (partition.isascii() and partition.isdigit()):
-            return None
-        return TopicPartition(topic, int(partition))
-
-    def _read_checkpoint(self, directory: _Directory, name: str) -> dict[TopicPartition, int]:
-        try:
-            found = OffsetCheckpoint(disk=self._disk, path=f"{directory.path}/{name}").read()
-        except CheckpointDamagedError as error:
-            # Without recovery points everything is scanned, without start offsets deleted records come back.
-            logger.error("a checkpoint is damaged and passed over: %s", error)
-            return {}
-        directory.written[name] = dict(found)
-        return found
+        return parse_partition(name)
 
     def _bar_lost(self) -> None:
         """Remember what the directories that could not be opened held."""
         online = [one.path for one in self._online()]
-        for path, names in read_placement(self._disk, online).items():
-            directory = self._directories.get(path)
-            if directory is None or directory.failure is None:
-                continue
-            for name in names:
-                topic, _, partition = name.rpartition("-")
-                topic_partition = TopicPartition(topic, int(partition))
-                if topic_partition not in self._logs:
-                    self._barred[topic_partition] = f"its log directory {path} failed: {directory.failure}"
+        failed = {one.path: one.failure for one in self._directories.values() if one.failure is not None}
+        for path, found in read_placement(self._disk, online).items():
+            for topic_partition in found:
+                if path in failed and topic_partition not in self._logs:
+                    self._barred[topic_partition] = f"its log directory {path} failed: {failed[path]}"
 
     def _open_log(
         self,
-        directory: _Directory,
+        directory: Volume,
         topic_partition: TopicPartition,
         topic_id: TopicId | None,
         config: LogConfig,
@@ -366,7 +281,7 @@ class LogDirectories:
         self._write_placement()
         return log
 
-    def _emptiest(self) -> _Directory:
+    def _emptiest(self) -> Volume:
         online = self._online()
         if not online:
             raise KafkaStorageError("every log directory of this broker failed: see its log, then restart it")
@@ -403,15 +318,14 @@ class LogDirectories:
     def _write_placement(self) -> None:
         if len(self._directories) < 2:
             return
-        names: dict[str, list[str]] = {path: [] for path in self._directories}
+        placed: dict[str, list[TopicPartition]] = {path: [] for path in self._directories}
         for topic_partition, log in self._logs.items():
-            names[log.path_of_directory].append(str(topic_partition))
-        for topic_partition in self._barred:
-            for path in self.offline:
-                names[path].append(str(topic_partition))
+            placed[log.path_of_directory].append(topic_partition)
+        for path in self.offline:
+            placed[path] += self._barred
         for directory in self._online():
             try:
-                write_placement(self._disk, [directory.path], names)
+                write_placement(self._disk, directory.path, placed)
             except OSError as error:
                 # Each directory has a copy; the next change writes them all again.
                 self._log_failed(directory.path, error, only_if_grave=True)
@@ -459,41 +373,25 @@ class LogDirectories:
                 if log.log_start_offset > log.segments.first.base_offset
             }
             try:
-                self._write_checkpoint(directory, RECOVERY_POINT_FILE, points)
-                self._write_checkpoint(directory, LOG_START_FILE, starts)
+                directory.write_checkpoint(RECOVERY_POINT_FILE, points)
+                directory.write_checkpoint(LOG_START_FILE, starts)
             except OSError as error:
                 self._log_failed(directory.path, error, only_if_grave=True)
-
-    def _write_checkpoint(self, directory: _Directory, name: str, offsets: dict[TopicPartition, int]) -> None:
-        if directory.written.get(name) != offsets:
-            OffsetCheckpoint(disk=self._disk, path=f"{directory.path}/{name}").write(offsets)
-            directory.written[name] = offsets
 
     def describe(self) -> list[DirectoryDescription]:
         """Every directory with the logs in it and the room on its volume."""
         described = []
         for directory in self._directories.values():
-            usage = DiskUsage(-1, -1)
-            sizes: dict[TopicPartition, int] = {}
-            if directory.failure is None:
-                try:
-                    usage = self._disk.usage(directory.path)
-                except OSError as error:
-                    self._log_failed(directory.path, error)
-                sizes = {
-                    log.topic_partition: log.size_bytes
-                    for log in self._logs.values()
-                    if log.path_of_directory == directory.path
-                }
-            described.append(
-                DirectoryDescription(
-                    path=directory.path,
-                    failure=directory.failure,
-                    total_bytes=usage.total_bytes,
-                    usable_bytes=usage.usable_bytes,
-                    log_bytes=sizes if directory.failure is None else {},
-                )
-            )
+            sizes = {
+                log.topic_partition: log.size_bytes
+                for log in self._logs.values()
+                if log.path_of_directory == directory.path
+            }
+            try:
+                described.append(directory.describe(sizes))
+            except OSError as error:
+                self._log_failed(directory.path, error)
+                described.append(directory.describe({}))
         return described
 
     # --- failure and end -------------------------------------------------------------------------------------------
@@ -504,7 +402,7 @@ class LogDirectories:
             return
         self._fail(self._directories[path], error)
 
-    def _fail(self, directory: _Directory, error: Exception) -> None:
+    def _fail(self, directory: Volume, error: Exception) -> None:
         if directory.failure is not None:
             return
         directory.failure = str(error)
@@ -535,7 +433,7 @@ class LogDirectories:
         self._logs.clear()
         self._unlock()
 
-    def _close_directory(self, directory: _Directory) -> None:
+    def _close_directory(self, directory: Volume) -> None:
         logs = [log for log in self._logs.values() if log.path_of_directory == directory.path]
         failures = 0
         for log in logs:
@@ -553,12 +451,10 @@ class LogDirectories:
             )
             return
         try:
-            write_clean_shutdown(self._disk, f"{directory.path}/{CLEAN_SHUTDOWN_FILE}")
+            directory.mark_clean()
         except OSError as error:
             logger.error("%s cannot be marked as closed in order: %s", directory.path, error)
 
     def _unlock(self) -> None:
         for directory in self._directories.values():
-            if directory.lock is not None:
-                directory.lock.close()
-                directory.lock = None
+            directory.unlock()

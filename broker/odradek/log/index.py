@@ -144,7 +144,7 @@ class SparseIndex:
         self._keys, self._values = [], []
 
     def write(self) -> None:
-        """Bring the entries in memory to the file; the file is there afterwards. Raises OSError, and keeps them then."""
+        """Bring the entries in memory to the file, made when absent. Raises OSError, and keeps them then."""
         file = self._open()
         position = self._stored * self._entry.size
         if file.size > position:

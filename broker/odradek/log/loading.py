@@ -15,7 +15,7 @@ from odradek.log.checkpoints import CheckpointDamagedError
 from odradek.log.config import LogConfig
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.log.epochs import LeaderEpochs
-from odradek.log.files import Disk, DirectoryEntry
+from odradek.log.files import DirectoryEntry, Disk
 from odradek.log.headers import headers
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
 from odradek.log.producer_snapshots import SnapshotFiles

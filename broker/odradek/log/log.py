@@ -1,8 +1,8 @@
-"""One partition's log, as the rest of the broker sees it: append, read, and look up by time.
+"""One partition's log, as the rest of the broker sees it; this half opens it and appends.
 
-An append is checked, gets its offsets, and goes to the last segment's file in one write; a read answers with a range
-of a file and looks at no more than a few headers. The hot road of both is kept in few calls here. What changes the
-set of files is `storage`'s, which `Log` extends; what a batch has to pass is `appending`'s.
+An append is checked, gets its offsets, and goes to the last segment's file in one write: the hot road is kept in few
+calls here. Reading is `reading`'s and what changes the set of files `storage`'s, which `Log` extends; what a batch has
+to pass is `appending`'s.
 
 One thread at a time may use a log, save `Flush.sync` and the reading of slices. Offsets, in this order:
 log_start_offset, recovery_point, log_end_offset; what lies between the last two is in the page cache only.
@@ -10,31 +10,36 @@ log_start_offset, recovery_point, log_end_offset; what lies between the last two
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange
+from odradek.foundation.errors import InvalidRecord, KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.log import lookup
 from odradek.log.appending import AppendResult, Origin, Records, require_fit, verified_headers
-from odradek.log.checkpoints import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
+from odradek.log.checkpoints import (
+    PARTITION_METADATA_FILE,
+    CheckpointDamagedError,
+    read_topic_id,
+    write_topic_id,
+)
 from odradek.log.config import LogConfig
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
-from odradek.log.epochs import EpochEntry
-from odradek.log.files import EMPTY_SLICE, Disk, FileSlice
-from odradek.log.index import IndexDamagedError
+from odradek.log.files import Disk
 from odradek.log.loading import Loader
 from odradek.log.lookup import TimestampOffset
 from odradek.log.producers import EXPIRATION_MS_DEFAULT
-from odradek.log.recovery import note_abort, rebuild_indexes
+from odradek.log.reading import ReadableLog
+from odradek.log.recovery import note_abort
 from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy
 from odradek.log.segment import Segment
-from odradek.log.storage import SHORTAGES, Storage
-from odradek.log.transaction_index import AbortedTransaction
+from odradek.log.storage import SHORTAGES
 from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
 from odradek.records.control import parse_marker
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["AppendResult", "Log", "Origin", "TimestampOffset"]
 
@@ -45,7 +50,18 @@ _pack_front_into = _FRONT.pack_into
 _COPY_BYTES_MAX: Final = 8192
 
 
-class Log(Storage):
+def _read_topic_id(disk: Disk, path: str, *, clean: bool) -> TopicId | None:
+    """The topic's id as the directory has it; a crash soon after the log was made may have left half a file."""
+    try:
+        return read_topic_id(disk, path)
+    except CheckpointDamagedError as error:
+        if clean:
+            raise
+        logger.warning("%s is damaged and written anew: %s", path, error)
+        return None
+
+
+class Log(ReadableLog):
     """Made by `Log.open`."""
 
     @classmethod
@@ -73,7 +89,7 @@ class Log(Storage):
         try:
             disk.make_directory(directory)
             metadata = f"{directory}/{PARTITION_METADATA_FILE}"
-            stored_id = read_topic_id(disk, metadata)
+            stored_id = _read_topic_id(disk, metadata, clean=clean)
             if stored_id is None and topic_id is not None:
                 write_topic_id(disk, metadata, topic_id, sync=False)
             loader = Loader(
@@ -91,7 +107,7 @@ class Log(Storage):
             raise KafkaStorageError(
                 f"the log of {topic_partition} in {directory} cannot be opened: {error}"
             ) from error
-        return cls(
+        log = cls(
             directory,
             topic_partition,
             loaded,
@@ -102,6 +118,9 @@ class Log(Storage):
             on_failure=on_failure,
             strategies=strategies,
         )
+        if stored_id is None:
+            log._unsynced_paths.add(metadata)
+        return log
 
     # --- append ----------------------------------------------------------------------------------------------------
 
@@ -335,146 +354,3 @@ class Log(Storage):
         self._after_append(segment)
         count = sum(header[12] for header in found)
         return AppendResult(first_offset, last_offset, -1, self.log_start_offset, False, count, size)
-
-    # --- read ------------------------------------------------------------------------------------------------------
-
-    def read(
-        self,
-        fetch_offset: int,
-        *,
-        bytes_max: int,
-        offset_limit: int | None = None,
-        at_least_one_batch: bool = True,
-    ) -> FileSlice:
-        """The batches from the one that holds `fetch_offset` on: at most `bytes_max`, all below `offset_limit`.
-
-        The last batch may be torn by the bound, as in Kafka; a reader asks for it again. The first is whole: when
-        it is larger than `bytes_max` it is given all the same with `at_least_one_batch`, else nothing is. Empty at
-        the end. Raises OffsetOutOfRange, KafkaStorageError, CorruptRecord when the file is damaged.
-        """
-        if self.failure is not None:
-            raise self._unusable()
-        end_offset = self.log_end_offset
-        if not self.log_start_offset <= fetch_offset <= end_offset:
-            raise OffsetOutOfRange(
-                f"offset {fetch_offset} of {self.topic_partition} is asked for; it has {self.log_start_offset} to "
-                f"{end_offset}"
-            )
-        if offset_limit is None or offset_limit > end_offset:
-            offset_limit = end_offset
-        segments = self.segments
-        if fetch_offset >= offset_limit:
-            if fetch_offset == end_offset:
-                # Whoever waits here asks again for this very offset once there is something.
-                segments.active.remember(end_offset, segments.active.size_bytes)
-            return EMPTY_SLICE
-        try:
-            for number in range(max(segments.floor(fetch_offset), 0), len(segments.all)):
-                segment = segments.all[number]
-                position = self._position(segment, fetch_offset)
-                # No batch of this segment reaches up to the offset when its last ones were compacted away.
-                if 0 <= position < segment.size_bytes:
-                    return self._slice(number, segment, position, bytes_max, offset_limit, at_least_one_batch)
-        except OSError as error:
-            raise self._disk_failed("a read", error) from error
-        return EMPTY_SLICE
-
-    def _slice(
-        self,
-        number: int,
-        segment: Segment,
-        position: int,
-        bytes_max: int,
-        offset_limit: int,
-        at_least_one_batch: bool,
-    ) -> FileSlice:
-        end = segment.size_bytes
-        if offset_limit < self.segments.upper_offset(number, end_offset=self.log_end_offset):
-            limit_position = self._position(segment, offset_limit)
-            if limit_position >= 0:
-                end = limit_position
-        available = end - position
-        if available <= 0:
-            return EMPTY_SLICE
-        if available <= bytes_max:
-            # The reader comes back for what follows this slice.
-            segment.remember(offset_limit, end)
-            return segment.slice(position, available)
-        first_batch_bytes = segment.batch_size_at(position)
-        if first_batch_bytes > bytes_max:
-            return segment.slice(position, first_batch_bytes) if at_least_one_batch else EMPTY_SLICE
-        return segment.slice(position, bytes_max)
-
-    def _position(self, segment: Segment, offset: int) -> int:
-        try:
-            return segment.position_of(offset)
-        except IndexDamagedError as damage:
-            rebuild_indexes(segment, config=self.config, name=str(self.topic_partition), why=str(damage))
-            return segment.position_of(offset)
-
-    # --- look up ---------------------------------------------------------------------------------------------------
-
-    @property
-    def highest_timestamp(self) -> int:
-        """The newest timestamp in the log in ms, -1 for none. Raises KafkaStorageError."""
-        self._require_usable()
-        try:
-            return max(segment.max_timestamp()[0] for segment in self.segments.all)
-        except OSError as error:
-            raise self._disk_failed("a look-up", error) from error
-
-    def offset_for_timestamp(
-        self, timestamp_ms: int, *, offset_limit: int | None = None
-    ) -> TimestampOffset | None:
-        """The first record that is not older than `timestamp_ms`; None when all below `offset_limit` are.
-
-        Raises KafkaStorageError, CorruptRecord.
-        """
-        return self._look_up(
-            lambda limit: lookup.first_at_or_after(
-                self.segments.all, timestamp_ms, offset_min=self.log_start_offset, offset_limit=limit
-            ),
-            offset_limit,
-        )
-
-    def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
-        """The first of the records with the newest timestamp; None in an empty log. Raises as the other."""
-        return self._look_up(
-            lambda limit: lookup.newest(
-                self.segments.all, offset_min=self.log_start_offset, offset_limit=limit
-            ),
-            offset_limit,
-        )
-
-    def _look_up(
-        self, search: Callable[[int], TimestampOffset | None], offset_limit: int | None
-    ) -> TimestampOffset | None:
-        self._require_usable()
-        limit = self.log_end_offset if offset_limit is None else offset_limit
-        try:
-            return search(limit)
-        except IndexDamagedError as damage:
-            for segment in self.segments.all:
-                rebuild_indexes(segment, config=self.config, name=str(self.topic_partition), why=str(damage))
-            return search(limit)
-        except OSError as error:
-            raise self._disk_failed("a look-up", error) from error
-
-    def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
-        """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""
-        return self.epochs.end_offset_for(epoch, log_end_offset=self.log_end_offset)
-
-    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [fetch_offset, upper_offset). Raises KafkaStorageError."""
-        self._require_usable()
-        found = []
-        try:
-            for segment in self.segments.from_offset(fetch_offset):
-                for entry in segment.transaction_index.entries():
-                    if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
-                        found.append(entry)
-                    if entry.last_stable_offset >= upper_offset:
-                        return found
-        except OSError as error:
-            raise self._disk_failed("a look-up", error) from error
-        return found

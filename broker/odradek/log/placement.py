@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from odradek.foundation.ids import TopicPartition
 from odradek.log.files import Disk
 
 logger = logging.getLogger(__name__)
@@ -19,21 +20,22 @@ logger = logging.getLogger(__name__)
 PLACEMENT_FILE: Final = "odradek-placement"
 
 
-def write_placement(disk: Disk, paths: Iterable[str], names_by_path: Mapping[str, list[str]]) -> None:
-    """Replace the file in each of `paths`. Raises OSError."""
-    data = json.dumps(names_by_path, sort_keys=True).encode()
-    for path in paths:
-        disk.replace(f"{path}/{PLACEMENT_FILE}", data, sync=False)
+def write_placement(disk: Disk, path: str, placed: Mapping[str, Iterable[TopicPartition]]) -> None:
+    """Replace the file in the directory `path`; `placed` is directory to partitions. Raises OSError."""
+    names = {directory: [str(one) for one in partitions] for directory, partitions in placed.items()}
+    disk.replace(f"{path}/{PLACEMENT_FILE}", json.dumps(names, sort_keys=True).encode(), sync=False)
 
 
-def read_placement(disk: Disk, paths: Iterable[str]) -> dict[str, set[str]]:
+def read_placement(disk: Disk, paths: Iterable[str]) -> dict[str, set[TopicPartition]]:
     """What the files in `paths` say, together; a damaged one is passed over. Raises OSError."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[TopicPartition]] = {}
     for path in paths:
         try:
             known = json.loads(disk.read(f"{path}/{PLACEMENT_FILE}"))
             for directory, names in known.items():
-                found.setdefault(directory, set()).update(names)
+                for name in names:
+                    topic, _, partition = name.rpartition("-")
+                    found.setdefault(directory, set()).add(TopicPartition(topic, int(partition)))
         except FileNotFoundError:
             continue
         except (ValueError, AttributeError, TypeError) as error:

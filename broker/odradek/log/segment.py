@@ -191,7 +191,7 @@ class Segment:
             self._rebuild_time_index()
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """An offset from which on a record of `timestamp_ms` or later can be; all before are older. Raises OSError."""
+        """An offset at or before the first record of `timestamp_ms` or later. Raises OSError."""
         try:
             found = self.time_index.entry_before(timestamp_ms)
             if found is not None and not self._has_time(*found):
@@ -278,18 +278,18 @@ class Segment:
     def position_of(self, offset: int) -> int:
         """Where the first batch begins that holds `offset` or a later one; -1 when no batch here does.
 
-        Raises IndexDamagedError when the index leads to a place where no such batch is, CorruptRecord when the log does.
+        Raises IndexDamagedError when the index leads to a place without such a batch, CorruptRecord when the log does.
         """
         position = self._positions.get(offset)
         if position is not None:
             return position
         indexed_offset, start = self.offset_index.position_before(offset)
-        position, last_offset = self._search(start, offset, indexed_offset)
+        position = self._search(start, offset, indexed_offset)
         if position >= 0:
             self.remember(offset, position)
         return position
 
-    def _search(self, position: int, offset: int, indexed_offset: int) -> tuple[int, int]:
+    def _search(self, position: int, offset: int, indexed_offset: int) -> int:
         end = self.size_bytes
         if position >= end and position:
             raise IndexDamagedError(f"{self.offset_index.path} points behind the end of its log")
@@ -315,10 +315,10 @@ class Segment:
             ):
                 raise self._damage(position, indexed_offset)
             if last_offset >= offset:
-                return position, last_offset
+                return position
             indexed_offset = -1
             position += size
-        return -1, -1
+        return -1
 
     def _damage(self, position: int, indexed_offset: int) -> Exception:
         if indexed_offset >= 0:

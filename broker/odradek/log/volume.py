@@ -1,0 +1,149 @@
+"""One log directory: its lock, whose it is, its checkpoints, and whether it was closed in order.
+
+The logs in it are `directory`'s. Everything here raises OSError when the disk fails, and the owner takes the
+directory offline then.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.foundation.errors import SettingError
+from odradek.foundation.ids import TopicPartition
+from odradek.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    META_PROPERTIES_FILE,
+    CheckpointDamagedError,
+    MetaProperties,
+    OffsetCheckpoint,
+    format_id,
+    read_meta_properties,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_meta_properties,
+)
+from odradek.log.files import Disk, DiskLock, DiskUsage
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE: Final = ".lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryDescription:
+    """One log directory, as DescribeLogDirs tells it."""
+
+    path: str
+    failure: str | None
+    """Why it is offline; None when it is not."""
+    total_bytes: int
+    """Of the volume; -1 when unknown."""
+    usable_bytes: int
+    log_bytes: dict[TopicPartition, int]
+    """The size of each log in it."""
+
+
+def parse_partition(name: str) -> TopicPartition | None:
+    """The partition whose log a subdirectory of this name is; None when it is none's."""
+    topic, _, partition = name.rpartition("-")
+    if not topic or not (partition.isascii() and partition.isdigit()):
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+class Volume:
+    """A log directory; nothing is touched before `open`."""
+
+    def __init__(self, path: str, *, disk: Disk) -> None:
+        self.path = path
+        # Why it is offline; None while it is not.
+        self.failure: str | None = None
+        self.meta: MetaProperties | None = None
+        # Whether the stop before this start was in order; known once the logs are loaded.
+        self.was_clean = False
+        self._disk = disk
+        self._lock: DiskLock | None = None
+        # What the checkpoint files hold, so that they are written only when something changed.
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+
+    def open(self, *, broker_id: int) -> None:
+        """Make the directory when needed, lock it and learn whose it is; `broker_id` -1 takes any.
+
+        Raises DirectoryLocked, SettingError when it is another broker's, CheckpointDamagedError, OSError.
+        """
+        self._disk.make_directory(self.path)
+        self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+        self.meta = read_meta_properties(self._disk, f"{self.path}/{META_PROPERTIES_FILE}")
+        if self.meta is not None and broker_id >= 0 and self.meta.node_id not in (-1, broker_id):
+            raise SettingError(
+                f"the log directory {self.path} belongs to broker {self.meta.node_id}, and node.id is {broker_id}: "
+                f"set node.id={self.meta.node_id}, or log.dirs to another directory"
+            )
+
+    def unlock(self) -> None:
+        """Let another process have it."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Raises SettingError when the directory is marked as another cluster's."""
+        if self.meta is not None and self.meta.cluster_id not in ("", cluster_id):
+            raise SettingError(
+                f"the log directory {self.path} belongs to the cluster {self.meta.cluster_id}, this broker to "
+                f"{cluster_id}: set log.dirs to another directory"
+            )
+
+    def mark(self, *, cluster_id: str, broker_id: int) -> None:
+        """Write down whose it is, unless that is there already. Raises OSError."""
+        known = self.meta
+        if known is not None and known.cluster_id and known.directory_id:
+            return
+        meta = MetaProperties(
+            cluster_id=cluster_id,
+            node_id=broker_id if known is None or known.node_id < 0 else known.node_id,
+            directory_id=(known.directory_id if known else "") or format_id(uuid.uuid4()),
+        )
+        write_meta_properties(self._disk, f"{self.path}/{META_PROPERTIES_FILE}", meta)
+        self.meta = meta
+
+    def describe(self, log_bytes: dict[TopicPartition, int]) -> DirectoryDescription:
+        """The directory with the logs in it and the room under it. Raises OSError."""
+        usage = DiskUsage(-1, -1) if self.failure is not None else self._disk.usage(self.path)
+        return DirectoryDescription(
+            path=self.path,
+            failure=self.failure,
+            total_bytes=usage.total_bytes,
+            usable_bytes=usage.usable_bytes,
+            log_bytes=log_bytes,
+        )
+
+    def take_clean(self) -> bool:
+        """Whether the directory was closed in order; from now on it counts as open. Raises OSError."""
+        self.was_clean = take_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        return self.was_clean
+
+    def mark_clean(self) -> None:
+        """The directory is closed in order: the next start scans nothing. Raises OSError."""
+        write_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+
+    def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """The offsets in a checkpoint file; none when it is absent or damaged. Raises OSError."""
+        try:
+            found = OffsetCheckpoint(disk=self._disk, path=f"{self.path}/{name}").read()
+        except CheckpointDamagedError as error:
+            # Without recovery points everything is scanned, without start offsets deleted records come back.
+            logger.error("a checkpoint is damaged and passed over: %s", error)
+            return {}
+        self._written[name] = dict(found)
+        return found
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace a checkpoint file when something changed. Raises OSError."""
+        if self._written.get(name) != offsets:
+            OffsetCheckpoint(disk=self._disk, path=f"{self.path}/{name}").write(offsets)
+            self._written[name] = dict(offsets)

@@ -1,0 +1,131 @@
+"""One contract for every disk, the simulated one included, and what only the real one can show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.foundation.errors import DirectoryLocked
+from odradek.log.files import EMPTY_SLICE, Disk, FileSlice, SystemDisk
+from tests.support.disk import SimulatedDisk
+
+Make = Callable[[], tuple[Disk, str]]
+
+
+@pytest.fixture(params=["system", "simulated"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+    """A disk and an empty directory on it."""
+    if request.param == "system":
+        return SystemDisk(), str(tmp_path)
+    disk = SimulatedDisk()
+    disk.make_directory("root")
+    return disk, "root"
+
+
+def test_appends_follow_each_other_and_are_read_by_position(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/file", create=True)
+    file.append(b"hello ")
+    file.append_parts(b"wor", memoryview(b"ld"))
+    assert file.size == 11
+    assert file.pread(0, 100) == b"hello world"
+    assert file.pread(6, 3) == b"wor"
+    assert file.pread(11, 5) == b""
+    assert bytes(file.pread_cached(0, 11) or b"") == b"hello world"
+    buffer = bytearray(20)
+    assert file.read_into(4, buffer) == 7
+    assert buffer[:7] == b"o world"
+    file.truncate(5)
+    assert (file.size, file.pread(0, 100)) == (5, b"hello")
+    file.append(bytearray(b"!"))
+    file.write(0, b"J")
+    file.sync()
+    file.close()
+    again = disk.open(f"{root}/file")
+    assert (again.size, again.pread(0, 9)) == (6, b"Jello!")
+
+
+def test_files_that_are_not_there(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{root}/absent")
+    with pytest.raises(FileNotFoundError):
+        disk.read(f"{root}/absent")
+    with pytest.raises(FileNotFoundError):
+        disk.rename(f"{root}/absent", f"{root}/other")
+    with pytest.raises(FileNotFoundError):
+        disk.entries(f"{root}/absent")
+    disk.remove(f"{root}/absent")
+    disk.remove_tree(f"{root}/absent")
+    assert not disk.exists(f"{root}/absent")
+
+
+def test_names(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.make_directory(f"{root}/deep/er")
+    disk.make_directory(f"{root}/deep/er")
+    disk.replace(f"{root}/deep/small", b"one")
+    disk.replace(f"{root}/deep/small", b"two!", sync=False)
+    assert disk.read(f"{root}/deep/small") == b"two!"
+    entries = {entry.name: entry for entry in disk.entries(f"{root}/deep")}
+    assert set(entries) == {"er", "small"}
+    assert entries["er"].is_directory and not entries["small"].is_directory
+    assert entries["small"].size_bytes == 4
+    disk.rename(f"{root}/deep/small", f"{root}/deep/er/moved")
+    disk.rename(f"{root}/deep", f"{root}/gone")
+    disk.sync_directory(root)
+    assert disk.read(f"{root}/gone/er/moved") == b"two!"
+    disk.remove_tree(f"{root}/gone")
+    assert disk.entries(root) == []
+    assert disk.usage(root).total_bytes >= disk.usage(root).usable_bytes > 0
+
+
+def test_a_lock_is_held_by_one(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    lock = disk.lock(f"{root}/.lock")
+    with pytest.raises(DirectoryLocked):
+        disk.lock(f"{root}/.lock")
+    lock.close()
+    disk.lock(f"{root}/.lock").close()
+
+
+def test_slices(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/file", create=True)
+    file.append(b"0123456789")
+    part = FileSlice(file, 3, 4)
+    assert (len(part), part.read(), bytes(part.read_cached() or b"")) == (4, b"3456", b"3456")
+    file.truncate(5)
+    with pytest.raises(OSError, match="2 of 4 bytes"):
+        part.read()
+    assert (len(EMPTY_SLICE), EMPTY_SLICE.read(), EMPTY_SLICE.read_cached()) == (0, b"", b"")
+
+
+def test_a_slice_keeps_its_file_open_after_everyone_else_let_go(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    file = disk.open(str(tmp_path / "file"), create=True)
+    file.append(b"still here")
+    part = FileSlice(file, 0, 10)
+    del file
+    disk.remove(str(tmp_path / "file"))
+    assert part.read() == b"still here"
+    assert part.fileno() >= 0
+
+
+def test_another_process_finds_the_directory_locked(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    lock = SystemDisk().lock(str(path))
+    program = (
+        "import sys; from odradek.log.files import SystemDisk; from odradek.foundation.errors import DirectoryLocked\n"
+        "try: SystemDisk().lock(sys.argv[1])\n"
+        "except DirectoryLocked as error: print(error)"
+    )
+    run = [sys.executable, "-c", program, str(path)]
+    said = subprocess.run(run, capture_output=True, text=True, check=True, env={"PYTHONPATH": "broker"})
+    assert "another process uses the log directory" in said.stdout
+    lock.close()
+    assert subprocess.run(run, capture_output=True, check=True, env={"PYTHONPATH": "broker"}).stdout == b""
