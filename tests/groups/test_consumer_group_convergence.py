@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +43,7 @@ class Group:
     async def step(self, action: str, name: str, topics: list[str] | None = None) -> None:
         member = self.members.get(name)
         if action == "join" and member is None:
-            fields = {"server_assignor": self.assignor, "topic_names": ("t", "u")}
+            fields: dict[str, Any] = {"server_assignor": self.assignor, "topic_names": ("t", "u")}
             self.members[name] = ConsumerMember(self.world, name, **fields)
             await self.members[name].beat()
         elif action == "grow":

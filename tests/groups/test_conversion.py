@@ -27,6 +27,7 @@ from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, settle, topic_id, turns
 
 T = topic_id("t")
+ALL: tuple[int, ...] = (0, 1, 2, 3)
 
 
 def protocols(owned: tuple[int, ...] = ()) -> tuple[tuple[str, bytes], ...]:
@@ -93,7 +94,7 @@ def test_a_classic_group_at_work_becomes_a_consumer_group_and_shares() -> None:
         first = await member.must_beat()
         assert group_type(world) == "consumer"
         assert (first.member_epoch, first.assigned) == (2, {})
-        generation, owned = joined.generation, (0, 1, 2, 3)
+        generation, owned = joined.generation, ALL
         for _ in range(4):
             generation, owned = await classic_step(world, joined.member_id, generation, owned)
             await member.must_beat()
@@ -113,7 +114,7 @@ def test_when_the_last_consumer_member_leaves_the_group_is_classic_again() -> No
         joined = await classic_member(world)
         member = ConsumerMember(world, "new")
         await member.must_beat()
-        generation, owned = joined.generation, (0, 1, 2, 3)
+        generation, owned = joined.generation, ALL
         for _ in range(3):
             generation, owned = await classic_step(world, joined.member_id, generation, owned)
             await member.must_beat()
@@ -137,7 +138,7 @@ def test_when_the_consumer_member_dies_the_group_is_classic_again() -> None:
     async def story(world: World) -> None:
         joined = await classic_member(world)
         await ConsumerMember(world, "new").must_beat()
-        generation, owned = joined.generation, (0, 1, 2, 3)
+        generation, owned = joined.generation, ALL
         for _ in range(20):
             if group_type(world) == "classic":
                 break

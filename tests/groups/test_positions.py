@@ -122,7 +122,7 @@ def test_a_failed_write_is_told_and_changes_nothing(failure: Exception, answered
 def test_who_may_commit() -> None:
     async def story(world: World) -> None:
         joined = await world.member()
-        as_member = {"member_id": joined.member_id, "generation": joined.generation}
+        as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": joined.generation}
         assert await commit(world, ("t", 0, 1), **as_member) == [None]
         with pytest.raises(IllegalGeneration):
             await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=9)
@@ -192,7 +192,7 @@ def test_offsets_of_no_group_expire_from_their_commit() -> None:
 def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
     async def story(world: World) -> None:
         joined = await world.member(session_timeout_ms=1_800_000)
-        as_member = {"member_id": joined.member_id, "generation": 1}
+        as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": 1}
         await commit(world, ("t", 0, 1), ("other", 0, 1), **as_member)
         for _ in range(8 * 24 * 3):
             await rest(1200)

@@ -133,7 +133,7 @@ MEMBER = MemberValue(
     rebalance_timeout_ms=60000,
     server_assignor="uniform",
 )
-CONSUMER_VALUES = {
+CONSUMER_VALUES: dict[str, tuple[int, consumer.Value]] = {
     "consumer_group_metadata_value": (3, GroupValue(11, -77)),
     "consumer_group_metadata_value_plain": (3, GroupValue(11)),
     "member_metadata_value": (5, MEMBER),

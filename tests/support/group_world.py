@@ -8,7 +8,7 @@ import asyncio
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
 from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, TopicImage
@@ -22,7 +22,7 @@ T = TypeVar("T")
 WALL_MS_AT_START = 1_700_000_000_000
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+class _Selector(selectors.DefaultSelector):
     """Never waits: what would have been waited for is added to the loop's time."""
 
     skipped = 0.0
@@ -238,4 +238,4 @@ async def turns(count: int = 5) -> None:
 def done(task: asyncio.Task[T]) -> T:
     """The result of a task that must have ended."""
     assert task.done(), "the answer should be there by now"
-    return cast(T, task.result())
+    return task.result()

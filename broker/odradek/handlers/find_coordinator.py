@@ -35,7 +35,8 @@ async def handle(request: Any, context: RequestContext) -> Any:
     keys = request.coordinator_keys if version >= 4 else (request.key,)
     found = [await _find(context, key_type, key) for key in keys]
     if version >= 4:
-        return messages.response(API, version, coordinators=found)
+        coordinators = [{"key": key, **answer} for key, answer in zip(keys, found, strict=True)]
+        return messages.response(API, version, coordinators=coordinators)
     return messages.response(API, version, **found[0])
 
 
@@ -43,9 +44,9 @@ async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str
     try:
         node_id, host, port = await _coordinator(context, key_type, key)
     except OdradekError as error:
-        return {"key": key, **_NOBODY, "error_code": error_code(error), "error_message": error_message(error)}
+        return {**_NOBODY, "error_code": error_code(error), "error_message": error_message(error)}
     # Kafka leaves the message empty, not null, where there is no error.
-    return {"key": key, "node_id": node_id, "host": host, "port": port, "error_code": 0, "error_message": ""}
+    return {"node_id": node_id, "host": host, "port": port, "error_code": 0, "error_message": ""}
 
 
 async def _coordinator(context: RequestContext, key_type: int, key: str) -> tuple[int, str, int]:

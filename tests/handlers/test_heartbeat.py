@@ -1,0 +1,46 @@
+"""Heartbeat over the wire, in every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.groups.shard import ShardState
+from odradek.protocol.api import ApiKey
+from tests.support.group_requests import ask, versions
+from tests.support.group_world import World, in_world, turns
+
+API = ApiKey.HEARTBEAT
+
+
+@pytest.mark.parametrize("version", versions(API))
+def test_heartbeats(version: int) -> None:
+    async def story(world: World) -> None:
+        joined = await world.member()
+
+        async def code(member_id: str = joined.member_id, generation: int = 1, group_id: str = "g") -> int:
+            answer = await ask(
+                world, API, version, group_id=group_id, generation_id=generation, member_id=member_id
+            )
+            return int(answer.error_code)
+
+        assert await code() == 0
+        assert await code(generation=2) == 22
+        assert await code("x") == 25
+        assert await code(group_id="") == 24
+        assert await code(group_id="none") == 25
+        waiting = world.join(requires_known_member_id=False)
+        await turns()
+        assert await code() == 27
+        waiting.cancel()
+
+    in_world(story)
+
+
+def test_nobody_is_troubled_while_groups_are_loaded() -> None:
+    async def story(world: World) -> None:
+        for shard in world.groups.shards():
+            shard.state = ShardState.LOADING
+        answer = await ask(world, API, 4, group_id="g", generation_id=1, member_id="m")
+        assert answer.error_code == 0
+
+    in_world(story)

@@ -1,0 +1,76 @@
+"""OffsetCommit over the wire, in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.foundation.errors import KafkaStorageError
+from odradek.groups import positions
+from odradek.groups.schema import CommittedOffset
+from odradek.protocol.api import ApiKey
+from tests.support.group_requests import ask, supported, topic_id, versions
+from tests.support.group_world import WALL_MS_AT_START, World, in_world
+
+API = ApiKey.OFFSET_COMMIT
+
+
+async def commit(world: World, version: int, **fields: Any) -> list[list[int]]:
+    """Commit for a topic that is there and one that is not; gives their error codes."""
+    partition: dict[str, Any] = {"partition_index": 1, "committed_offset": 42, "committed_metadata": "note"}
+    if version >= 6:
+        partition["committed_leader_epoch"] = 3
+    topics: list[dict[str, Any]] = [{"partitions": [partition]}, {"partitions": [partition]}]
+    for topic, name in zip(topics, ("t", "gone"), strict=True):
+        if version >= 10:
+            topic["topic_id"] = topic_id(name)
+        else:
+            topic["name"] = name
+    values = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics, **fields}
+    answer = await ask(world, API, version, **supported(API, version, **values))
+    if version >= 10:
+        assert [topic.topic_id for topic in answer.topics] == [topic_id("t"), topic_id("gone")]
+    else:
+        assert [topic.name for topic in answer.topics] == ["t", "gone"]
+    return [[int(row.error_code) for row in topic.partitions] for topic in answer.topics]
+
+
+@pytest.mark.parametrize("version", versions(API))
+def test_commit(version: int) -> None:
+    async def story(world: World) -> None:
+        missing = 100 if version >= 10 else 3
+        assert await commit(world, version, retention_time=5000) == [[0], [missing]]
+        (row,) = positions.fetch(world.groups, "g", member_id=None, member_epoch=-1, partitions=None).values()
+        expiry = WALL_MS_AT_START + 5000 if version <= 4 else -1
+        epoch = 3 if version >= 6 else -1
+        assert row == CommittedOffset(42, epoch, "note", WALL_MS_AT_START, expiry, topic_id("t"))
+
+    in_world(story, topics={"t": 4})
+
+
+def test_failures_are_those_of_every_partition() -> None:
+    async def story(world: World) -> None:
+        assert await commit(world, 9, generation_id_or_member_epoch=4) == [[69], [3]]
+        assert await commit(world, 8, generation_id_or_member_epoch=4) == [[22], [3]]
+        world.log.fail_with = KafkaStorageError("gone")
+        assert await commit(world, 9) == [[16], [3]]
+
+    in_world(story, topics={"t": 4})
+
+
+def test_a_topic_id_of_zero_is_no_topic() -> None:
+    async def story(world: World) -> None:
+        partitions = [{"partition_index": 0, "committed_offset": 1}]
+        answer = await ask(
+            world,
+            API,
+            10,
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            topics=[{"topic_id": UUID(int=0), "partitions": partitions}],
+        )
+        assert answer.topics[0].partitions[0].error_code == 100
+
+    in_world(story, topics={"t": 4})

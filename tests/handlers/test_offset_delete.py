@@ -1,0 +1,37 @@
+"""OffsetDelete over the wire."""
+
+from __future__ import annotations
+
+from odradek.groups import positions
+from odradek.groups.schema import CommittedOffset
+from odradek.protocol.api import ApiKey
+from tests.support.group_requests import ask
+from tests.support.group_world import World, in_world, settle
+
+API = ApiKey.OFFSET_DELETE
+
+
+def test_delete_offsets() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member(topics=("t",))
+        commits = [("t", 0, CommittedOffset(5)), ("u", 0, CommittedOffset(6))]
+        await settle(
+            positions.commit(
+                world.groups,
+                "g",
+                member_id=joined.member_id,
+                instance_id=None,
+                generation=1,
+                version=9,
+                commits=commits,
+            )
+        )
+        topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("t", "u", "gone")]
+        answer = await ask(world, API, 0, group_id="g", topics=topics)
+        assert answer.error_code == 0
+        codes = {topic.name: int(topic.partitions[0].error_code) for topic in answer.topics}
+        assert codes == {"t": 86, "u": 0, "gone": 3}
+        assert [row[1] for row in positions.committed(world.groups)] == ["t"]
+        assert (await ask(world, API, 0, group_id="no", topics=topics)).error_code == 69
+
+    in_world(story, topics={"t": 4, "u": 1})

@@ -1,0 +1,116 @@
+"""OffsetFetch over the wire, in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.groups import positions
+from odradek.groups.schema import CommittedOffset
+from odradek.protocol.api import ApiKey
+from tests.support.consumer_members import ConsumerMember
+from tests.support.group_requests import ask, topic_id, versions
+from tests.support.group_world import World, in_world, settle
+
+API = ApiKey.OFFSET_FETCH
+
+
+async def committed(world: World) -> None:
+    commits = [("t", 0, CommittedOffset(5, 2, "note")), ("u", 1, CommittedOffset(6))]
+    await settle(
+        positions.commit(
+            world.groups, "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
+        )
+    )
+
+
+async def fetch(
+    world: World,
+    version: int,
+    names: dict[str, tuple[int, ...]] | None,
+    *,
+    group_id: str = "g",
+    **fields: Any,
+) -> tuple[int, dict[Any, list[tuple[int, int, str, int]]]]:
+    """The group's error, and by topic (partition, offset, metadata, error)."""
+    topics = None
+    if names is not None:
+        topics = [
+            {
+                **({"topic_id": topic_id(name)} if version >= 10 else {"name": name}),
+                "partition_indexes": indexes,
+            }
+            for name, indexes in names.items()
+        ]
+    if version >= 8:
+        groups = [{"group_id": group_id, "topics": topics, **fields}]
+        group = (await ask(world, API, version, groups=groups)).groups[0]
+        assert group.group_id == group_id
+    else:
+        group = await ask(world, API, version, group_id=group_id, topics=topics)
+    rows = {
+        topic.topic_id if version >= 10 else topic.name: [
+            (row.partition_index, row.committed_offset, row.metadata, int(row.error_code))
+            for row in topic.partitions
+        ]
+        for topic in group.topics
+    }
+    return int(getattr(group, "error_code", 0)), rows
+
+
+@pytest.mark.parametrize("version", versions(API))
+def test_what_is_committed_and_what_is_not(version: int) -> None:
+    async def story(world: World) -> None:
+        await committed(world)
+        name: Any = topic_id("t") if version >= 10 else "t"
+        assert await fetch(world, version, {"t": (0, 1)}) == (
+            0,
+            {name: [(0, 5, "note", 0), (1, -1, "", 0)]},
+        )
+        assert await fetch(world, version, {"t": (0,)}, group_id="no") == (0, {name: [(0, -1, "", 0)]})
+
+    in_world(story, topics={"t": 4, "u": 2})
+
+
+@pytest.mark.parametrize("version", versions(API)[1:])
+def test_all_of_a_group(version: int) -> None:
+    async def story(world: World) -> None:
+        await committed(world)
+        code, rows = await fetch(world, version, None)
+        assert code == 0
+        names = {topic_id("t"), topic_id("u")} if version >= 10 else {"t", "u"}
+        assert rows.keys() == names
+
+    in_world(story, topics={"t": 4, "u": 2})
+
+
+def test_a_topic_id_that_nobody_knows() -> None:
+    async def story(world: World) -> None:
+        assert await fetch(world, 10, {"gone": (0,)}) == (0, {topic_id("gone"): [(0, -1, "", 100)]})
+
+    in_world(story, topics={"t": 4})
+
+
+@pytest.mark.parametrize("version", versions(API))
+def test_another_broker_coordinates(version: int) -> None:
+    async def story(world: World) -> None:
+        world.log.led.clear()
+        world.groups.refresh()
+        code, rows = await fetch(world, version, {"t": (0,)})
+        if version < 2:
+            assert rows == {"t": [(0, -1, "", 16)]}
+        else:
+            assert (code, rows) == (16, {})
+
+    in_world(story, topics={"t": 4})
+
+
+def test_members_of_consumer_groups_name_their_epoch() -> None:
+    async def story(world: World) -> None:
+        await ConsumerMember(world, "m").must_beat()
+        assert (await fetch(world, 9, None, member_id="m", member_epoch=1))[0] == 0
+        assert (await fetch(world, 9, None, member_id="m", member_epoch=2))[0] == 113
+        assert (await fetch(world, 9, None, member_id="x", member_epoch=1))[0] == 25
+
+    in_world(story, topics={"t": 4})
