@@ -33,7 +33,7 @@ class IndexDamagedError(Exception):
 class SparseIndex:
     """Pairs of rising key and value on disk, the newest of them still in memory. One writer."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_keys", "_last_stored", "_stored", "_values", "path")
+    __slots__ = ("_disk", "_entry", "_file", "_keys", "_last_stored", "_stored", "_values", "count", "path")
 
     def __init__(self, path: str, *, disk: Disk, entry: struct.Struct, stored: int) -> None:
         self.path = path
@@ -41,6 +41,8 @@ class SparseIndex:
         self._entry = entry
         # Entries in the file. Those after them are in the two lists.
         self._stored = stored
+        # All entries, those in memory too; every append asks for it.
+        self.count = stored
         # The last of them, once it was read: it is asked for with every new entry.
         self._last_stored: tuple[int, int] | None = None
         self._keys: list[int] = []
@@ -48,7 +50,7 @@ class SparseIndex:
         self._file: DiskFile | None = None
 
     def __len__(self) -> int:
-        return self._stored + len(self._keys)
+        return self.count
 
     @property
     def size_bytes(self) -> int:
@@ -59,6 +61,7 @@ class SparseIndex:
         """Add an entry whose key is above the last one's; it stays in memory until `write`."""
         self._keys.append(key)
         self._values.append(value)
+        self.count += 1
 
     @property
     def is_write_due(self) -> bool:
@@ -117,6 +120,7 @@ class SparseIndex:
         while self._keys and self._keys[-1] >= key:
             self._keys.pop()
             self._values.pop()
+            self.count -= 1
         if self._keys:
             return
         stored = self._stored
@@ -128,7 +132,7 @@ class SparseIndex:
         if stored != self._stored:
             self._last_stored = None
             self._open().truncate(stored * self._entry.size)
-            self._stored = stored
+            self._stored = self.count = stored
 
     def replace(self, keys: list[int], values: list[int]) -> None:
         """Put these entries in the place of all that there were, on disk too."""
@@ -138,6 +142,7 @@ class SparseIndex:
         self._stored = 0
         self._last_stored = None
         self._keys, self._values = keys, values
+        self.count = len(keys)
         file.append(packed)
         self._stored = len(keys)
         self._last_stored = (keys[-1], values[-1]) if keys else None
@@ -219,6 +224,8 @@ class TimeIndex(SparseIndex):
         if count >= self._stored:
             del self._keys[count - self._stored :]
             del self._values[count - self._stored :]
+            self.count = count
         else:
             self._keys, self._values = [], []
+            self.count = self._stored
             self._cut(count)

@@ -30,7 +30,7 @@ from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.log.files import Disk
 from odradek.log.loading import Loader
 from odradek.log.lookup import TimestampOffset
-from odradek.log.producers import EXPIRATION_MS_DEFAULT
+from odradek.log.producers import EXPIRATION_MS_DEFAULT, AppendedBatch
 from odradek.log.reading import ReadableLog
 from odradek.log.recovery import note_abort
 from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy
@@ -140,9 +140,12 @@ class Log(ReadableLog):
             return self._append_several(records, leader_epoch, is_client=is_client, now_ms=now_ms)
         header, records = self._rules.admit(header, records, is_client=is_client, now_ms=now_ms)
         if header[9] >= 0:
-            duplicate = self._check_producer(header, records, is_client=is_client)
-            if duplicate is not None:
-                return duplicate
+            if header[5] & CONTROL_FLAG:
+                self._check_marker(records)
+            else:
+                known = self.producers.check(header, is_client=is_client)
+                if known is not None:
+                    return self._duplicate(header, known)
         first_offset = self.log_end_offset
         last_offset = first_offset + header[6]
         size = header[1] + 12
@@ -167,7 +170,7 @@ class Log(ReadableLog):
         segment.note(position, size, last_offset, header[8], self.config.index_interval_bytes)
         self.log_end_offset = last_offset + 1
         if header[9] >= 0:
-            self._note_producer(segment, header._replace(base_offset=first_offset), records, now_ms)
+            self._note_producer(segment, header, first_offset, records, now_ms)
         self._after_append(segment)
         return AppendResult(
             first_offset,
@@ -229,18 +232,12 @@ class Log(ReadableLog):
             except OSError as error:
                 raise self._disk_failed("noting a leader epoch", error) from error
 
-    def _check_producer(
-        self, header: BatchHeader, records: Records, *, is_client: bool
-    ) -> AppendResult | None:
-        """The answer to a duplicate; None for a batch that is to be written."""
-        if header[5] & CONTROL_FLAG:
-            marker = parse_marker(BatchView(records))
-            if marker is not None:
-                self.producers.check_marker(marker)
-            return None
-        known = self.producers.check(header, is_client=is_client)
-        if known is None:
-            return None
+    def _check_marker(self, records: Records) -> None:
+        marker = parse_marker(BatchView(records))
+        if marker is not None:
+            self.producers.check_marker(marker)
+
+    def _duplicate(self, header: BatchHeader, known: AppendedBatch) -> AppendResult:
         return AppendResult(
             known.first_offset,
             known.last_offset,
@@ -251,14 +248,16 @@ class Log(ReadableLog):
             0,
         )
 
-    def _note_producer(self, segment: Segment, header: BatchHeader, records: Records, now_ms: int) -> None:
+    def _note_producer(
+        self, segment: Segment, header: BatchHeader, first_offset: int, records: Records, now_ms: int
+    ) -> None:
         if not header[5] & CONTROL_FLAG:
-            self.producers.note(header, first_offset=header[0], timestamp_ms=header[8], now_ms=now_ms)
+            self.producers.note(header, first_offset=first_offset, timestamp_ms=header[8], now_ms=now_ms)
             return
         marker = parse_marker(BatchView(records))
         if marker is None:
             return
-        completed = self.producers.end_transaction(marker, offset=header[0], now_ms=now_ms)
+        completed = self.producers.end_transaction(marker, offset=first_offset, now_ms=now_ms)
         if completed is not None:
             try:
                 note_abort(segment, self.producers, completed)
@@ -276,7 +275,9 @@ class Log(ReadableLog):
         for position, header in verified_headers(view):
             batch = view[position : position + header[1] + 12]
             header, stored = self._rules.admit(header, batch, is_client=is_client, now_ms=now_ms)
-            if header[9] >= 0 and self._check_producer(header, stored, is_client=is_client) is not None:
+            if header[9] >= 0 and header[5] & CONTROL_FLAG:
+                self._check_marker(stored)
+            elif header[9] >= 0 and self.producers.check(header, is_client=is_client) is not None:
                 raise InvalidRecord(
                     f"a batch of producer {header[9]} for {self.topic_partition} was here before, and others came "
                     "in one append with it: an idempotent producer sends one batch per partition"
@@ -349,7 +350,7 @@ class Log(ReadableLog):
             )
             self.log_end_offset = header.last_offset + 1
             if header[9] >= 0:
-                self._note_producer(segment, header, view[place : place + batch_bytes], now_ms)
+                self._note_producer(segment, header, header[0], view[place : place + batch_bytes], now_ms)
             place += batch_bytes
         self._after_append(segment)
         count = sum(header[12] for header in found)

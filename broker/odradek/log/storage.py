@@ -147,8 +147,8 @@ class Storage:
         return (
             waited_ms > config.segment_ms - segment.jitter_ms
             or last_offset - segment.base_offset > 2**31 - 1
-            or len(segment.offset_index) >= self._offset_entries_max
-            or len(segment.time_index) >= self._time_entries_max
+            or segment.offset_index.count >= self._offset_entries_max
+            or segment.time_index.count >= self._time_entries_max
         )
 
     def roll(self, base_offset: int | None = None) -> None:
