@@ -182,7 +182,7 @@ def golden(name: str) -> bytes:
 
 def test_offset_key() -> None:
     assert encode_offset_key("g", "topic", 7) == golden("offset_commit_key")
-    assert decode_offset_key(WireReader(golden("offset_commit_key")[2:])) == OffsetKey("g", "topic", 7)
+    assert decode_offset_key(golden("offset_commit_key")) == OffsetKey("g", "topic", 7)
 
 
 def test_offset_values_written() -> None:
@@ -277,6 +277,15 @@ def test_unknown_tags_are_passed_over() -> None:
 )
 def test_offsets_come_back(value: CommittedOffset) -> None:
     assert decode_offset_value(encode_offset_value(value)) == value
+
+
+@given(st.binary(max_size=40))
+def test_offset_keys_of_any_bytes_are_read_or_corrupt(tail: bytes) -> None:
+    try:
+        key = decode_offset_key(b"\0\1" + tail)
+    except CorruptRecord:
+        return
+    assert (b"\0\1" + tail).startswith(encode_offset_key(*key))
 
 
 @given(st.sampled_from(sorted(GOLDEN)), st.data())

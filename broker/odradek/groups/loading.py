@@ -70,9 +70,9 @@ def _apply_batch(shard: Shard, batch: BatchView, position: int, pending: _Pendin
     for record in records(batch):
         if record.offset < position or record.key is None:
             continue
-        value = None if record.value is None else bytes(record.value)
+        value = record.value
         if batch.is_transactional:
-            pending.setdefault(batch.producer_id, []).append((bytes(record.key), value))
+            pending.setdefault(batch.producer_id, []).append((record.key, value))
         else:
-            shard.apply(bytes(record.key), value)
+            shard.apply(record.key, value)
         yield

@@ -32,8 +32,11 @@ OFFSET_VALUE_VERSION: Final = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 CLASSIC_GROUP_VALUE_VERSION: Final = 3
 
-_OFFSET_HEAD: Final = struct.Struct(">hqi")
-_OFFSET_TAIL: Final = struct.Struct(">q")
+# The head of a committed offset of version 3: version, offset, leader epoch, length of the metadata.
+_OFFSET_HEAD: Final = struct.Struct(">hqih")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
 
 Encoded = tuple[bytes, bytes | None]  # key and value of one record; a value of None is a tombstone
 
@@ -121,12 +124,26 @@ def encode_offset_value(value: CommittedOffset) -> bytes:
     )
 
 
-def decode_offset_key(reader: WireReader) -> OffsetKey:
-    return OffsetKey(reader.string(), reader.string(), reader.int32())
+def decode_offset_key(key: bytes) -> OffsetKey:
+    """The whole key, its kind included. Nearly all records of a log have one, so it is read without a reader.
+
+    Raises CorruptRecord.
+    """
+    try:
+        topic_at = 4 + _INT16.unpack_from(key, 2)[0]
+        partition_at = topic_at + 2 + _INT16.unpack_from(key, topic_at)[0]
+        if not 4 <= topic_at <= partition_at - 2:
+            raise CorruptRecord("an offset key with a negative length")
+        group_id, topic = key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode()
+        return OffsetKey(group_id, topic, _INT32.unpack_from(key, partition_at)[0])
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptRecord(f"an offset key of {len(key)} bytes cannot be read: {error}") from error
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
     """Versions 0 to 4. Raises CorruptRecord for others and for bytes that end early."""
+    if value[:2] == b"\0\3":
+        return _decode_offset_value_3(value)
     reader = WireReader(value)
     version = _version(reader, 4, "a committed offset")
     flexible = version >= 4
@@ -140,6 +157,19 @@ def decode_offset_value(value: bytes) -> CommittedOffset:
         tagged = reader.tagged_fields().get(0)
         topic_id = WireReader(tagged).uuid() if tagged is not None else None
     return CommittedOffset(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id)
+
+
+def _decode_offset_value_3(value: bytes) -> CommittedOffset:
+    """The version that everybody writes, read without a reader: a restart reads millions."""
+    try:
+        _, offset, leader_epoch, size = _OFFSET_HEAD.unpack_from(value)
+        end = _OFFSET_HEAD.size + size
+        if size < 0:
+            raise CorruptRecord("a committed offset with null metadata")
+        metadata = value[_OFFSET_HEAD.size : end].decode() if size else ""
+        return CommittedOffset(offset, leader_epoch, metadata, _INT64.unpack_from(value, end)[0])
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptRecord(f"a committed offset of {len(value)} bytes cannot be read: {error}") from error
 
 
 def encode_classic_group_key(group_id: str) -> bytes:

@@ -258,7 +258,7 @@ class Shard:
     def _apply(self, key: bytes, value: bytes | None) -> None:
         kind = kind_of(key)
         if kind in (KIND_OFFSET, KIND_OFFSET_LEGACY):
-            offset_key = decode_offset_key(_after_kind(key))
+            offset_key = decode_offset_key(key)
             if value is None:
                 self.offsets.remove(*offset_key)
             else:
