@@ -273,3 +273,20 @@ def test_aborted_transactions_are_told_by_range() -> None:
             log = open_log(disk, config=LogConfig(segment_bytes=400))
         assert [entry[:3] for entry in log.aborted_transactions(0, 12)] == expected
         assert [entry[:3] for entry in log.aborted_transactions(4, 10)] == expected[1:2]
+
+
+def test_only_so_many_closed_segments_keep_their_files_open() -> None:
+    from odradek.foundation.limits import CLOSED_SEGMENTS_OPEN_MAX
+
+    count = CLOSED_SEGMENTS_OPEN_MAX + 40
+    log = open_log(SimulatedDisk())
+    for number in range(count):
+        log.append(batch(b"%d" % number), leader_epoch=0)
+        log.roll()
+    log.append(batch(), leader_epoch=0)
+    slices = [log.read(offset, bytes_max=1000) for offset in range(count)]
+    opened = [segment for segment in log.segments.all if segment._file is not None]
+    assert len(opened) <= CLOSED_SEGMENTS_OPEN_MAX + 1
+    assert log.segments.active in opened
+    assert all(slice_.read() for slice_ in slices)
+    assert len(stored_records(log)) == count + 1

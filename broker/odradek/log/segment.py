@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import NO_TIMESTAMP_MS
-from odradek.foundation.limits import READ_POSITIONS_REMEMBERED_MAX
+from odradek.foundation.limits import CLOSED_SEGMENTS_OPEN_MAX, READ_POSITIONS_REMEMBERED_MAX
 from odradek.log.files import Disk, DiskFile, FileSlice
 from odradek.log.headers import LEGACY_ENTRY_BYTES_MIN, header_at, headers
 from odradek.log.index import IndexDamagedError, OffsetIndex, TimeIndex
@@ -39,6 +39,10 @@ _TIME_INDEX_INTERVAL_BYTES: Final = 4096
 _PLACE: Final = struct.Struct(">qi4xb6xi")
 
 
+# Closed segments with open files, opened longest ago first. Descriptors belong to the process, so this does too.
+_open_closed_segments: dict[Segment, None] = {}
+
+
 def offset_name(offset: int) -> str:
     """The 20 digits that name the files of the segment at `offset`."""
     return f"{offset:020d}"
@@ -57,6 +61,7 @@ class Segment:
         "bytes_since_index_entry",
         "created_ms",
         "first_timestamp_ms",
+        "is_closed",
         "jitter_ms",
         "modified_ms",
         "offset_index",
@@ -91,6 +96,8 @@ class Segment:
         # The first batch's newest timestamp, from which segment.ms counts; None until it is looked up.
         self.first_timestamp_ms: int | None = None
         self.bytes_since_index_entry = 0
+        # Whether it is no longer the one that is appended to: only so many of those keep their files open.
+        self.is_closed = False
         self.offset_index = OffsetIndex(
             self.path + INDEX_SUFFIX, disk=disk, base_offset=base_offset, size_bytes=index_bytes
         )
@@ -118,7 +125,20 @@ class Segment:
         """The log file, opened when needed. Raises OSError."""
         if self._file is None:
             self._file = self._disk.open(self.path + LOG_SUFFIX)
+            if self.is_closed:
+                self._count_open()
         return self._file
+
+    def close_to_appends(self) -> None:
+        """The segment is no longer its log's last one."""
+        self.is_closed = True
+        if self._file is not None:
+            self._count_open()
+
+    def _count_open(self) -> None:
+        _open_closed_segments[self] = None
+        if len(_open_closed_segments) > CLOSED_SEGMENTS_OPEN_MAX:
+            next(iter(_open_closed_segments)).release()
 
     def create(self) -> None:
         """Make the log file of a new segment, in place of a leftover of that name."""
@@ -128,7 +148,8 @@ class Segment:
         self._file = file
 
     def release(self) -> None:
-        """Let go of the files; slices that are being sent keep the log file open."""
+        """Let go of the files, which open again when needed; slices that are being sent keep the log file open."""
+        _open_closed_segments.pop(self, None)
         self._file = None
         self.offset_index.close()
         self.time_index.close()

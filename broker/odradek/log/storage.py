@@ -66,6 +66,8 @@ class Storage:
         # Why the log cannot be used any more; None while it can.
         self.failure: str | None = None
         self.segments = Segments(loaded.segments)
+        for segment in loaded.segments[:-1]:
+            segment.close_to_appends()
         self._disk = disk
         self._clock = clock
         self._on_failure = on_failure
@@ -173,6 +175,7 @@ class Storage:
             self.segments.remove([old])
             self._disposal.discard([old], due_at_seconds=self._clock.monotonic_seconds())
         self.segments.add(new)
+        old.close_to_appends()
 
     def _new_segment(self, base_offset: int) -> Segment:
         segment = Segment(
@@ -271,6 +274,7 @@ class Storage:
             self.segments.remove(gone)
             self._disposal.discard(gone, due_at_seconds=self._clock.monotonic_seconds())
             active = self.segments.active
+            active.is_closed = False
             batch_offset = active.offset_of_batch(offset)
             if batch_offset is not None:
                 active.truncate_to(offset)
