@@ -15,13 +15,15 @@ from odradek.foundation.errors import (
     GroupMaxSizeReached,
     InvalidRegularExpression,
     InvalidRequest,
+    NotCoordinator,
     NotEnoughReplicas,
+    NotLeaderOrFollower,
     StaleMemberEpoch,
     UnknownMemberId,
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
-from odradek.groups import listing, positions
+from odradek.groups import listing, membership, positions
 from odradek.groups.consumer_requests import HeartbeatResult
 from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember, converge
@@ -366,5 +368,27 @@ def test_heartbeats_wait_for_the_change_before_them() -> None:
         revoking = await waiting
         assert isinstance(revoking, HeartbeatResult)
         assert revoking.assigned == {T: frozenset({0, 1})}
+
+    in_world(story, topics={"t": 4})
+
+
+def test_who_waits_when_the_group_moves_away_is_told_so() -> None:
+    async def story(world: World) -> None:
+        a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
+        await converge([a])
+        world.log.is_held = True
+        first = asyncio.ensure_future(b.beat())
+        await turns()
+        beating = asyncio.ensure_future(a.raw())
+        joining = world.join("g", "x", requires_known_member_id=False)
+        leaving = asyncio.ensure_future(settle(membership.leave(world.groups, "g", [("x", None)])))
+        deleting = asyncio.ensure_future(settle(listing.delete(world.groups, "g")))
+        await turns()
+        assert not any(task.done() for task in (beating, joining, leaving, deleting))
+        world.log.led.clear()
+        world.groups.refresh()
+        world.log.release(NotLeaderOrFollower("moved"))
+        errors = [await first, await beating, (await joining).error, (await leaving)[0].error, await deleting]
+        assert [type(error) for error in errors] == [NotCoordinator] * 5
 
     in_world(story, topics={"t": 4})

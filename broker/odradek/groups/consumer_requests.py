@@ -89,6 +89,7 @@ def heartbeat(
 
     def act() -> None:
         try:
+            shard.check_serving()
             if request.member_epoch in (LEAVE_EPOCH, LEFT_FOR_NOW_EPOCH):
                 _leave(coordinator, shard, group_id, request, answer)
             else:

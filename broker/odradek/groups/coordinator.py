@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["OFFSETS_TOPIC", "GroupCoordinator", "OffsetsLog", "partition_of"]
 
 LOAD_RETRY_SECONDS: Final = 1.0
+LOAD_RETRY_SECONDS_MAX: Final = 60.0
 
 
 def java_hash(text: str) -> int:
@@ -151,14 +152,18 @@ class GroupCoordinator:
         expire_members(self, group)
 
     async def _load(self, shard: Shard) -> None:
-        """Load until it succeeds: a disk that fails now may be back after its directory is."""
+        """Load until it succeeds: a disk that fails now may be back, and damage may be mended by an
+        administrator.
+        """
+        pause_seconds = LOAD_RETRY_SECONDS
         while shard.state is ShardState.LOADING:
             try:
                 await load(shard, self._log, bytes_max=self.settings.offsets_load_buffer_size)
             except (OdradekError, OSError) as error:
                 logger.error("the offsets topic, partition %d, cannot be loaded: %s", shard.partition, error)
                 shard.reset()
-                await asyncio.sleep(LOAD_RETRY_SECONDS)
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, LOAD_RETRY_SECONDS_MAX)
                 continue
             if shard.state is ShardState.LOADING:
                 shard.activate()

@@ -10,6 +10,7 @@ from odradek.foundation.errors import (
     GroupIdNotFound,
     NonEmptyGroup,
     OdradekError,
+    RequestError,
 )
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_draft import preferred_assignor
@@ -115,8 +116,9 @@ def delete(
 
     def act() -> None:
         try:
+            shard.check_serving()
             removal = _validated(shard, group_id)
-        except (GroupIdNotFound, NonEmptyGroup) as error:
+        except RequestError as error:
             answer(error)
         else:
             remove(shard, removal, answer)

@@ -58,6 +58,11 @@ def _join(
     request: JoinRequest,
     answer: Answer[JoinResult],
 ) -> None:
+    try:
+        shard.check_serving()
+    except RequestError as failure:
+        answer(JoinResult(error=failure, member_id=request.member_id))
+        return
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         if not group.is_empty:
@@ -125,6 +130,7 @@ def sync(
         from odradek.groups import classic_on_consumer
 
         try:
+            shard.check_serving()
             if group is None:
                 raise UnknownMemberId(f"there is no group {group_id!r}; join again")
             answer(
@@ -183,6 +189,11 @@ def leave(
     shard = coordinator.named_shard(group_id)
 
     def act() -> None:
+        try:
+            shard.check_serving()
+        except RequestError as error:
+            answer([Departure(member_id, instance_id, error) for member_id, instance_id in members])
+            return
         group = shard.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             answer(_leave_classic(group, members))

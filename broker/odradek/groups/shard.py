@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, OdradekError
+from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
 from odradek.foundation.limits import GROUP_REQUESTS_WAITING_MAX
 from odradek.groups import consumer_schema
 from odradek.groups.consumer_group import ConsumerGroup
@@ -161,6 +161,13 @@ class Shard:
             raise CoordinatorNotAvailable(f"too many requests wait for the group {group_id!r}; try again")
         else:
             gate.append(action)
+
+    def check_serving(self) -> None:
+        """For actions that may have waited in `when_free`. Raises NotCoordinator when the partition
+        has moved away.
+        """
+        if self.state is ShardState.CLOSED:
+            raise NotCoordinator("this broker no longer coordinates the group; find its coordinator again")
 
     def write_group(
         self,

@@ -1,0 +1,137 @@
+"""One contract for every offsets log: the one in memory that tests use, and the broker's own partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from odradek.foundation.settings import Settings
+from odradek.groups import positions, rewriting
+from odradek.groups.offsets_log import OffsetsLog
+from odradek.groups.offsets_topic import PartitionsOffsetsLog
+from odradek.groups.schema import CommittedOffset
+from odradek.records.batch import split
+from odradek.records.builder import build_batch
+from odradek.records.record import records
+from odradek.server.broker import Broker
+from tests.support.group_world import settle
+from tests.support.offsets_log import MemoryOffsetsLog
+
+Open = Callable[[Path], AbstractAsyncContextManager[OffsetsLog]]
+
+
+def broker_settings(path: Path) -> Settings:
+    return Settings(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(path / "data"),
+            "offsets.topic.num.partitions": "3",
+        }
+    )
+
+
+@asynccontextmanager
+async def in_memory(path: Path) -> AsyncIterator[OffsetsLog]:
+    yield MemoryOffsetsLog(3, exists=False)
+
+
+@asynccontextmanager
+async def in_a_broker(path: Path) -> AsyncIterator[OffsetsLog]:
+    broker = Broker(broker_settings(path))
+    await broker.start()
+    try:
+        yield PartitionsOffsetsLog(
+            partitions=broker.partitions,
+            images=broker.images,
+            controller=broker.controller,
+            housekeeping=broker.housekeeping,
+            settings=broker.settings,
+        )
+    finally:
+        await broker.stop()
+
+
+def batch(*values: bytes) -> bytearray:
+    return build_batch([(0, b"key", value) for value in values])
+
+
+async def values_from(
+    log: OffsetsLog, offset: int, *, bytes_max: int = 1 << 20
+) -> list[tuple[int, bytes | None]]:
+    data = log.read(1, offset, bytes_max=bytes_max)
+    if isinstance(data, Awaitable):
+        data = await data
+    return [(record.offset, record.value) for part in split(memoryview(data)) for record in records(part)]
+
+
+@pytest.mark.parametrize("opened", [in_memory, in_a_broker])
+def test_contract(opened: Open, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as log:
+            assert log.partition_count() == 3
+            assert list(log.led_partitions()) == []
+            assert not log.is_ready(1)
+            await log.ensure_topic()
+            await log.ensure_topic()
+            assert (log.partition_count(), sorted(log.led_partitions())) == (3, [0, 1, 2])
+            assert log.is_ready(1)
+            assert log.leader_epoch(1) >= 0
+            assert log.bounds(1) == (0, 0)
+            assert await values_from(log, 0) == []
+            assert await settle(log.append(1, batch(b"a", b"b"))) == 0
+            assert await settle(log.append(1, batch(b"c"))) == 2
+            assert log.bounds(1) == (0, 3)
+            assert log.size_bytes(1) > 0
+            assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
+            assert await values_from(log, 0, bytes_max=1) == [(0, b"a"), (1, b"b")]
+            assert await values_from(log, 1) == [(0, b"a"), (1, b"b"), (2, b"c")]
+            assert await values_from(log, 3) == []
+            await log.flush(1)
+            log.advance_start(1, 2)
+            assert log.bounds(1) == (2, 3)
+            assert await values_from(log, 2) == [(2, b"c")]
+            assert log.bounds(0) == (0, 0)
+
+    asyncio.run(story())
+
+
+def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) -> None:
+    async def commit(broker: Broker, partition: int, offset: int) -> None:
+        errors = await settle(
+            positions.commit(
+                broker.groups,
+                "g",
+                member_id="",
+                instance_id=None,
+                generation=-1,
+                version=9,
+                commits=[("t", partition, CommittedOffset(offset, commit_timestamp_ms=2**42))],
+            )
+        )
+        assert errors == [None]
+
+    async def story() -> None:
+        broker = Broker(broker_settings(tmp_path))
+        await broker.start()
+        await broker.groups.ensure_topic()
+        for offset in range(20):
+            await commit(broker, offset % 3, offset)
+        shard = broker.groups.shard("g")
+        assert await rewriting.rewrite(shard, broker.groups.log)
+        start, end = broker.groups.log.bounds(shard.partition)
+        assert (start, end) == (20, 23)
+        await commit(broker, 0, 99)
+        await broker.stop()
+
+        broker = Broker(broker_settings(tmp_path))
+        await broker.start()
+        await broker.groups.loaded()
+        found = sorted(positions.committed(broker.groups))
+        await broker.stop()
+        assert found == [("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)]
+
+    asyncio.run(story())
