@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,17 @@ class Shell:
     def __init__(self, bootstrap: str) -> None:
         self.environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ODRADEK_BOOTSTRAP": bootstrap}
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """The process, its three streams as pipes."""
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    @contextmanager
+    def start(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The process, its three streams as pipes; killed when the block ends before it does."""
+        pipe = subprocess.PIPE
         command = [sys.executable, "-m", "odradek", *arguments]
-        return subprocess.Popen(command, env=self.environment, **{**streams, **options})
+        with subprocess.Popen(command, env=self.environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
 
     def run(self, *arguments: str, input: str | bytes = b"", code: int = 0) -> str:
         """What the command printed on stdout; fails unless it ended with `code`."""

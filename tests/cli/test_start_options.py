@@ -23,7 +23,18 @@ def test_click_has_the_same_options() -> None:
 
 
 def test_both_parsers_read_the_same() -> None:
-    arguments = ["--set", "a=1", "--set=b=2", "--listen", "x:1", "--hints", "--id", "4", "--log-format", "json"]
+    arguments = [
+        "--set",
+        "a=1",
+        "--set=b=2",
+        "--listen",
+        "x:1",
+        "--hints",
+        "--id",
+        "4",
+        "--log-format",
+        "json",
+    ]
     ours = parse(arguments)
     assert ours is not None
     theirs = start.make_context("start", list(arguments)).params
@@ -61,7 +72,9 @@ def test_set_wins_over_options_and_these_over_the_file(tmp_path: Path) -> None:
 
 
 def test_a_listener_of_ones_own_name_is_plain_text() -> None:
-    merged = settings("--listen", "INSIDE://127.0.0.1:1", "--listen", "127.0.0.1:2", "--advertise", "INSIDE://h:1")
+    merged = settings(
+        "--listen", "INSIDE://127.0.0.1:1", "--listen", "127.0.0.1:2", "--advertise", "INSIDE://h:1"
+    )
     assert merged["listeners"] == "INSIDE://127.0.0.1:1,PLAINTEXT://127.0.0.1:2"
     assert merged["listener.security.protocol.map"].endswith("INSIDE:PLAINTEXT")
 

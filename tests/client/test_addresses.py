@@ -18,13 +18,17 @@ from odradek.client.addresses import Address, parse_addresses
         (["a:1,b:2", "c"], [("a", 1), ("b", 2), ("c", 9092)]),
     ],
 )
-def test_addresses_are_read_in_order_and_once(given: str | list[str], expected: list[tuple[str, int]]) -> None:
+def test_addresses_are_read_in_order_and_once(
+    given: str | list[str], expected: list[tuple[str, int]]
+) -> None:
     assert list(parse_addresses(given)) == expected
 
 
-@pytest.mark.parametrize("given", ["", ",", "a:", "a:x", "a:0", "a:70000", "::1", "[::1", "[]:1", "[::1]9092", ":1"])
+@pytest.mark.parametrize(
+    "given", ["", ",", "a:", "a:x", "a:0", "a:70000", "::1", "[::1", "[]:1", "[::1]9092", ":1"]
+)
 def test_what_is_no_address_is_refused_with_the_word_that_is_wrong(given: str) -> None:
-    with pytest.raises(ValueError, match="address|host|port|IPv6"):
+    with pytest.raises(ValueError, match=r"address|host|port|IPv6"):
         parse_addresses(given)
 
 

@@ -56,7 +56,7 @@ def connect(bootstrap: str) -> None:
 
 
 def test_refused() -> None:
-    with pytest.raises(ConnectionFailed, match="nothing listens at 127.0.0.1:.*start a broker"):
+    with pytest.raises(ConnectionFailed, match=r"nothing listens at 127.0.0.1:.*start a broker"):
         connect(f"127.0.0.1:{free_port()}")
 
 
@@ -73,22 +73,22 @@ def test_every_address_is_tried_and_named() -> None:
 
 
 def test_an_http_server() -> None:
-    with pytest.raises(ConnectionFailed, match="is an HTTP server, not a Kafka broker"):
+    with pytest.raises(ConnectionFailed, match=r"is an HTTP server, not a Kafka broker"):
         connect_to(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
 
 
 def test_a_tls_server() -> None:
-    with pytest.raises(ConnectionFailed, match="expects TLS"):
+    with pytest.raises(ConnectionFailed, match=r"expects TLS"):
         connect_to(answering(b"\x15\x03\x01\x00\x02\x02\x46"))
 
 
 def test_a_server_that_speaks_something_else() -> None:
-    with pytest.raises(ConnectionFailed, match="something else than Kafka's protocol"):
+    with pytest.raises(ConnectionFailed, match=r"something else than Kafka's protocol"):
         connect_to(answering(b"\xff" * 20))
 
 
 def test_a_server_that_closes() -> None:
-    with pytest.raises(ConnectionFailed, match="closed the connection without an answer"):
+    with pytest.raises(ConnectionFailed, match=r"closed the connection without an answer"):
         connect_to(closing)
 
 
@@ -97,7 +97,7 @@ def test_a_server_that_says_nothing() -> None:
         await reader.read()
         writer.close()
 
-    with pytest.raises(ClientTimeout, match="did not|not answer"):
+    with pytest.raises(ClientTimeout, match=r"did not|not answer"):
         connect_to(silent, timeout_ms=200)
 
 
@@ -107,7 +107,9 @@ def test_a_server_that_says_nothing() -> None:
 class ScriptedBroker:
     """Answers ApiVersions and Metadata; everything else as `answer` says (None: close the connection)."""
 
-    def __init__(self, answer: Callable[[int, int], dict[str, Any] | None], apis: dict[int, tuple[int, int]]) -> None:
+    def __init__(
+        self, answer: Callable[[int, int], dict[str, Any] | None], apis: dict[int, tuple[int, int]]
+    ) -> None:
         self._answer = answer
         self._apis = {18: (0, 4), 3: (0, 12), **apis}
         self.port = 0
@@ -162,13 +164,13 @@ def with_scripted(broker: ScriptedBroker, work: Callable[[Client], Awaitable[Non
     asyncio.run(main())
 
 
-HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+HEARTBEAT: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
 
 
 def test_an_api_that_the_broker_lacks() -> None:
     async def work(client: Client) -> None:
         connection = await client.any_broker()
-        with pytest.raises(UnsupportedByBroker, match="does not offer HEARTBEAT"):
+        with pytest.raises(UnsupportedByBroker, match=r"does not offer HEARTBEAT"):
             await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
 
     with_scripted(ScriptedBroker(lambda *_: None, {}), work)
@@ -177,7 +179,9 @@ def test_an_api_that_the_broker_lacks() -> None:
 def test_versions_that_do_not_meet() -> None:
     async def work(client: Client) -> None:
         connection = await client.any_broker()
-        with pytest.raises(UnsupportedByBroker, match=r"offers HEARTBEAT in the versions 5 to 6.*speaks 1 to 4"):
+        with pytest.raises(
+            UnsupportedByBroker, match=r"offers HEARTBEAT in the versions 5 to 6.*speaks 1 to 4"
+        ):
             await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
 
     with_scripted(ScriptedBroker(lambda *_: None, {12: (5, 6)}), work)
@@ -203,7 +207,7 @@ def test_a_connection_that_breaks_fails_what_is_under_way_and_is_replaced() -> N
 
     async def work(client: Client) -> None:
         connection = await client.any_broker()
-        with pytest.raises(ConnectionFailed, match="was lost"):
+        with pytest.raises(ConnectionFailed, match=r"was lost"):
             await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
         assert not connection.is_open
         assert (await client.any_broker()) is not connection

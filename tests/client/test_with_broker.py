@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -200,7 +200,9 @@ def test_offsets_are_found_by_time_and_records_deleted(bootstrap: str, unique: s
             assert (await consumer.poll(timeout_ms=10_000))[0].offset == 4
         (producer_state,) = await admin.logs.describe_producers(key)
         assert producer_state.last_sequence == 9
-        sizes = [d.replicas[key].size_bytes for d in await admin.logs.describe_log_dirs() if key in d.replicas]
+        sizes = [
+            d.replicas[key].size_bytes for d in await admin.logs.describe_log_dirs() if key in d.replicas
+        ]
         assert sizes and sizes[0] > 0
         assert (await admin.logs.describe_cluster()).cluster_id == client.cluster.cluster_id
 
@@ -214,7 +216,7 @@ def test_two_members_share_a_topic_and_one_takes_over(bootstrap: str, unique: st
         async with Producer(client) as producer:
             for number in range(400):
                 await producer.send(unique, b"%d" % number, partition=number % 4)
-        options = {"on_no_offset": "earliest", "heartbeat_interval_ms": 100}
+        options: dict[str, Any] = {"on_no_offset": "earliest", "heartbeat_interval_ms": 100}
         seen: list[bytes | None] = []
 
         async def drain(consumer: GroupConsumer, is_done: Callable[[], bool]) -> None:
@@ -237,7 +239,9 @@ def test_two_members_share_a_topic_and_one_takes_over(bootstrap: str, unique: st
             await drain(first, lambda: len(first.assignment) == 4 and len(seen) >= 400)
         assert sorted(int(value or b"") for value in seen) == list(range(400))
         committed = await admin.groups.offsets(unique)
-        assert {key.partition: found.offset for key, found in committed.items()} == dict.fromkeys(range(4), 100)
+        assert {key.partition: found.offset for key, found in committed.items()} == dict.fromkeys(
+            range(4), 100
+        )
 
     run(bootstrap, work)
 

@@ -16,6 +16,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from odradek.foundation.errors import CorruptRecord, OdradekError
@@ -64,9 +65,9 @@ def find_files(paths: tuple[str, ...]) -> list[str]:
     """The log's files at these paths, directories searched through, in order. Raises NoLogFileError."""
     found: list[str] = []
     for path in paths:
-        if not os.path.exists(path):
+        if not Path(path).exists():
             raise FileNotFoundError(f"{path}: there is no such file or directory")
-        if os.path.isfile(path):
+        if Path(path).is_file():
             if not path.endswith(LOG_SUFFIXES):
                 raise NoLogFileError(f"{path} is no file of a log; those end in {', '.join(LOG_SUFFIXES)}")
             found.append(path)
@@ -85,8 +86,8 @@ def find_files(paths: tuple[str, ...]) -> list[str]:
 
 def read_segment(path: str, *, on_batch: OnBatch | None = None) -> SegmentReport:
     """Read a .log file to its end or to its first bad batch. Raises OSError."""
-    size = os.path.getsize(path)
-    name = os.path.basename(path).removesuffix(".log").split(".")[0]
+    size = Path(path).stat().st_size
+    name = Path(path).name.split(".")[0]
     base_offset = int(name) if name.isdigit() else 0
     report = SegmentReport(path=path, base_offset=base_offset, size_bytes=size)
     if size == 0:
@@ -174,7 +175,11 @@ def check_offset_index(path: str, segment: SegmentReport | None) -> tuple[int, l
                         path,
                         at,
                         f"offset {segment.base_offset + relative} at byte {position}: "
-                        + ("no batch begins there" if held is None else f"the batch there ends at offset {held}"),
+                        + (
+                            "no batch begins there"
+                            if held is None
+                            else f"the batch there ends at offset {held}"
+                        ),
                     )
                 )
         last = (relative, position)
@@ -237,4 +242,3 @@ def _entries(path: str, entry: struct.Struct, damage: list[Damage]) -> Iterator[
         yield position, entry.unpack_from(data, position)
     if whole != len(data):
         damage.append(Damage(path, whole, f"{len(data) - whole} bytes remain after the last whole entry"))
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,12 +53,12 @@ def dump_log(
     )
     files = find_files(paths)
     # A segment comes before what is checked against it.
-    files.sort(key=lambda path: (os.path.dirname(path), not path.endswith(".log"), path))
-    total_bytes = sum(os.path.getsize(path) for path in files)
+    files.sort(key=lambda path: (str(Path(path).parent), not path.endswith(".log"), path))
+    total_bytes = sum(Path(path).stat().st_size for path in files)
     with ProgressBar("Verifying", total=total_bytes, unit="bytes", is_shown=verify_only) as bar:
         for path in files:
             printer.file(path)
-            bar.advance(os.path.getsize(path))
+            bar.advance(Path(path).stat().st_size)
     return printer.finish()
 
 
@@ -78,7 +78,8 @@ class _Printer:
         from odradek.cli import dump
 
         self._files += 1
-        stem, suffix = os.path.splitext(path)
+        suffix = Path(path).suffix
+        stem = path.removesuffix(suffix)
         segment = self._segments.get(stem)
         if suffix == ".log":
             self._folder_changed(stem)
@@ -98,8 +99,7 @@ class _Printer:
 
     def _folder_changed(self, stem: str) -> None:
         """Keep only the segments of the directory at hand: a broker may have very many."""
-        folder = os.path.dirname(stem)
-        if self._segments and os.path.dirname(next(iter(self._segments))) != folder:
+        if self._segments and Path(next(iter(self._segments))).parent != Path(stem).parent:
             self._segments.clear()
 
     def _segment(self, path: str, stem: str) -> None:
@@ -137,7 +137,17 @@ class _Printer:
 
         for record in records(BatchView(bytes(data))):
             shown = json_record(
-                ConsumerRecord("", 0, *record[:2], int(header.timestamp_type), *record[2:], header.leader_epoch)
+                ConsumerRecord(
+                    topic="",
+                    partition=0,
+                    offset=record.offset,
+                    timestamp_ms=record.timestamp_ms,
+                    timestamp_type=int(header.timestamp_type),
+                    key=record.key,
+                    value=record.value,
+                    headers=record.headers,
+                    leader_epoch=header.leader_epoch,
+                )
             )
             del shown["topic"], shown["partition"]
             if self._is_json:
@@ -177,7 +187,9 @@ class _Printer:
         if self._is_json:
             print_json_line({"kind": "total", "files": self._files, "damage": self._damage})
         else:
-            click.echo(f"{self._files} files, " + (f"{self._damage} damages" if self._damage else "all whole"))
+            click.echo(
+                f"{self._files} files, " + (f"{self._damage} damages" if self._damage else "all whole")
+            )
         return ExitCode.DAMAGED if self._damage else ExitCode.OK
 
 

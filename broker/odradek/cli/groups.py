@@ -22,7 +22,9 @@ def groups() -> None:
 
 
 @groups.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated."
+)
 @session_options
 def list_groups(session: Session, *, states: tuple[str, ...]) -> None:
     """List the groups.
@@ -126,7 +128,9 @@ def _print_group(group: dict[str, Any], *, members: bool) -> None:
 @click.option("--to-earliest", is_flag=True, help="The first record kept.")
 @click.option("--to-latest", is_flag=True, help="The end.")
 @click.option("--to-current", is_flag=True, help="Where it is; commits missing offsets at the end.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset, or the nearest there is.")
+@click.option(
+    "--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset, or the nearest there is."
+)
 @click.option("--to-datetime", metavar="TIME", help="The first record at or after a time (ISO 8601).")
 @click.option("--by-duration", metavar="DURATION", help="So long ago: 1h30m or PT1H30M.")
 @click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")

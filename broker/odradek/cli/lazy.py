@@ -38,6 +38,6 @@ class LazyGroup(click.Group):
             import difflib
 
             nearest = difflib.get_close_matches(args[0], self._verbs, n=1)
-            if nearest and "Did you mean" not in failure.message:
-                failure.message += f" Did you mean {nearest[0]!r}?"
-            raise
+            if not nearest or "Did you mean" in failure.message:
+                raise
+            raise click.UsageError(f"{failure.message} Did you mean {nearest[0]!r}?", ctx) from failure

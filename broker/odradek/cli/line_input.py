@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import stat
 from collections.abc import AsyncIterator
 from typing import BinaryIO
@@ -55,6 +56,10 @@ async def _read_chunks(source: BinaryIO) -> AsyncIterator[bytes]:
             if is_waiting:
                 await readable.wait()
                 readable.clear()
+                # The loop may have seen the same bytes twice, before and while they were read; a read without
+                # any would block, and making the descriptor non-blocking would do so for the shell as well.
+                if not _has_input(descriptor):
+                    continue
             else:
                 await asyncio.sleep(0)
             data = os.read(descriptor, _READ_BYTES)
@@ -64,3 +69,9 @@ async def _read_chunks(source: BinaryIO) -> AsyncIterator[bytes]:
     finally:
         if is_waiting:
             loop.remove_reader(descriptor)
+
+
+def _has_input(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

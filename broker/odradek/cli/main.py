@@ -1,4 +1,4 @@
-"""The root of the command line: the verbs, the options that all share, and the one place where errors become exit codes.
+"""The root of the command line: its verbs, the shared options, and the one place where errors become exit codes.
 
 An error reaches the user as one line on stderr that says what to do; the trace comes with --verbose. Exit codes are
 the table in `exit_codes`.
@@ -33,6 +33,10 @@ VERBS = {
 }
 
 
+class _OutputClosedError(Exception):
+    """Who read our stdout went away."""
+
+
 class CommandLine(LazyGroup):
     """The root group; its `main` never lets a traceback out unasked."""
 
@@ -44,6 +48,13 @@ class CommandLine(LazyGroup):
         if standalone_mode:
             sys.exit(exit_code)
         return exit_code
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but a closed stdout stays what it is: click would exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as failure:
+            raise _OutputClosedError from failure
 
     def _run(self, arguments: list[str], **extra: Any) -> int:
         try:
@@ -58,7 +69,7 @@ class CommandLine(LazyGroup):
             return ExitCode.USAGE
         except (KeyboardInterrupt, click.Abort):
             return ExitCode.INTERRUPTED
-        except BrokenPipeError:
+        except (_OutputClosedError, BrokenPipeError):
             _forget_stdout()
             return ExitCode.OUTPUT_CLOSED
         except Exception as failure:

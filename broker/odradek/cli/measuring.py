@@ -97,7 +97,9 @@ async def measure_consume(
     info = (await client.refresh((topic,))).topic(topic)
     keys = [TopicPartition(topic, partition.partition) for partition in info.partitions]
     logs = LogAdmin(client)
-    starts = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, EARLIEST))).items()}
+    starts = {
+        k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, EARLIEST))).items()
+    }
     ends = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, LATEST))).items()}
     records = size_bytes = 0
     latencies_ms: list[float] = []

@@ -27,12 +27,16 @@ def perf() -> None:
 @perf.command()
 @click.argument("topic")
 @click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
-@click.option("-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value.")
+@click.option(
+    "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value."
+)
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(tuple(ACKS)), default="all", show_default=True)
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=64 * 1024, show_default=True)
 @click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True)
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most.")
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
+)
 @session_options
 def produce(
     session: Session,

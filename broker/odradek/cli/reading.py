@@ -1,7 +1,8 @@
 """What `consume` reads: from where, until where, alone or in a group; the printing is not here.
 
 Alone, the end of each partition is asked once at the start, so that reading what there is stops although producers
-go on. In a group the positions are committed after the records were handed over, so that a record is printed at least once.
+go on. In a group the positions are committed after the records were handed over, so that each record is printed at
+least once.
 """
 
 from __future__ import annotations

@@ -60,15 +60,6 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
                 _, exchange = await network.connect(Exchange, host=address.host, port=address.port)
-                connection = cls(
-                    address, exchange, client_id=client_id, request_timeout_ms=request_timeout_ms
-                )
-                try:
-                    await connection._negotiate(connect_timeout_ms)
-                except BaseException:
-                    await connection.close()
-                    raise
-                return connection
         except TimeoutError as failure:
             raise ClientTimeout(
                 f"{address} did not accept a connection within {connect_timeout_ms / 1000:g} s; "
@@ -76,6 +67,13 @@ class BrokerConnection:
             ) from failure
         except OSError as failure:
             raise ConnectionFailed(_connect_failure(address, failure)) from failure
+        connection = cls(address, exchange, client_id=client_id, request_timeout_ms=request_timeout_ms)
+        try:
+            await connection._negotiate(connect_timeout_ms)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
 
     async def _negotiate(self, timeout_ms: int) -> None:
         response = await self._ask_versions(API_VERSIONS_VERSION, timeout_ms)

@@ -1,8 +1,8 @@
 """What can go wrong between a client and its brokers, and what a code on the wire means.
 
 Codes become the exceptions of `foundation.errors`; two tuples say which of them are worth another try, and which
-mean that the client's picture of the cluster is old. A code without a row becomes `UnexpectedErrorCode` with its number, so nothing
-is taken for success.
+mean that the client's picture of the cluster is old. A code without a row becomes `UnexpectedErrorCode` with its
+number, so nothing is taken for success.
 """
 
 from __future__ import annotations

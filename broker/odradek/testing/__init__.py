@@ -1,8 +1,8 @@
 """A broker for tests: a context manager for any test runner, and a pytest plugin with fixtures.
 
-    with odradek.testing.broker() as broker:
-        broker.create_topic("orders", partitions=3)
-        ...  # any Kafka client, at broker.bootstrap
+with odradek.testing.broker() as broker:
+    broker.create_topic("orders", partitions=3)
+    ...  # any Kafka client, at broker.bootstrap
 """
 
 from odradek.testing.process import BrokerFailedToStartError, TestBroker, broker

@@ -45,7 +45,9 @@ class Commands:
     def _apply(self, command: dict[str, Any]) -> dict[str, Any]:
         if self._loop is None:
             return {"error": "the broker is not ready"}
-        done: asyncio.Future[None] | Any = asyncio.run_coroutine_threadsafe(self._in_loop(command), self._loop)
+        done: asyncio.Future[None] | Any = asyncio.run_coroutine_threadsafe(
+            self._in_loop(command), self._loop
+        )
         try:
             done.result()
         except (ValueError, KeyError, TypeError) as failure:

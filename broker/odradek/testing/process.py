@@ -117,7 +117,12 @@ class TestBroker:
             command += ["--set", f"{key}={value}"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment(), bufsize=0
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+                bufsize=0,
             )
         try:
             self.port = self._await_ready(time.monotonic() + self._start_seconds_max)
@@ -175,7 +180,11 @@ class TestBroker:
             line = self._read_line(deadline)
             if line is None:
                 code = self._process.poll() if self._process is not None else None
-                what = f"did not get ready in {self._start_seconds_max:g} s" if code is None else f"ended with {code}"
+                what = (
+                    f"did not get ready in {self._start_seconds_max:g} s"
+                    if code is None
+                    else f"ended with {code}"
+                )
                 raise BrokerFailedToStartError(f"the broker {what}; it said\n{self._log_tail()}")
             if line.startswith("ready"):
                 return _port_in(line)
@@ -265,7 +274,10 @@ class TestBroker:
 
 @contextmanager
 def broker(
-    folder: str | os.PathLike[str] | None = None, *, settings: Mapping[str, object] | None = None, **options: Any
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    **options: Any,
 ) -> Iterator[TestBroker]:
     """A running TestBroker, ended with the block; without `folder` its data lives in one that is removed then."""
     made = None if folder is not None else tempfile.mkdtemp(prefix="odradek-")

@@ -24,7 +24,9 @@ _LOG_CHARACTERS_SHOWN = 20_000
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the ini option."""
     parser.addini(
-        INI_SETTINGS, "Settings of every broker that the fixtures start, one key=value a line.", type="linelist"
+        INI_SETTINGS,
+        "Settings of every broker that the fixtures start, one key=value a line.",
+        type="linelist",
     )
 
 
@@ -36,7 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def odradek_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBroker]:
+def odradek_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestBroker]:
     """A broker of this test's own, running; see `odradek.testing.TestBroker`."""
     from odradek.testing.process import TestBroker
 

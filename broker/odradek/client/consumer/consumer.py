@@ -1,4 +1,4 @@
-"""Reads partitions chosen by hand: one fetch at a time to each leader, the next on its way while records are handed out.
+"""Reads partitions chosen by hand: one fetch at a time to each leader, under way while records are handed out.
 
 Offsets are the caller's: nothing is committed here (`group` does). A partition whose leader moved is followed;
 one whose offset is gone starts anew as `on_out_of_range` says. Left out: fetch sessions, reading from followers.

@@ -138,7 +138,7 @@ class GroupConsumer:
         self._committed.update((key, committed.offset) for key, committed in offsets.items())
 
     async def close(self) -> None:
-        """Leave the group. What was handed out since the last `commit` is not committed: only the caller knows its fate."""
+        """Leave the group. What came since the last `commit` is not committed: only the caller knows its fate."""
         if self._closed:
             return
         self._closed = True

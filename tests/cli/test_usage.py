@@ -1,0 +1,195 @@
+"""Wrong use, help, exit codes and completion: what needs no broker."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+
+import click
+import pytest
+from click.testing import Result
+
+from odradek import __version__
+from odradek.cli.exit_codes import MEANINGS, ExitCode, exit_code_for
+from odradek.cli.main import VERBS, command_line
+from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker
+from odradek.foundation import errors
+from tests.support.broker_process import free_port
+
+Invoke = Callable[..., Result]
+
+
+def leaves(
+    command: click.Command, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every verb with its words."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from leaves(inner, (*path, name))
+    else:
+        yield path, command
+
+
+LEAVES = dict(leaves(command_line))
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_every_verb_has_help_with_examples(invoke: Invoke, words: tuple[str, ...]) -> None:
+    result = invoke(*words, "--help")
+    assert result.exit_code == 0
+    assert "Examples:" in result.output
+    for parameter in LEAVES[words].params:
+        assert (
+            isinstance(parameter, click.Argument)
+            or getattr(parameter, "help", None)
+            or parameter.name
+            in (
+                "linger_ms",
+                "batch_bytes",
+                "compression",
+                "acks",
+                "isolation",
+                "records",
+                "fetch_bytes",
+            )
+        ), f"{words}: {parameter.name} has no help"
+
+
+def examples() -> Iterator[list[str]]:
+    """The command lines of all the examples in the help, one `odradek …` each."""
+    for command in LEAVES.values():
+        text = (command.help or "").replace("\\\n", " ")
+        for line in text.splitlines():
+            for part in line.split("|"):
+                match = re.match(r'\s*(?:eval "\$\()?odradek (.*?)(?:\)"|  +\S.*|>.*)?$', part)
+                if match:
+                    yield shlex.split(match[1])
+
+
+@pytest.mark.parametrize("arguments", list(examples()), ids=" ".join)
+def test_every_example_is_a_command_that_can_be_read(
+    arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    command: click.Command = command_line
+    context = click.Context(command)
+    rest = list(arguments)
+    while isinstance(command, click.Group):
+        inner = command.get_command(context, rest.pop(0))
+        assert inner is not None, arguments
+        command = inner
+    if "--file" in rest:
+        file = tmp_path_factory.mktemp("file") / "orders.jsonl"
+        file.write_text("")
+        rest[rest.index("--file") + 1] = str(file)
+    command.make_context("odradek", rest).close()
+
+
+def test_the_verbs_are_all_there() -> None:
+    assert set(VERBS) == {
+        "start",
+        "topics",
+        "groups",
+        "configs",
+        "produce",
+        "consume",
+        "dump-log",
+        "perf",
+        "completion",
+    }
+
+
+def test_version(invoke: Invoke) -> None:
+    assert invoke("--version").output == f"odradek {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["topcs"], "Did you mean 'topics'?"),
+        (["topics", "list", "--nope"], "No such option"),
+        (["topics", "create"], "Missing argument"),
+        (["topics", "create", "t", "--config", "x"], "no key=value"),
+        (["topics", "alter", "t"], "nothing to alter"),
+        (["consume", "t", "--from-beginning", "--offset", "3"], "give one of"),
+        (["consume", "t", "--from", "yesterday"], "is no moment"),
+        (["consume", "t", "--group", "g", "--offset", "1"], "a group decides where to read"),
+        (["consume", "t", "--partition", "x"], "no list of partitions"),
+        (["consume", "t", "--format", "{nope}"], "is no field of a record"),
+        (["consume", "t", "--until", "now", "--follow"], "--until cannot"),
+        (["groups", "reset-offsets", "g", "--to-latest"], "--topic"),
+        (["groups", "reset-offsets", "g", "--topic", "t"], "say where to"),
+        (["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"], "say where to"),
+        (
+            ["groups", "reset-offsets", "g", "--all-topics", "--to-latest", "--dry-run", "--execute"],
+            "contradict",
+        ),
+        (["groups", "reset-offsets", "g", "--all-topics", "--by-duration", "x"], "no duration"),
+        (["produce", "t", "--json", "--key-separator", ":"], "--json lines"),
+        (["start", "--nope"], "No such option"),
+        (["completion", "tcsh"], "bash"),
+        ([], "Usage: odradek"),
+    ],
+)
+def test_wrong_use_is_explained_and_ends_with_2(invoke: Invoke, arguments: list[str], words: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == ExitCode.USAGE
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_no_broker_is_one_line_and_ends_with_4(invoke: Invoke) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    result = invoke("--bootstrap", address, "topics", "list")
+    assert result.exit_code == ExitCode.CONNECTION
+    assert result.stderr == (
+        f"odradek: nothing listens at {address}: connection refused; start a broker there, or give --bootstrap\n"
+    )
+    assert "Traceback" in invoke("topics", "list", "--bootstrap", address, "--verbose").stderr
+
+
+def test_an_address_that_is_none(invoke: Invoke) -> None:
+    result = invoke("topics", "list", "--bootstrap", "a:b")
+    assert result.exit_code == ExitCode.FAILED
+    assert "no port between" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (errors.UnknownTopicOrPartition("x"), ExitCode.NOT_FOUND),
+        (errors.GroupIdNotFound("x"), ExitCode.NOT_FOUND),
+        (FileNotFoundError("x"), ExitCode.NOT_FOUND),
+        (errors.TopicAlreadyExists("x"), ExitCode.EXISTS),
+        (errors.InvalidConfig("x"), ExitCode.REFUSED),
+        (errors.NonEmptyGroup("x"), ExitCode.REFUSED),
+        (ConnectionFailed("x"), ExitCode.CONNECTION),
+        (ClientTimeout("x"), ExitCode.TIMEOUT),
+        (errors.RequestTimedOut("x"), ExitCode.TIMEOUT),
+        (errors.SettingError("x"), ExitCode.USAGE),
+        (UnsupportedByBroker("x"), ExitCode.FAILED),
+        (RuntimeError("x"), ExitCode.FAILED),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (BrokenPipeError(), ExitCode.OUTPUT_CLOSED),
+    ],
+)
+def test_exit_codes(failure: BaseException, code: ExitCode) -> None:
+    assert exit_code_for(failure) == code
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+    assert command_line.epilog is not None
+    for code in ExitCode:
+        if 0 < code <= ExitCode.DAMAGED:
+            assert f"{int(code)} " in command_line.epilog
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_odradek(invoke: Invoke, shell: str) -> None:
+    result = invoke("completion", shell)
+    assert result.exit_code == 0
+    assert "_ODRADEK_COMPLETE" in result.output
