@@ -17,9 +17,10 @@ REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX: Final = 256
 # slices are no longer loaded: a slow reader costs this much memory, besides one slice's part, and no more.
 RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX: Final = 1024 * 1024
 
-# A large file slice is loaded and sent in parts of this size: large enough that a part's fixed cost
-# vanishes, small enough for the processor's cache.
-SLICE_PART_BYTES: Final = 512 * 1024
+# A large file slice is loaded and sent in parts of this size: large enough that a part's fixed cost vanishes, small
+# enough for the processor's cache and for memory that malloc keeps. Measured on loopback: 0.67 CPU s per GB, against
+# 0.8 with half of it and 1.0 with four times as much.
+SLICE_PART_BYTES: Final = 128 * 1024
 
 # A slice below this is read and joined with what surrounds it even where sendfile is chosen: two system
 # calls cost more than copying it.
