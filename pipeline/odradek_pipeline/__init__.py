@@ -1,1 +1,1 @@
-"""The PySpark pipeline's package. It reaches the log only through Spark's Kafka connector and imports none of the broker."""
+"""The PySpark pipeline: it reaches the log only through Spark's Kafka connector and imports none of the broker."""

@@ -20,7 +20,8 @@ OTHER_NAMES = {
 
 
 def subclasses(kind: type) -> set[type]:
-    return {kind}.union(*(subclasses(child) for child in kind.__subclasses__()))
+    children: list[type] = kind.__subclasses__()
+    return {kind}.union(*(subclasses(child) for child in children))
 
 
 def declared_errors() -> list[type]:

@@ -1,6 +1,7 @@
 """Fetch: what is answered, when, and within which limits."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -212,7 +213,7 @@ def test_a_session_tells_only_what_is_new_and_takes_turns() -> None:
         assert first.session_id > 0
         assert len(first.responses[0].partitions) == 3
 
-        async def next_fetch(epoch: int, *asked: tuple[str, int, int], **fields: int):
+        async def next_fetch(epoch: int, *asked: tuple[str, int, int], **fields: int) -> Any:
             return await broker.ask(
                 ApiKey.FETCH,
                 11,
@@ -223,7 +224,7 @@ def test_a_session_tells_only_what_is_new_and_takes_turns() -> None:
         assert (await next_fetch(1, *moved)).responses == ()
         for partition in (2, 1, 0):
             await broker.produce("t", b"x" * 500, partition=partition)
-        turns = []
+        turns: list[int] = []
         for epoch in (2, 3, 4):
             answer = await next_fetch(epoch, *[("t", index, 2) for index in turns[-1:]], max_bytes=100)
             with_records = [p.partition_index for p in answer.responses[0].partitions if p.records]

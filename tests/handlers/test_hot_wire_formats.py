@@ -213,8 +213,8 @@ def test_fetch_answers(version: int, data: st.DataObject) -> None:
     )
     parts: list[Any] = reply if isinstance(reply, list) else [reply]
     packed = b"".join(
-        part.file.content if isinstance(part, FileSlice) else bytes(part)
-        for part in parts  # type: ignore[union-attr]
+        part.file.content if isinstance(part, FileSlice) else bytes(part)  # type: ignore[union-attr]
+        for part in parts
     )
     expected = messages.response(
         ApiKey.FETCH,

@@ -1,5 +1,7 @@
 """Produce: every version, every kind of acks, errors for each partition."""
 
+from typing import Any
+
 import pytest
 
 from odradek.foundation.errors import InvalidRequest
@@ -18,7 +20,9 @@ class NotingConnection(Connection):
         self.is_closed = True
 
 
-def topic_data(broker: WholeBroker, version: int, topic: str, *partitions: tuple[int, bytes | None]) -> list:
+def topic_data(
+    broker: WholeBroker, version: int, topic: str, *partitions: tuple[int, bytes | None]
+) -> list[dict[str, Any]]:
     data = {"partition_data": [{"index": index, "records": records} for index, records in partitions]}
     if version >= 13:
         image = broker.broker.images.current.topics.get(topic)

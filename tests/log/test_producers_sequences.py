@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +40,7 @@ def header(
 class Writer:
     """A log reduced to its end: checks, then notes."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.states = ProducerStates(TopicPartition("topic", 0), **settings)
         self.end = 100
 

@@ -53,7 +53,8 @@ def marker(
 
 def test_the_oldest_open_transaction_holds_back_readers() -> None:
     known = states()
-    assert known.first_undecided_offset is None
+    before: int | None = known.first_undecided_offset
+    assert before is None
     assert known.last_stable_offset(high_watermark=10) == 10
     known.replay(data(10, producer_id=1), now_ms=0)
     known.replay(data(11, producer_id=2), now_ms=0)

@@ -55,7 +55,7 @@ def test_the_bytes_of_kafka_clients() -> None:
 def test_a_version_of_tomorrow_is_read_as_far_as_it_is_known() -> None:
     content = bytearray(build_subscription(["t"], rack_id="r")) + b"more"
     content[:2] = b"\0\x09"
-    assert parse_subscription(content)[:2] == (9, ("t",))
+    assert parse_subscription(bytes(content))[:2] == (9, ("t",))
 
 
 def test_no_bytes_are_an_empty_assignment() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -15,7 +17,7 @@ RECORD = st.tuples(TIMESTAMP_MS, _FIELD, _FIELD, HEADERS)
 RECORDS = st.lists(RECORD, min_size=1, max_size=20)
 
 
-def expected(records: list[tuple], *, base_offset: int = 0) -> list[tuple]:
+def expected(records: list[tuple[Any, ...]], *, base_offset: int = 0) -> list[tuple[Any, ...]]:
     """What a reader gives for records that were built with `base_offset`."""
     return [
         (base_offset + index, timestamp_ms, key, value, tuple(tuple(header) for header in headers))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +48,7 @@ def test_without_fields_there_is_no_producer_and_no_epoch() -> None:
 
 
 @given(built=RECORDS)
-def test_payload_bytes_is_what_the_batch_will_take(built: list[tuple]) -> None:
+def test_payload_bytes_is_what_the_batch_will_take(built: list[tuple[Any, ...]]) -> None:
     builder = BatchBuilder()
     for index, record in enumerate(built):
         assert builder.append(*record) == index
@@ -76,7 +78,7 @@ def test_an_empty_batch_is_whole() -> None:
 
 @given(built=RECORDS, before=st.sampled_from(Compression), after=st.sampled_from(Compression))
 def test_recompress_changes_the_codec_and_nothing_else(
-    built: list[tuple], before: Compression, after: Compression
+    built: list[tuple[Any, ...]], before: Compression, after: Compression
 ) -> None:
     batch = build_batch(
         built, base_offset=50, compression=before, producer_id=4, producer_epoch=0, base_sequence=6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from tests.records.strategies import RECORDS, expected
 
 
 @given(built=RECORDS, base_offset=st.integers(0, 2**62), compression=st.sampled_from(Compression))
-def test_records_come_back(built: list[tuple], base_offset: int, compression: Compression) -> None:
+def test_records_come_back(built: list[tuple[Any, ...]], base_offset: int, compression: Compression) -> None:
     batch = build_batch(built, base_offset=base_offset, compression=compression)
     view = BatchView(memoryview(batch))
     view.verify()
@@ -44,7 +46,7 @@ def test_any_payload_is_read_or_refused(payload: bytes, count: int) -> None:
 
 
 @given(built=RECORDS, data=st.data())
-def test_damaged_records_are_read_or_refused(built: list[tuple], data: st.DataObject) -> None:
+def test_damaged_records_are_read_or_refused(built: list[tuple[Any, ...]], data: st.DataObject) -> None:
     batch = build_batch(built)
     for _ in range(data.draw(st.integers(1, 4))):
         batch[data.draw(st.integers(61, len(batch) - 1))] = data.draw(st.integers(0, 255))

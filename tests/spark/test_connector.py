@@ -50,7 +50,9 @@ def fetched(
     found: list[tuple[int, int, bytes | None, bytes | None]] = []
     while len(found) < count and (batch := consumer.consume(count - len(found), 20)):
         found += [
-            (one.partition(), one.offset(), one.key(), one.value()) for one in batch if one.error() is None
+            (one.partition() or 0, one.offset() or 0, one.key(), one.value())
+            for one in batch
+            if one.error() is None
         ]
     consumer.close()
     return [(key, value) for _, _, key, value in sorted(found, key=lambda one: one[:2])]

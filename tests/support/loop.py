@@ -32,7 +32,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Called by the selector instead of sleeping."""
         self._now += seconds
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]  # the stub's signature is the same, with a variadic type
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Run `func` in the next turn, on the loop."""
         future: asyncio.Future[Any] = self.create_future()
 

@@ -249,6 +249,7 @@ class MemoryTransport(asyncio.Transport):
         rest = memoryview(piece)
         while rest and not self._is_lost:
             buffer = self._protocol.get_buffer(-1)
+            assert isinstance(buffer, memoryview | bytearray), "protocols hand out their own memory"
             size = min(len(buffer), len(rest))
             buffer[:size] = rest[:size]
             self._protocol.buffer_updated(size)

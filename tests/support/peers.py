@@ -91,7 +91,7 @@ def create_topic(bootstrap: str) -> CreateTopic:
 
 
 def topic_creator(bootstrap: str) -> CreateTopic:
-    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+    from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000})
 

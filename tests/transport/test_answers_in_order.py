@@ -72,9 +72,14 @@ def test_answers_of_one_read_are_one_write() -> None:
             peer = await stage.peer()
             stage.network.piece_bytes_max = 1
             far = stage.far_end(peer)
-            writes = []
+            writes: list[bytes] = []
             write = far.write
-            far.write = lambda data: (writes.append(bytes(data)), write(data))[1]  # type: ignore[method-assign]
+
+            def noted_write(data: bytes | bytearray | memoryview) -> None:
+                writes.append(bytes(data))
+                write(data)
+
+            far.write = noted_write  # type: ignore[method-assign]
             far.receive(b"".join(framed(bytes([number])) for number in range(100)))
             assert writes == [b"".join(framed(bytes([number])) for number in range(100))]
 

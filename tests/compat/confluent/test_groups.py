@@ -50,7 +50,7 @@ def drain(consumers: list[Consumer], count: int) -> list[list[bytes]]:
         for index, consumer in enumerate(consumers):
             for message in consumer.consume(500, 0.1):
                 assert message.error() is None, message.error()
-                got[index].append(message.value())
+                got[index].append(message.value() or b"")
     return got
 
 

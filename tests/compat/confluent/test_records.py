@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import (
@@ -58,7 +58,10 @@ def read(consumer: Consumer, count: int, seconds_max: float = 30) -> list[Messag
 
 def as_sample(message: Message) -> Sample:
     return Sample(
-        message.key(), message.value(), tuple(message.headers() or ()), timestamp_ms=message.timestamp()[1]
+        message.key(),
+        message.value(),
+        tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ())),
+        timestamp_ms=message.timestamp()[1],
     )
 
 

@@ -25,9 +25,9 @@ def versions_story(wire: Wire) -> None:
     frame = struct.pack(">ihhih", 10 + 2, ApiKey.API_VERSIONS, 99, 7, -1) + b"\0\0"
     answer = wire.ask_bytes("version 99", frame, ApiKey.API_VERSIONS, 0)
     wire.answers["version 99"] = answer.error_code.name
-    for name, version in (("", "1"), ("bad name!", "1"), ("good", "")):
+    for name, software_version in (("", "1"), ("bad name!", "1"), ("good", "")):
         answer = wire.ask_quietly(
-            ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=version
+            ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=software_version
         )
         wire.answers[f"software {name!r} {version!r}"] = answer.error_code.name
     unreadable = {
@@ -48,7 +48,7 @@ def metadata_story(wire: Wire) -> None:
     """Metadata, DescribeTopicPartitions and DescribeCluster."""
     topic_id = make_topic(wire, "described", 2)
     for version in range(13):
-        create = {"allow_auto_topic_creation": False} if version >= 4 else {}
+        create: dict[str, Any] = {"allow_auto_topic_creation": False} if version >= 4 else {}
         wire.ask(f"version {version}", ApiKey.METADATA, version, topics=[{"name": "described"}], **create)
     wire.ask(
         "unknown topic", ApiKey.METADATA, 12, topics=[{"name": "no-such"}], allow_auto_topic_creation=False
@@ -68,10 +68,10 @@ def metadata_story(wire: Wire) -> None:
     both = [{"name": "described"}, {"name": "no-such"}]
     wire.ask("one of two", ApiKey.METADATA, 12, topics=both, allow_auto_topic_creation=False)
     wire.ask("twice", ApiKey.METADATA, 12, topics=[both[0], both[0]], allow_auto_topic_creation=False)
-    rights = {"include_topic_authorized_operations": True}
+    rights: dict[str, Any] = {"include_topic_authorized_operations": True}
     wire.ask("with rights", ApiKey.METADATA, 12, topics=[both[0]], allow_auto_topic_creation=False, **rights)
     for version in range(3):
-        asked = {"include_cluster_authorized_operations": True}
+        asked: dict[str, Any] = {"include_cluster_authorized_operations": True}
         wire.ask(f"cluster in version {version}", ApiKey.DESCRIBE_CLUSTER, version, **asked)
     wire.ask("cluster of controllers", ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2)
     wire.ask("cluster of type 9", ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=9)
@@ -105,7 +105,7 @@ def create_story(wire: Wire) -> None:
     """CreateTopics with good and bad names, numbers, assignments and configs."""
 
     def create(label: str, *topics: dict[str, Any], version: int = 7, validate_only: bool = True) -> None:
-        only = {"validate_only": validate_only} if version >= 1 else {}
+        only: dict[str, Any] = {"validate_only": validate_only} if version >= 1 else {}
         wire.ask(label, ApiKey.CREATE_TOPICS, version, topics=list(topics), timeout=10_000, **only)
 
     def topic(
@@ -151,7 +151,7 @@ def create_story(wire: Wire) -> None:
     create("assigned twice", topic("assigned", -1, -1, [(0, [1, 1])]))
     create("assigned to none", topic("assigned", -1, -1, [(0, [])]))
     create("assigned the same partition twice", topic("assigned", -1, -1, [(0, [1]), (0, [1])]))
-    bad = {
+    bad: dict[str, Any] = {
         "no_such_key": "1",
         "retention_ms": "soon",
         "retention_bytes": "-2",
@@ -185,7 +185,7 @@ def create_story(wire: Wire) -> None:
     }
     for key, value in bad.items():
         create(f"config {key}={value}", topic("configured", **{key: value}))
-    good = {
+    good: dict[str, Any] = {
         "cleanup_policy": "compact,delete",
         "compression_type": "zstd",
         "retention_ms": "-1",

@@ -28,7 +28,7 @@ def coordinator_story(wire: Wire) -> None:
     """FindCoordinator in its two shapes."""
     ready(wire, "any")
     for version in range(4):
-        kind = {"key_type": 0} if version >= 1 else {}
+        kind: dict[str, Any] = {"key_type": 0} if version >= 1 else {}
         wire.ask(f"version {version}", ApiKey.FIND_COORDINATOR, version, key="any", **kind)
     for version in range(4, 7):
         wire.ask(
@@ -135,7 +135,7 @@ def classic_story(wire: Wire) -> None:
             f"described in version {version}", ApiKey.DESCRIBE_GROUPS, version, groups=["classic", "no-such"]
         )
     wire.ask("described with an empty name", ApiKey.DESCRIBE_GROUPS, 6, groups=[""])
-    groups = {"states_filter": ["Stable"], "types_filter": ["classic"]}
+    groups: dict[str, Any] = {"states_filter": ["Stable"], "types_filter": ["classic"]}
     listed = wire.ask_quietly(ApiKey.LIST_GROUPS, 5, **groups)
     wire.answers["listed"] = [
         [one.group_id, one.protocol_type, one.group_state, one.group_type]
@@ -258,7 +258,7 @@ def committed_story(wire: Wire) -> None:
                 asked |= {"member_id": member, "member_epoch": epoch}
             wire.ask(label, ApiKey.OFFSET_FETCH, version, groups=[asked], require_stable=stable)
         else:
-            more = {"require_stable": stable} if version >= 7 else {}
+            more: dict[str, Any] = {"require_stable": stable} if version >= 7 else {}
             wire.ask(label, ApiKey.OFFSET_FETCH, version, group_id=group, topics=topics, **more)
 
     both = [{"name": "positions", "partition_indexes": [0, 1, 5]}]

@@ -202,8 +202,8 @@ def idempotence_story(wire: Wire) -> None:
         for topic in described.topics
         for part in topic.partitions
     ]
-    asked = [{"name": "sequenced", "partition_indexes": [5]}, {"name": "no-such", "partition_indexes": [0]}]
-    wire.ask("producers of unknown partitions", ApiKey.DESCRIBE_PRODUCERS, 0, topics=asked)
+    unknown = [{"name": "sequenced", "partition_indexes": [5]}, {"name": "no-such", "partition_indexes": [0]}]
+    wire.ask("producers of unknown partitions", ApiKey.DESCRIBE_PRODUCERS, 0, topics=unknown)
 
 
 def fetch(
