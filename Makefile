@@ -30,6 +30,10 @@ check: $(VENV)/.test
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
+fuzz: $(VENV)/.test
+	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz
+
 reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
 

@@ -238,6 +238,20 @@ def test_a_session_tells_only_what_is_new_and_takes_turns() -> None:
     run(scenario())
 
 
+def test_a_session_may_be_told_to_forget_a_topic_without_a_name() -> None:
+    async def scenario() -> None:
+        broker = await started(batches=1)
+        first = await broker.ask(ApiKey.FETCH, 7, **broker.fetch_fields(("t", 0, 0), session_epoch=0))
+        fields = broker.fetch_fields(session_id=first.session_id, session_epoch=1)
+        nameless = [{"topic": "", "partitions": [0]}]
+        answer = await broker.ask(ApiKey.FETCH, 7, **fields, forgotten_topics_data=nameless)
+        assert answer.error_code == 0
+        assert answer.session_id == first.session_id
+        await broker.broker.stop()
+
+    run(scenario())
+
+
 def test_an_error_in_a_session_is_told_again_until_it_is_over() -> None:
     async def scenario() -> None:
         broker = await started()

@@ -30,8 +30,11 @@ START_MS = 1_700_000_000_000
 class WholeBroker:
     """Make it with `await WholeBroker.start(...)`."""
 
-    def __init__(self, broker: Broker, disk: SimulatedDisk, registry: MemoryRegistry) -> None:
+    def __init__(
+        self, broker: Broker, disk: SimulatedDisk, registry: MemoryRegistry, network: MemoryNetwork
+    ) -> None:
         self.broker = broker
+        self.network = network
         self.disk = disk
         self.registry = registry
         self.dispatcher = Dispatcher(broker.parts)
@@ -51,16 +54,17 @@ class WholeBroker:
         settings = Settings(
             {"log.dirs": "/logs", "listeners": "PLAINTEXT://broker.test:9092", **(entries or {})}
         )
+        network = MemoryNetwork(random.Random(seed))
         broker = Broker(
             settings,
             clock=LoopClock(asyncio.get_running_loop()),
-            network=MemoryNetwork(random.Random(seed)).at("broker.test"),
+            network=network.at("broker.test"),
             disk=disk,
             store=MemoryStore(registry),
             rng=random.Random(seed),
         )
         await broker.start()
-        return cls(broker, disk, registry)
+        return cls(broker, disk, registry, network)
 
     async def restart(self) -> WholeBroker:
         """Stop in order, and start anew on the same disk and registry."""

@@ -188,7 +188,7 @@ def _targets(request: Any, context: RequestContext) -> list[Target]:
 
 def _forgotten(request: Any) -> list[Key]:
     return [
-        (getattr(topic, "topic", None) or topic.topic_id, index)
+        (topic.topic if hasattr(topic, "topic") else topic.topic_id, index)
         for topic in getattr(request, "forgotten_topics_data", ())
         for index in topic.partitions
     ]

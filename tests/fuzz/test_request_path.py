@@ -1,0 +1,27 @@
+"""A short run of the fuzzer; `make fuzz` goes on for as long as asked, from a seed of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.world import FuzzFailure, World, left_over, watching
+from tests.support.loop import run
+
+SEEDS = (1, 8, 77, 4_711)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_strangers_get_answers_or_are_cut_off_and_leave_nothing_behind(seed: int) -> None:
+    before = left_over()
+    with watching() as watch:
+        assert run(World.play(seed, watch)) > 100
+    assert len(left_over()) <= len(before)
+
+
+def test_a_handler_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: object, __: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("odradek.handlers.metadata.handle", fails)
+    with watching() as watch, pytest.raises(FuzzFailure, match="ZeroDivisionError"):
+        run(World.play(1, watch))
