@@ -19,6 +19,7 @@ from odradek.handlers.produce_wire import (
     PartitionResult,
     pack_one_flexible,
     pack_produce_answer,
+    parse_one_partition,
     parse_produce_request,
 )
 from odradek.log.files import FileSlice
@@ -70,19 +71,83 @@ def test_produce_requests(version: int, data: st.DataObject) -> None:
         (topic_id.bytes if version >= FIRST_WITH_TOPIC_IDS else name, asked)
         for name, topic_id, asked in topics
     ]
+    if version >= FIRST_FLEXIBLE:
+        same_by_the_short_road(version, frame, position)
     for end in range(position, len(frame), 1 + len(frame) // 20):
         with pytest.raises(InvalidRequest):
             parse_produce_request(version, frame[:end], position)
+        if version >= FIRST_FLEXIBLE:
+            assert parse_one_partition(version, frame[:end], position) is None
+
+
+def same_by_the_short_road(version: int, frame: memoryview, position: int) -> bool:
+    """Whether the short road takes the request; what it reads there must be what the long one reads."""
+    one = parse_one_partition(version, frame, position)
+    if one is None:
+        return False
+    long = parse_produce_request(version, frame, position)
+    ((raw, key, partitions),) = long.topics
+    assert long.transactional_id is None
+    assert one == (long.acks, raw, key, *partitions[0])
+    assert len(partitions) == 1
+    assert len(one.records) > 0
+    return True
+
+
+@pytest.mark.parametrize("version", [v for v in PRODUCE_VERSIONS if v >= FIRST_FLEXIBLE])
+@FEW
+@given(
+    topic=st.tuples(st.text(st.characters(codec="utf-8"), max_size=126), TOPIC_IDS),
+    records=st.sampled_from([1, 126, 127, 128, 16_382, 16_383, 20_000]),
+    acks=st.integers(-(2**15), 2**15 - 1),
+    index=INT32,
+    changes=st.lists(st.tuples(st.integers(0, 2**15), st.integers(0, 255)), max_size=3),
+)
+def test_usual_produce_requests_read_the_same_on_both_roads(
+    version: int,
+    topic: tuple[str, uuid.UUID],
+    records: int,
+    acks: int,
+    index: int,
+    changes: list[tuple[int, int]],
+) -> None:
+    name, topic_id = topic
+    partition_data = [{"index": index, "records": b"r" * records}]
+    request = messages.request(
+        ApiKey.PRODUCE,
+        version,
+        acks=acks,
+        timeout=1000,
+        topic_data=[{"name": name, "topic_id": topic_id, "partition_data": partition_data}],
+    )
+    frame = memoryview(bytearray(encode_request(ApiKey.PRODUCE, version, 1, "me", request))[4:])
+    position = parse_request_header(frame).body_position
+    # A name of more than 126 bytes has a length of two bytes, and goes the long way.
+    is_short = version >= FIRST_WITH_TOPIC_IDS or len(name.encode()) <= 126
+    assert same_by_the_short_road(version, frame, position) is is_short
+    for where, value in changes:
+        # Hostile bytes in the fields before the records and in the tags behind them.
+        where %= len(frame) - records - position
+        frame[position + where if position + where < len(frame) - records - 3 else where - len(frame)] = value
+    try:
+        parse_produce_request(version, frame, position)
+    except InvalidRequest:
+        assert parse_one_partition(version, frame, position) is None
+    else:
+        same_by_the_short_road(version, frame, position)
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 @FEW
 @given(st.binary(max_size=80))
 def test_random_bytes_are_a_produce_request_or_refused(version: int, content: bytes) -> None:
+    frame = memoryview(content)
     try:
-        parse_produce_request(version, memoryview(content), 0)
+        parse_produce_request(version, frame, 0)
     except InvalidRequest:
-        return
+        assert version < FIRST_FLEXIBLE or parse_one_partition(version, frame, 0) is None
+    else:
+        assert version < FIRST_FLEXIBLE or same_by_the_short_road(version, frame, 0) in (True, False)
 
 
 @pytest.mark.parametrize("version", [8, 12])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import InvalidRequest
+from odradek.handlers import produce
 from odradek.protocol.api import ApiKey
 from odradek.transport.connection import Connection
 from tests.support.loop import run
@@ -79,6 +80,43 @@ def test_partitions_fail_for_themselves(version: int) -> None:
         await broker.broker.stop()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("version", [9, 12, 13])
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_request_for_one_partition_gets_the_same_answer_on_both_roads(
+    version: int, acks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = bytearray(batch([b"a"]))
+    damaged[-1] ^= 1
+    cases = [("t", 0, batch([b"a", b"b"])), ("t", 0, bytes(damaged)), ("t", 0, b""), ("t", 0, None)]
+    cases += [("t", 9, batch([b"a"])), ("t", -1, batch([b"a"])), ("nowhere", 0, batch([b"a"]))]
+    cases += [
+        ("t", 0, b"x"),
+        ("t", 0, batch([b"a"]) * 2),
+        ("t", 0, batch([b"c"], base_sequence=7, producer_id=3)),
+    ]
+
+    async def answers() -> list[tuple[Any, bool]]:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        # Topics' ids are random, and are part of the answers.
+        topic_id = broker.broker.images.current.topics["t"].id.bytes
+        found = []
+        for topic, index, records in cases:
+            connection = NotingConnection(id=2, listener_name="PLAINTEXT")
+            data = topic_data(broker, version, topic, (index, records))
+            answer = broker.send(ApiKey.PRODUCE, version, connection, acks=acks, timeout=1, topic_data=data)
+            assert (answer is None) == (acks == 0)
+            found.append((answer and answer.replace(topic_id, bytes(16)), connection.is_closed))
+        await broker.broker.stop()
+        return found
+
+    short = run(answers())
+    monkeypatch.setattr(produce, "parse_one_partition", lambda *_: None)
+    assert run(answers()) == short
+    if acks == 0:
+        assert [is_closed for _, is_closed in short] == [False, *[True] * 7, False, True]
 
 
 def test_log_append_time_is_told() -> None:

@@ -20,10 +20,12 @@ from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.handlers.produce_wire import (
     FIRST_FLEXIBLE,
+    OnePartition,
     PartitionResult,
     ProducedTopic,
     pack_one_flexible,
     pack_produce_answer,
+    parse_one_partition,
     parse_produce_request,
 )
 from odradek.replication.partition import Partition
@@ -38,36 +40,14 @@ _ACKS_ALLOWED: Final = (-1, 0, 1)
 def handle(frame: memoryview, context: RequestContext) -> bytes | None:
     header = context.header
     version = header.api_version
+    if version >= FIRST_FLEXIBLE:
+        # The short road; whatever is not usual goes down the long one.
+        one = parse_one_partition(version, frame, header.body_position)
+        if one is not None and -1 <= one[0] <= 1:
+            return _append_one(one, context)
     request = parse_produce_request(version, frame, header.body_position)
     topics = request.topics
     acks = request.acks
-    if (
-        len(topics) == 1
-        and len(topics[0].partitions) == 1
-        and version >= FIRST_FLEXIBLE
-        and -1 <= acks <= 1
-        and request.transactional_id is None
-    ):
-        # The short road; whatever is wrong goes down the long one.
-        raw, key, ((index, records),) = topics[0]
-        if records is not None:
-            partition = None
-            try:
-                partition = context.broker.partitions.get_by_key(key, index)
-                appended = partition.append_as_leader(records, required_acks=acks)
-            except Exception as error:
-                result = _failed(index, error, context, key, partition)
-                return _answer(context, acks, [(raw, [result])])
-            if acks == 0:
-                return None
-            return pack_one_flexible(
-                header.correlation_id,
-                raw,
-                index,
-                appended.first_offset,
-                appended.log_append_time_ms,
-                appended.log_start_offset,
-            )
     refusal = _refusal(acks, request.transactional_id)
     results = [
         (
@@ -77,6 +57,26 @@ def handle(frame: memoryview, context: RequestContext) -> bytes | None:
         for topic in topics
     ]
     return _answer(context, acks, results)
+
+
+def _append_one(one: OnePartition, context: RequestContext) -> bytes | None:
+    acks, raw, key, index, records = one
+    partition = None
+    try:
+        partition = context.broker.partitions.get_by_key(key, index)
+        appended = partition.append_as_leader(records, required_acks=acks)
+    except Exception as error:
+        return _answer(context, acks, [(raw, [_failed(index, error, context, key, partition)])])
+    if acks == 0:
+        return None
+    return pack_one_flexible(
+        context.header.correlation_id,
+        raw,
+        index,
+        appended.first_offset,
+        appended.log_append_time_ms,
+        appended.log_start_offset,
+    )
 
 
 def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | None:

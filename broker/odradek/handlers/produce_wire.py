@@ -31,6 +31,13 @@ _FIRST_WITH_LOG_START: Final = 5
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+# The usual request up to its records' length: no transactional id, acks, timeout, one topic, one partition.
+_ONE_BY_ID: Final = struct.Struct(">BhiB16sBi")
+_ONE_BY_ID_BYTES: Final = _ONE_BY_ID.size
+_ONE_BY_NAME: Final = struct.Struct(">BhiBB")
+_ONE_BY_NAME_BYTES: Final = _ONE_BY_NAME.size
+_ONE_INDEX: Final = struct.Struct(">Bi")
+_ONE_INDEX_BYTES: Final = _ONE_INDEX.size
 _HEAD: Final = struct.Struct(">ii")
 _RESULT: Final = struct.Struct(">ihqq")
 _RESULT_WITH_START: Final = struct.Struct(">ihqqq")
@@ -38,6 +45,9 @@ _RESULT_WITH_START: Final = struct.Struct(">ihqqq")
 _short_at = _SHORT.unpack_from
 _int_at = _INT.unpack_from
 _acks_at = _ACKS_AND_TIMEOUT.unpack_from
+_one_by_id_at = _ONE_BY_ID.unpack_from
+_one_by_name_at = _ONE_BY_NAME.unpack_from
+_one_index_at = _ONE_INDEX.unpack_from
 _new = tuple.__new__
 
 
@@ -86,6 +96,53 @@ def parse_produce_request(version: int, frame: memoryview, position: int) -> Pro
         ) from failure
     except UnicodeDecodeError as failure:
         raise InvalidRequest(f"PRODUCE version {version}: a name is not UTF-8: {failure}") from failure
+
+
+class OnePartition(NamedTuple):
+    """A request with records for one partition only: the topic's bytes there, its name or the 16 bytes of its id."""
+
+    acks: int
+    raw: bytes
+    key: str | bytes
+    partition: int
+    records: memoryview
+
+
+def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePartition | None:
+    """The usual request of the versions from 9 on: records for one partition, no transaction.
+
+    None for any other request, and for one that is cut off: `parse_produce_request` says what is wrong with it.
+    """
+    key: str | bytes
+    try:
+        if version >= FIRST_WITH_TOPIC_IDS:
+            transaction, acks, _, topics, raw, partitions, index = _one_by_id_at(frame, position)
+            key = raw
+            position += _ONE_BY_ID_BYTES
+        else:
+            transaction, acks, _, topics, name_length = _one_by_name_at(frame, position)
+            position += _ONE_BY_NAME_BYTES
+            end = position + name_length - 1
+            if not 1 <= name_length < 0x80:
+                return None
+            raw = bytes(frame[position - 1 : end])
+            key = str(frame[position:end], "utf-8")
+            partitions, index = _one_index_at(frame, end)
+            position = end + _ONE_INDEX_BYTES
+        if transaction or topics != 2 or partitions != 2:
+            return None
+        length = frame[position]
+        if length < 0x80:
+            position += 1
+        else:
+            length, position = read_unsigned_varint(frame, position)
+        end = position + length - 1
+        # Three structures end with tagged fields, of which there are none.
+        if length <= 1 or end + 3 != len(frame) or frame[end] or frame[end + 1] or frame[end + 2]:
+            return None
+    except (struct.error, IndexError, UnicodeDecodeError, InvalidRequest):
+        return None
+    return _new(OnePartition, (acks, raw, key, index, frame[position:end]))
 
 
 def _varint(frame: memoryview, position: int) -> tuple[int, int]:
