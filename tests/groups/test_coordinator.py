@@ -147,26 +147,6 @@ def test_a_partition_that_comes_back_in_a_new_epoch_is_loaded_anew() -> None:
     in_world(story, partitions=1)
 
 
-def test_records_of_later_versions_and_damaged_ones_are_passed_over() -> None:
-    async def story(world: World) -> None:
-        await commit(world, "g", "t", 0, 1)
-        share_group = b"\0\x0b\0\1s"
-        unknown = [
-            (0, share_group, b"\0\0\0\0"),
-            (0, b"\0", b""),
-            (0, b"\0\1\0\xff", b"\0\3"),
-            (0, None, b"x"),
-        ]
-        world.log.append(0, build_batch(unknown))
-        world.log.append(0, build_batch([(0, encode_offset_key("g", "t", 1), b"\0\x63")]))
-        await commit(world, "g", "t", 2, 3)
-        await world.restart()
-        assert sorted(row[2:] for row in positions.committed(world.groups)) == [(0, 1), (2, 3)]
-        assert sum(shard.records_skipped for shard in world.groups.loaded_shards()) == 3
-
-    in_world(story, partitions=1)
-
-
 def test_offsets_of_transactions_count_from_their_commit() -> None:
     async def story(world: World) -> None:
         def pending(producer_id: int, offset: int) -> bytearray:

@@ -185,6 +185,10 @@ GROUPS = _gauge("odradek_groups", "Groups by protocol and state.", "protocol", "
 GROUP_MEMBERS = _gauge("odradek_group_members", "Members of a group.", "group")
 GROUP_REBALANCES = _counter("odradek_group_rebalances_total", "Rebalances completed, over all groups.")
 GROUP_OFFSET_COMMITS = _counter("odradek_group_offset_commits_total", "Offsets committed, over all groups.")
+GROUP_PARTITIONS_REFUSED = _gauge(
+    "odradek_group_partitions_refused",
+    "Partitions of __consumer_offsets that cannot be loaded; their groups are refused until they can.",
+)
 GROUP_LAG_MESSAGES = _gauge(
     "odradek_group_lag_messages",
     "Offsets between a group's committed offset and what it could read.",

@@ -59,6 +59,15 @@ def partition_of(group_id: str, partition_count: int) -> int:
     return 0 if value == -(1 << 31) else abs(value) % partition_count
 
 
+def _refusal(partition: int, error: BaseException | None) -> str:
+    return (
+        f"partition {partition} of {OFFSETS_TOPIC} cannot be loaded ({error}). Its groups are refused, and its log "
+        f"is left as it is, until it can be read: put the partition's directory back from a copy, or stop the "
+        f"broker and delete the directory to begin without its groups and their offsets. Loading is tried again "
+        f"every {LOAD_RETRY_SECONDS_MAX:.0f} s at the least"
+    )
+
+
 class GroupCoordinator:
     """The coordinator of one broker. Everything happens on the event loop.
 
@@ -152,21 +161,22 @@ class GroupCoordinator:
         expire_members(self, group)
 
     async def _load(self, shard: Shard) -> None:
-        """Load until it succeeds: a disk that fails now may be back, and damage may be mended by an
-        administrator.
+        """Load until it succeeds: a disk that fails now may be back, and damage may be mended.
+
+        What lies before and after damage is not served meanwhile: members would go back to old positions,
+        and a rewrite would make the loss last.
         """
         pause_seconds = LOAD_RETRY_SECONDS
-        while shard.state is ShardState.LOADING:
+        while shard.is_to_be_loaded:
             try:
                 await load(shard, self._log, bytes_max=self.settings.offsets_load_buffer_size)
             except (OdradekError, OSError) as error:
-                logger.error("the offsets topic, partition %d, cannot be loaded: %s", shard.partition, error)
-                shard.reset()
+                logger.error("%s", _refusal(shard.partition, error))
+                shard.fail(error)
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LOAD_RETRY_SECONDS_MAX)
                 continue
-            if shard.state is ShardState.LOADING:
-                shard.activate()
+            if shard.activate():
                 housekeeping.forget_topics(shard, shard.topics_gone)
 
     def _unload(self, partition: int) -> None:
@@ -198,6 +208,10 @@ class GroupCoordinator:
             shard = self._begin_load(partition)
         if shard.state is ShardState.LOADING:
             raise CoordinatorLoadInProgress(f"the group {group_id!r} is being loaded; try again")
+        if shard.state is ShardState.FAILED:
+            raise CoordinatorNotAvailable(
+                f"the group {group_id!r} is not served: {_refusal(partition, shard.failure)}"
+            )
         return shard
 
     def named_shard(self, group_id: str) -> Shard:
@@ -215,6 +229,11 @@ class GroupCoordinator:
     @property
     def is_loading(self) -> bool:
         return any(shard.state is ShardState.LOADING for shard in self._shards.values())
+
+    @property
+    def failed_partitions(self) -> int:
+        """Partitions of the offsets topic that could not be loaded, whose groups are refused."""
+        return sum(shard.state is ShardState.FAILED for shard in self._shards.values())
 
     async def loaded(self) -> None:
         """Wait until every partition led now is loaded."""

@@ -118,7 +118,7 @@ def forget_deleted_topics(coordinator: GroupCoordinator, old: ClusterImage, new:
     if not gone:
         return
     for shard in coordinator.shards():
-        if shard.state is ShardState.LOADING:
+        if shard.is_to_be_loaded:
             shard.topics_gone |= gone
         else:
             forget_topics(shard, gone)

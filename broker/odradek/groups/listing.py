@@ -111,7 +111,7 @@ def delete(
     """Remove a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, what routing
     raises.
     """
-    shard = coordinator.named_shard(group_id)
+    shard = coordinator.shard(group_id)
     answer: Answer[OdradekError | None] = Answer()
 
     def act() -> None:

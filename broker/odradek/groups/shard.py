@@ -17,6 +17,7 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
 from odradek.foundation.limits import GROUP_REQUESTS_WAITING_MAX
 from odradek.groups import consumer_schema
+from odradek.groups.carried import CarriedRecords
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.group import ClassicGroup
 from odradek.groups.offsets import OffsetStore
@@ -50,7 +51,7 @@ Group = ClassicGroup | ConsumerGroup
 class ShardState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
-    FAILED = "failed"
+    FAILED = "failed"  # could not be loaded; that is tried again, and until then nothing is served or written
     CLOSED = "closed"
 
 
@@ -79,7 +80,8 @@ class Shard:
         self.max_size = max_size
         self.initial_rebalance_delay_ms = initial_rebalance_delay_ms
         self.rebalances_completed = 0
-        self.records_skipped = 0
+        self.carried = CarriedRecords()
+        self.failure: BaseException | None = None  # why it is FAILED
         self.topics_gone: set[str] = set()  # deleted while this was loading
         self.loaded = asyncio.Event()
         self._gates: dict[str, deque[Callable[[], None]]] = {}
@@ -108,6 +110,7 @@ class Shard:
         def stored(error: OdradekError | None) -> None:
             if error is None:
                 group.last_stored = value
+                self.carried.superseded((record,))
             on_stored(error)
 
         record = encode_classic_group_key(group.group_id), encode_classic_group_value(value)
@@ -189,6 +192,7 @@ class Shard:
             try:
                 if error is None and becomes is not None:
                     self.replace_group(becomes)
+                    self.carried.superseded(records)
                 elif error is None:
                     for key, value in records:
                         self.apply(key, value)
@@ -226,6 +230,7 @@ class Shard:
                 put = self.offsets.put
                 for topic, partition, committed in commits:
                     put(group_id, topic, partition, committed)
+                self.carried.superseded(records)
                 if group_id not in self.groups:
                     self.classic_group(group_id)
             on_written(error)
@@ -245,24 +250,33 @@ class Shard:
             if error is None:
                 for group_id, topic, partition in removals:
                     self.offsets.remove(group_id, topic, partition)
+                self.carried.superseded(records)
             on_written(error)
 
         records: list[Encoded] = [(encode_offset_key(*removal), None) for removal in removals]
-        self.writer.submit([*records, *more], apply)
+        records += more
+        self.writer.submit(records, apply)
 
     # --- records --------------------------------------------------------------------------------------------
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Take in one record of the log. One that cannot be read is counted, logged and passed over."""
+        """Take in one record of the log. One that cannot be read is logged and carried along as it is."""
         try:
-            self._apply(key, value)
+            is_read = self._apply(key, value)
         except CorruptRecord as error:
-            self.records_skipped += 1
+            is_read = False
             logger.error(
-                "a record of the offsets topic, partition %d, is passed over: %s", self.partition, error
+                "a record of the offsets topic, partition %d, cannot be read and is kept as it is: %s",
+                self.partition,
+                error,
             )
+        if not is_read:
+            self.carried.take(key, value)
+        elif self.carried:
+            self.carried.superseded(((key, value),))
 
-    def _apply(self, key: bytes, value: bytes | None) -> None:
+    def _apply(self, key: bytes, value: bytes | None) -> bool:
+        """Says whether the record is of a kind that is read here."""
         kind = kind_of(key)
         if kind in (KIND_OFFSET, KIND_OFFSET_LEGACY):
             offset_key = decode_offset_key(key)
@@ -274,6 +288,9 @@ class Shard:
             self._apply_classic(_after_kind(key).string(), value)
         elif kind in consumer_schema.KINDS:
             self._apply_consumer(consumer_schema.decode_key(kind, _after_kind(key)), value)
+        else:
+            return False
+        return True
 
     def _apply_classic(self, group_id: str, value: bytes | None) -> None:
         known = self.groups.get(group_id)
@@ -302,6 +319,7 @@ class Shard:
 
     def live_records(self) -> Iterator[Encoded]:
         """Everything that a restart must find, as records; may be walked while the loop goes on."""
+        yield from self.carried
         for group_id in list(self.groups):
             group = self.groups.get(group_id)
             if isinstance(group, ConsumerGroup):
@@ -316,23 +334,36 @@ class Shard:
 
     # --- life -----------------------------------------------------------------------------------------------
 
-    def activate(self) -> None:
-        """All records are in: sessions start, requests are served."""
+    def activate(self) -> bool:
+        """All records are in: sessions start, requests are served. Says whether the partition still is here."""
+        if self.state is ShardState.CLOSED:
+            return False
         # Offsets that no group has told of belong to one that never had members.
         for group_id in self.offsets.groups():
             if group_id not in self.groups:
                 self.classic_group(group_id)
         self.state = ShardState.ACTIVE
+        self.failure = None
         for group in list(self.groups.values()):
             group.start_sessions()
         self.loaded.set()
+        return True
 
-    def reset(self) -> None:
-        """Forget what a failed load has brought."""
+    @property
+    def is_to_be_loaded(self) -> bool:
+        return self.state in (ShardState.LOADING, ShardState.FAILED)
+
+    def fail(self, error: BaseException) -> None:
+        """The load failed: forget what it has brought, and serve nobody until another one succeeds."""
+        if self.state is ShardState.CLOSED:
+            return
         for group in self.groups.values():
             self._timers.forget(group)
         self.groups.clear()
         self.offsets = OffsetStore()
+        self.carried = CarriedRecords()
+        self.state = ShardState.FAILED
+        self.failure = error
 
     def close(self, error: OdradekError) -> None:
         """This broker no longer leads the partition, or stops."""

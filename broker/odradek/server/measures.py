@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation import metrics
 from odradek.foundation.limits import LAG_LOOKUPS_PER_SCRAPE_MAX, LAG_TIMES_REMEMBERED_MAX
@@ -17,6 +17,10 @@ from odradek.protocol.api import ApiKey
 from odradek.records.batch import HEADER_BYTES, read_header
 from odradek.replication.partition import Partition
 from odradek.server.broker import Broker
+
+if TYPE_CHECKING:
+    from odradek.groups.consumer_group import ConsumerGroup
+    from odradek.groups.group import ClassicGroup
 
 _MS_PER_SECOND: Final = 1000
 
@@ -139,15 +143,16 @@ def _groups(broker: Broker) -> Iterator[Sample]:
         yield metrics.GROUPS.sample(count, protocol, state)
     yield metrics.GROUP_REBALANCES.sample(coordinator.rebalances)
     yield metrics.GROUP_OFFSET_COMMITS.sample(coordinator.commits)
+    yield metrics.GROUP_PARTITIONS_REFUSED.sample(coordinator.failed_partitions)
 
 
-def group_kind(group: Any) -> tuple[str, str]:
+def group_kind(group: ClassicGroup | ConsumerGroup) -> tuple[str, str]:
     """(protocol, state) of a group, for the count of groups."""
-    from odradek.groups.consumer_group import ConsumerGroup
+    from odradek.groups.group import ClassicGroup
 
-    protocol = "consumer" if isinstance(group, ConsumerGroup) else "classic"
-    state = group.state
-    return protocol, str(getattr(state, "value", state))
+    if isinstance(group, ClassicGroup):
+        return "classic", group.state.value
+    return "consumer", group.state_name
 
 
 # --- lag ------------------------------------------------------------------------------------------------

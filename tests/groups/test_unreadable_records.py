@@ -1,0 +1,213 @@
+"""What a coordinator does not understand in its log is neither served nor lost: foreign records and damage."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
+from odradek.groups import listing, membership, positions, rewriting
+from odradek.groups.coordinator import partition_of
+from odradek.groups.members import JoinResult
+from odradek.groups.schema import (
+    CommittedOffset,
+    encode_classic_group_key,
+    encode_offset_key,
+    encode_offset_value,
+)
+from odradek.groups.shard import ShardState
+from odradek.records.batch import BatchView
+from odradek.records.builder import build_batch
+from odradek.records.record import records
+from tests.support.consumer_members import ConsumerMember
+from tests.support.group_world import World, in_world, join_request, settle
+
+SHARE_GROUP_KEY = b"\0\x0b\0\1s"
+STREAMS_GROUP_KEY = b"\0\x11\0\1s"
+FOREIGN = {
+    SHARE_GROUP_KEY: b"\0\0\0\0\0\1\0",
+    STREAMS_GROUP_KEY: b"\0\0\0\0\0\7\0",
+    b"\0": b"a key too short to tell its kind",
+    b"\0\1\0\xff": b"an offset key that ends early",
+    encode_offset_key("g", "t", 7): b"\0\x63an offset of version 99",
+    encode_classic_group_key("later"): b"\0\x63a group of version 99",
+}
+
+
+async def commit(world: World, group_id: str, partition: int, offset: int) -> list[OdradekError | None]:
+    return await settle(
+        positions.commit(
+            world.groups,
+            group_id,
+            member_id="",
+            instance_id=None,
+            generation=-1,
+            version=9,
+            commits=[("t", partition, CommittedOffset(offset, commit_timestamp_ms=world.clock.wall_ms()))],
+        )
+    )
+
+
+def newest_values(world: World, partition: int = 0) -> dict[bytes, bytes]:
+    """What compaction would leave of the log: the last value by key, without the removed."""
+    newest: dict[bytes, bytes | None] = {}
+    for batch in world.log.batches[partition]:
+        for record in records(BatchView(memoryview(batch))):
+            assert record.key is not None
+            newest[record.key] = record.value
+    return {key: value for key, value in newest.items() if value is not None}
+
+
+async def rewrite(world: World) -> None:
+    for shard in world.groups.loaded_shards():
+        assert await rewriting.rewrite(shard, world.log)
+
+
+def test_records_that_cannot_be_read_survive_rewrites_as_they_are() -> None:
+    async def story(world: World) -> None:
+        await commit(world, "g", 0, 1)
+        world.log.append(0, build_batch([(0, key, value) for key, value in FOREIGN.items()]))
+        await commit(world, "g", 2, 3)
+        for _ in range(2):
+            await world.restart()
+            assert sorted(row[2:] for row in positions.committed(world.groups)) == [(0, 1), (2, 3)]
+            await rewrite(world)
+            assert newest_values(world).items() >= FOREIGN.items()
+
+    in_world(story, partitions=1)
+
+
+def test_removed_and_overwritten_foreign_records_do_not_come_back() -> None:
+    async def story(world: World) -> None:
+        world.log.append(0, build_batch([(0, key, value) for key, value in FOREIGN.items()]))
+        world.log.append(0, build_batch([(0, SHARE_GROUP_KEY, None), (0, STREAMS_GROUP_KEY, b"newer")]))
+        await world.restart()
+        assert await commit(world, "g", 7, 70) == [None]  # the key of the offset from a later version
+        await world.member("later")
+        await rewrite(world)
+        values = newest_values(world)
+        assert SHARE_GROUP_KEY not in values
+        assert values[STREAMS_GROUP_KEY] == b"newer"
+        assert (
+            len([key for key in values if values[key] == FOREIGN.get(key)]) == 2
+        )  # only the two damaged keys
+        await world.restart()
+        assert [row[2:] for row in positions.committed(world.groups)] == [(7, 70)]
+
+    in_world(story, partitions=1)
+
+
+@pytest.mark.parametrize("way", ["delete offsets", "delete group", "become a consumer group", "load"])
+def test_every_later_record_of_its_key_ends_a_foreign_record(way: str) -> None:
+    async def story(world: World) -> None:
+        key = (
+            encode_classic_group_key("g")
+            if way == "become a consumer group"
+            else encode_offset_key("g", "t", 0)
+        )
+        offset = encode_offset_value(CommittedOffset(4))
+        world.log.append(0, build_batch([(0, encode_offset_key("g", "t", 1), offset)]))
+        if way == "load":
+            world.log.append(0, build_batch([(0, key, b"\0\x63"), (0, key, None)]))
+            await world.restart()
+        else:
+            await world.restart()
+            (shard,) = world.groups.loaded_shards()
+            shard.offsets.put("g", "t", 0, CommittedOffset(1))
+            shard.carried.take(key, b"\0\x63")
+        if way == "delete offsets":
+            assert await settle(positions.delete(world.groups, "g", [("t", 0)])) == [None]
+        elif way == "delete group":
+            assert await settle(listing.delete(world.groups, "g")) is None
+        elif way == "become a consumer group":
+            shard.classic_group("g").last_stored = shard.classic_group("g").value()
+            await ConsumerMember(world, "m").must_beat()
+        (shard,) = world.groups.loaded_shards()
+        assert key not in dict(shard.carried)
+
+    in_world(story, partitions=1, topics={"t": 1})
+
+
+# --- damage -------------------------------------------------------------------------------------------------
+
+PARTITION = partition_of("damaged", 2)
+SOUND = next(name for name in "abc" if partition_of(name, 2) != PARTITION)
+
+
+async def damaged_world(world: World) -> bytes:
+    """A partition of three batches, a bit of the second flipped; gives the batch as it was."""
+    for number in range(3):
+        assert await commit(world, "damaged", number, number) == [None]
+    assert await commit(world, SOUND, 0, 5) == [None]
+    await world.groups.stop()
+    whole = world.log.batches[PARTITION][1]
+    torn = bytearray(whole)
+    torn[-1] ^= 1
+    world.log.batches[PARTITION][1] = bytes(torn)
+    world.groups = world._coordinator()
+    world.groups.start()
+    await asyncio.sleep(0.5)
+    return whole
+
+
+def test_a_damaged_partition_is_refused_whole_and_the_others_are_served() -> None:
+    async def story(world: World) -> None:
+        await damaged_world(world)
+        before = list(world.log.batches[PARTITION])
+        with pytest.raises(
+            CoordinatorNotAvailable, match=f"partition {PARTITION} of __consumer_offsets.*left as it"
+        ):
+            positions.fetch(world.groups, "damaged", member_id=None, member_epoch=-1, partitions=None)
+        with pytest.raises(CoordinatorNotAvailable):
+            await commit(world, "damaged", 0, 9)
+        joined = await settle(membership.join(world.groups, "damaged", join_request()))
+        assert isinstance(joined, JoinResult)
+        assert isinstance(joined.error, CoordinatorNotAvailable)
+        assert await commit(world, SOUND, 0, 6) == [None]
+        assert [row.group_id for row in listing.list_groups(world.groups)] == [SOUND]
+        assert (world.groups.failed_partitions, world.groups.is_loading) == (1, False)
+        world.set_topics({})  # topics come and go, time passes: nothing is written where not all is known
+        await asyncio.sleep(1000)
+        assert world.log.batches[PARTITION] == before
+
+    in_world(story, topics={"t": 3})
+
+
+def test_a_mended_partition_is_served_without_a_restart() -> None:
+    async def story(world: World) -> None:
+        whole = await damaged_world(world)
+        await asyncio.sleep(300)
+        assert world.groups.failed_partitions == 1
+        world.log.batches[PARTITION][1] = whole
+        await world.groups.loaded()
+        assert world.groups.failed_partitions == 0
+        found = positions.fetch(world.groups, "damaged", member_id=None, member_epoch=-1, partitions=None)
+        assert {key[1]: committed.offset for key, committed in found.items()} == {0: 0, 1: 1, 2: 2}
+
+    in_world(story)
+
+
+def test_a_topic_deleted_while_its_offsets_could_not_be_loaded_is_forgotten_after_that() -> None:
+    async def story(world: World) -> None:
+        whole = await damaged_world(world)
+        world.set_topics({"u": 1})
+        world.log.batches[PARTITION][1] = whole
+        await world.groups.loaded()
+        await asyncio.sleep(1)
+        assert list(positions.committed(world.groups)) == []
+
+    in_world(story, topics={"t": 3, "u": 1})
+
+
+def test_a_damaged_partition_that_moves_away_is_left_alone() -> None:
+    async def story(world: World) -> None:
+        await damaged_world(world)
+        (failed,) = [shard for shard in world.groups.shards() if shard.state is ShardState.FAILED]
+        world.log.led.discard(PARTITION)
+        world.groups.refresh()
+        await asyncio.sleep(100)
+        assert failed.state is ShardState.CLOSED
+        assert world.groups.failed_partitions == 0
+
+    in_world(story)
