@@ -1,7 +1,10 @@
-"""What every test shares: property tests are never failed for being slow, since machines may be busy."""
+"""What every test shares: fast ones first, and property tests are never failed for being slow: machines may be busy."""
 
 from __future__ import annotations
 
+from typing import Final
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A failing example is printed with a blob that replays it; time is pytest's to bound, not a single example's.
@@ -9,3 +12,18 @@ settings.register_profile(
     "odradek", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("odradek")
+
+# From the quickest kind to the slowest; what has none of these marks is in one process and comes first.
+_SLOWER_AND_SLOWER: Final = ("integration", "clients", "java", "spark", "slow")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the random order within a kind, and put the kinds in order: whoever broke something simple hears at once."""
+
+    def slowness(item: pytest.Item) -> int:
+        return max(
+            (rank for rank, mark in enumerate(_SLOWER_AND_SLOWER, 1) if item.get_closest_marker(mark)),
+            default=0,
+        )
+
+    items.sort(key=slowness)
