@@ -45,6 +45,7 @@ def test_join_stay_and_leave(version: int) -> None:
         assert full.assignment == joined.assignment
         left = await beat(world, version, member_id=joined.member_id, member_epoch=-1)
         assert (left.error_code, left.member_epoch) == (0, -1)
+        assert left.heartbeat_interval.total_seconds() == 0
 
     in_world(story, topics={"t": 2})
 

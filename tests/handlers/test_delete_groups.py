@@ -20,6 +20,6 @@ def test_delete(version: int) -> None:
         await world.member("g2")
         answer = await ask(world, API, version, groups_names=("g1", "g2", "no", ""))
         codes = {row.group_id: int(row.error_code) for row in answer.results}
-        assert codes == {"g1": 0, "g2": 68, "no": 69, "": 24}
+        assert codes == {"g1": 0, "g2": 68, "no": 69, "": 69}
 
     in_world(story)

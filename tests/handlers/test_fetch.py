@@ -74,6 +74,7 @@ def test_unknown_topics_partitions_and_ids_have_errors_of_their_own() -> None:
         fields["topics"] = [{"topic_id": uuid.UUID(int=9), "partitions": fields["topics"][0]["partitions"]}]
         answer = await broker.ask(ApiKey.FETCH, 13, **fields)
         assert answer.responses[0].partitions[0].error_code == 100
+        assert answer.responses[0].partitions[0].aborted_transactions == ()
         await broker.broker.stop()
 
     run(scenario())

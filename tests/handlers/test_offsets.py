@@ -70,8 +70,32 @@ def test_a_wrong_epoch_an_unknown_partition_and_a_wrong_time_are_refused() -> No
     async def scenario() -> None:
         broker = await with_records()
         assert (await look_up(broker, -1, current_leader_epoch=5)).error_code == 75
-        assert (await look_up(broker, -9)).error_code == 43
+        assert (await look_up(broker, -9)).error_code == 35
         assert (await look_up(broker, -1, partition_index=3)).error_code == 3
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [(-3, 7), (-4, 8), (-5, 9)])
+def test_special_values_are_unknown_to_older_versions(timestamp: int, first: int) -> None:
+    async def scenario() -> None:
+        broker = await with_records()
+        assert (await look_up(broker, timestamp, version=first)).error_code == 0
+        refused = await look_up(broker, timestamp, version=first - 1)
+        assert (refused.error_code, refused.offset, refused.timestamp) == (35, -1, -1)
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_partition_asked_for_twice_is_refused() -> None:
+    async def scenario() -> None:
+        broker = await with_records()
+        asked = {"partition_index": 0, "timestamp": -1}
+        topics = [{"name": "t", "partitions": [asked, asked]}]
+        answer = await broker.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
+        assert [told.error_code for told in answer.topics[0].partitions] == [42, 42]
         await broker.broker.stop()
 
     run(scenario())
@@ -83,6 +107,19 @@ def test_an_empty_log_has_no_newest_record() -> None:
         await broker.create_topic("t")
         for timestamp, offset in ((-1, 0), (-2, 0), (-3, -1), (START_MS, -1)):
             assert (await look_up(broker, timestamp)).offset == offset
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("policy", "code"), [("compact", 44), ("compact,delete", 0)])
+def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(policy: str, code: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", cleanup_policy=policy)
+        topics = [{"name": "t", "partitions": [{"partition_index": 0, "offset": 0}]}]
+        answer = await broker.ask(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout=1000)
+        assert answer.topics[0].partitions[0].error_code == code
         await broker.broker.stop()
 
     run(scenario())

@@ -66,11 +66,14 @@ def _response(context: RequestContext, outcome: Outcome) -> Any:
             for topic_id, indexes in outcome.assigned.items()
         ]
         assignment = {"topic_partitions": partitions}
+    # Who leaves need not come again.
+    is_leaving = outcome.member_epoch < 0
+    interval_ms = 0 if is_leaving else context.broker.settings.group_consumer_heartbeat_interval_ms
     return messages.response(
         API,
         version,
         member_id=outcome.member_id,
         member_epoch=outcome.member_epoch,
-        heartbeat_interval=context.broker.settings.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval=interval_ms,
         assignment=assignment,
     )

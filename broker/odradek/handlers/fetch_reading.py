@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId
+from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.handlers.errors import error_code
 from odradek.handlers.fetch_sessions import Target
 from odradek.log.files import FileSlice
@@ -149,4 +149,6 @@ class FetchReading:
         if not isinstance(error, RequestError):
             logger.error("reading %s for a fetch failed", fetched.target.key, exc_info=error)
         fetched.error_code = error_code(error)
+        if isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
+            fetched.aborted = []  # As Kafka answers for what it does not have.
         self.has_news = True

@@ -14,9 +14,10 @@ offset, -1.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import Any, Final
 
-from odradek.foundation.errors import RequestError, UnsupportedForMessageFormat
+from odradek.foundation.errors import InvalidRequest, RequestError, UnsupportedVersion
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.protocol import messages
@@ -32,17 +33,28 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+# The first version that knows each special value; an older client could not have meant it.
+_FIRST_VERSIONS: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _READ_COMMITTED: Final = 1
 _NOTHING: Final = (-1, -1, -1)
 
 
 def handle(request: Any, context: RequestContext) -> Any:
     committed_only = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+    counts = Counter(
+        (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
+    )
     topics = [
         {
             "name": topic.name,
             "partitions": [
-                _answer(topic.name, asked, context, committed_only=committed_only)
+                _answer(
+                    topic.name,
+                    asked,
+                    context,
+                    committed_only=committed_only,
+                    is_asked_twice=counts[topic.name, asked.partition_index] > 1,
+                )
                 for asked in topic.partitions
             ],
         }
@@ -51,9 +63,14 @@ def handle(request: Any, context: RequestContext) -> Any:
     return messages.response(ApiKey.LIST_OFFSETS, context.header.api_version, topics=topics)
 
 
-def _answer(topic: str, asked: Any, context: RequestContext, *, committed_only: bool) -> dict[str, Any]:
+def _answer(
+    topic: str, asked: Any, context: RequestContext, *, committed_only: bool, is_asked_twice: bool
+) -> dict[str, Any]:
     index = asked.partition_index
     try:
+        if is_asked_twice:
+            raise InvalidRequest(f"{topic}-{index} is in the request twice; ask for one time at once.")
+        _check_known(asked.timestamp, context.header.api_version)
         partition = context.broker.partitions.get(topic, index)
         partition.check_leader_epoch(getattr(asked, "current_leader_epoch", -1))
         offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, committed_only=committed_only)
@@ -71,6 +88,19 @@ def _answer(topic: str, asked: Any, context: RequestContext, *, committed_only: 
     }
 
 
+def _check_known(timestamp_ms: int, version: int) -> None:
+    """Raises UnsupportedVersion for a special value that `version` does not have."""
+    if timestamp_ms >= 0:
+        return
+    first = _FIRST_VERSIONS.get(timestamp_ms)
+    if first is None:
+        raise UnsupportedVersion(f"{timestamp_ms} is neither a time nor one of the special values.")
+    if version < first:
+        raise UnsupportedVersion(
+            f"the special value {timestamp_ms} is known from version {first} of ListOffsets on, not in {version}."
+        )
+
+
 def _find(partition: Partition, timestamp_ms: int, *, committed_only: bool) -> tuple[int, int, int]:
     """(offset, timestamp, leader epoch), each -1 where there is none."""
     log = partition.log
@@ -84,8 +114,6 @@ def _find(partition: Partition, timestamp_ms: int, *, committed_only: bool) -> t
         return _NOTHING
     if timestamp_ms == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp(offset_limit=limit)
-    elif timestamp_ms < 0:
-        raise UnsupportedForMessageFormat(f"{timestamp_ms} is neither a time nor one of the special values.")
     else:
         found = log.offset_for_timestamp(timestamp_ms, offset_limit=limit)
     if found is None:

@@ -17,6 +17,7 @@ from odradek.foundation.errors import (
     KafkaStorageError,
     NotEnoughReplicas,
     OffsetOutOfRange,
+    PolicyViolation,
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
@@ -203,10 +204,17 @@ class Partition:
     def delete_records(self, before_offset: int) -> int:
         """Move the log's start up to `before_offset` (-1: the high watermark); returns the new start.
 
-        Raises OffsetOutOfRange above the high watermark or for another negative number, KafkaStorageError.
+        Raises OffsetOutOfRange above the high watermark or for another negative number, PolicyViolation for a
+        log that is only compacted, KafkaStorageError.
         """
         if self.gone is not None:
             raise self.gone
+        config = self.log.config
+        if config.cleanup_compact and not config.cleanup_delete:
+            raise PolicyViolation(
+                f"{self.topic_partition} has cleanup.policy=compact, under which only newer records replace older "
+                "ones; add delete to the policy to delete records."
+            )
         target = self.high_watermark if before_offset == -1 else before_offset
         if target < 0 or target > self.high_watermark:
             raise OffsetOutOfRange(
