@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.foundation.errors import DirectoryLocked
@@ -27,6 +28,47 @@ class _Inode:
     data: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
     modified_ms: int = 0
+
+
+class _Names(dict[str, _Inode]):
+    """Files by path, and the paths by directory: a disk of a hundred thousand files must stay quick."""
+
+    def __init__(self, names: Mapping[str, _Inode] | None = None) -> None:
+        super().__init__()
+        self._by_directory: dict[str, dict[str, None]] = {}
+        for path, inode in (names or {}).items():
+            self[path] = inode
+
+    def __setitem__(self, path: str, inode: _Inode) -> None:
+        super().__setitem__(path, inode)
+        self._by_directory.setdefault(_parent(path), {})[path] = None
+
+    def __delitem__(self, path: str) -> None:
+        super().__delitem__(path)
+        self._by_directory[_parent(path)].pop(path)
+
+    def take(self, path: str) -> _Inode | None:
+        """Remove a path that may not be there."""
+        inode = self.get(path)
+        if inode is not None:
+            del self[path]
+        return inode
+
+    def directly_in(self, directory: str) -> list[str]:
+        return list(self._by_directory.get(directory, ()))
+
+    def below(self, directory: str) -> list[str]:
+        prefix = directory + "/"
+        return [
+            path
+            for one, paths in self._by_directory.items()
+            if one == directory or one.startswith(prefix)
+            for path in paths
+        ]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 @dataclass
@@ -129,9 +171,9 @@ class SimulatedDisk:
         self.faults: list[Fault] = []
         self.failing_paths: dict[str, int] = {}
         self.locks: set[str] = set()
-        self._files: dict[str, _Inode] = {}
-        self._directories: set[str] = {"", "/"}
-        self._synced_names: dict[str, _Inode] = {}
+        self._files = _Names()
+        self._directories = _Names({"": _Inode(), "/": _Inode()})
+        self._synced_names = _Names()
 
     # --- faults ----------------------------------------------------------------------------------------------------
 
@@ -151,14 +193,14 @@ class SimulatedDisk:
 
     def put(self, path: str, data: bytes) -> None:
         """A file as if it had always been there."""
-        self.make_directory(path.rpartition("/")[0])
+        self.make_directory(_parent(path))
         self._files[path] = self._synced_names[path] = _Inode(bytearray(data), data)
 
     def crash(self, rng: random.Random | None = None) -> None:
         """Lose power. Without `rng` everything unsynced is gone; with it each page and name survives or not."""
         self.generation += 1
         self.locks.clear()
-        names: dict[str, _Inode] = {}
+        names = _Names()
         for path in sorted(self._files.keys() | self._synced_names.keys()):
             now, then = self._files.get(path), self._synced_names.get(path)
             inode = then if now is not then and (rng is None or rng.random() < 0.5) else now
@@ -168,7 +210,7 @@ class SimulatedDisk:
             inode.data = bytearray(inode.synced) if rng is None else _torn(inode, rng)
             inode.synced = bytes(inode.data)
         self._files = names
-        self._synced_names = dict(names)
+        self._synced_names = _Names(names)
 
     def kill(self) -> None:
         """The process dies, the machine lives on: handles and locks are gone, the page cache is not."""
@@ -206,7 +248,7 @@ class SimulatedDisk:
         self._raise_for_path(path)
         inode = self._files.get(path)
         if inode is None:
-            if not create or path.rpartition("/")[0] not in self._directories:
+            if not create or _parent(path) not in self._directories:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             self.count_or_raise("create", path)
             inode = self._files[path] = _Inode(modified_ms=self.now_ms)
@@ -224,47 +266,48 @@ class SimulatedDisk:
             temporary.sync()
         self.rename(path + ".tmp", path)
         if sync:
-            self.sync_directory(path.rpartition("/")[0])
+            self.sync_directory(_parent(path))
 
     def rename(self, source: str, target: str) -> None:
         if source in self._directories:
             self.count_or_raise("rename", source)
             for names in (self._files, self._synced_names):
-                for path in [one for one in names if one.startswith(source + "/")]:
-                    names[target + path[len(source) :]] = names.pop(path)
-            self._directories.discard(source)
-            self._directories.add(target)
+                for path in names.below(source):
+                    inode = names[path]
+                    del names[path]
+                    names[target + path[len(source) :]] = inode
+            del self._directories[source]
+            self._directories[target] = _Inode()
             return
-        self._existing(source)
+        inode = self._existing(source)
         self.count_or_raise("rename", source)
-        self._files[target] = self._files.pop(source)
+        del self._files[source]
+        self._files[target] = inode
 
     def remove(self, path: str) -> None:
         self.count_or_raise("remove", path)
-        self._files.pop(path, None)
+        self._files.take(path)
 
     def remove_tree(self, path: str) -> None:
         self.count_or_raise("remove", path)
         for names in (self._files, self._synced_names):
-            for one in [name for name in names if name.startswith(path + "/")]:
+            for one in names.below(path):
                 del names[one]
-        self._directories = {
-            one for one in self._directories if one != path and not one.startswith(path + "/")
-        }
+        for one in [*self._directories.below(path), path]:
+            self._directories.take(one)
 
     def make_directory(self, path: str) -> None:
         if path in self._directories:
             return
         self.count_or_raise("make", path)
         while path and path not in self._directories:
-            self._directories.add(path)
-            path = path.rpartition("/")[0]
+            self._directories[path] = _Inode()
+            path = _parent(path)
 
     def sync_directory(self, path: str) -> None:
         self.count_or_raise("sync directory", path)
-        prefix = path + "/"
         for names in (self._files, self._synced_names):
-            for one in [name for name in names if name.startswith(prefix) and "/" not in name[len(prefix) :]]:
+            for one in names.directly_in(path):
                 if one in self._files:
                     self._synced_names[one] = self._files[one]
                 else:
@@ -276,14 +319,15 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path.rstrip("/") + "/"
         found = [
-            DirectoryEntry(name[len(prefix) :], False, len(inode.data), inode.modified_ms)
-            for name, inode in self._files.items()
-            if name.startswith(prefix) and "/" not in name[len(prefix) :]
+            DirectoryEntry(
+                name[len(prefix) :], False, len(self._files[name].data), self._files[name].modified_ms
+            )
+            for name in self._files.directly_in(path.rstrip("/"))
         ]
         found += [
             DirectoryEntry(name[len(prefix) :], True, 0, 0)
-            for name in self._directories
-            if name.startswith(prefix) and name != prefix and "/" not in name[len(prefix) :]
+            for name in self._directories.directly_in(path.rstrip("/"))
+            if name not in ("", "/")
         ]
         return found
 
