@@ -70,10 +70,12 @@ def test_unknown_topics_partitions_and_ids_have_errors_of_their_own() -> None:
         assert [topic.partitions[0].error_code for topic in answer.responses] == [3, 3]
         import uuid
 
-        fields = broker.fetch_fields(("t", 0, 0))
-        fields["topics"] = [{"topic_id": uuid.UUID(int=9), "partitions": fields["topics"][0]["partitions"]}]
-        answer = await broker.ask(ApiKey.FETCH, 13, **fields)
-        assert answer.responses[0].partitions[0].error_code == 100
+        for topic_id in (uuid.UUID(int=9), None):  # None is sent as zeros
+            fields = broker.fetch_fields(("t", 0, 0))
+            fields["topics"] = [{"topic_id": topic_id, "partitions": fields["topics"][0]["partitions"]}]
+            answer = await broker.ask(ApiKey.FETCH, 13, **fields)
+            assert answer.responses[0].topic_id == topic_id
+            assert answer.responses[0].partitions[0].error_code == 100
         assert answer.responses[0].partitions[0].aborted_transactions == ()
         await broker.broker.stop()
 

@@ -25,7 +25,7 @@ def sessions(*, slots: int, time: Time) -> FetchSessions:
 
 
 def target(index: int, *, offset: int = 0, topic: str = "t") -> Target:
-    return Target(topic, None, index, offset, 100, -1, -1)
+    return Target(topic, index, offset, 100, -1, -1)
 
 
 def test_an_incremental_fetch_changes_adds_and_forgets() -> None:

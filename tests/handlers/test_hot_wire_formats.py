@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers.fetch_reading import Fetched
+from odradek.handlers.fetch_request import parse_fetch_request
 from odradek.handlers.fetch_sessions import Target
 from odradek.handlers.fetch_wire import encode_fetch_answer
 from odradek.handlers.produce_wire import (
@@ -244,8 +245,109 @@ class MemoryFile:
         return self.content[position : position + size] if self.is_cached else None
 
 
-def fetched(data: st.DataObject, name: str, topic_id: uuid.UUID, version: int) -> Fetched:
-    result = Fetched(Target(name, topic_id, data.draw(INT32), 0, 1, -1, -1))
+PARTITIONS = st.fixed_dictionaries(
+    {
+        "partition": INT32,
+        "current_leader_epoch": INT32,
+        "fetch_offset": INT64,
+        "last_fetched_epoch": INT32,
+        "log_start_offset": INT64,
+        "partition_max_bytes": INT32,
+    }
+)
+
+
+def fetch_request_fields(data: st.DataObject) -> dict[str, Any]:
+    topics = st.fixed_dictionaries(
+        {"topic": NAMES, "topic_id": TOPIC_IDS, "partitions": st.lists(PARTITIONS, max_size=2)}
+    )
+    forgotten = st.fixed_dictionaries(
+        {"topic": NAMES, "topic_id": TOPIC_IDS, "partitions": st.lists(INT32, max_size=3)}
+    )
+    return {
+        "max_wait": data.draw(INT32),
+        "min_bytes": data.draw(INT32),
+        "max_bytes": data.draw(INT32),
+        "isolation_level": data.draw(st.integers(-128, 127)),
+        "session_id": data.draw(INT32),
+        "session_epoch": data.draw(INT32),
+        "topics": data.draw(st.lists(topics, max_size=3)),
+        "forgotten_topics_data": data.draw(st.lists(forgotten, max_size=2)),
+        "rack_id": data.draw(st.just("") | NAMES),
+    }
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@FEW
+@given(st.data())
+def test_fetch_requests(version: int, data: st.DataObject) -> None:
+    fields = fetch_request_fields(data)
+    if version >= 15 and data.draw(st.booleans()):
+        fields["replica_state"] = {"replica_id": 3, "replica_epoch": 9}
+    request = messages.request(ApiKey.FETCH, version, **fields)
+    frame = memoryview(encode_request(ApiKey.FETCH, version, 1, "me", request))[4:]
+    position = parse_request_header(frame).body_position
+    parsed = parse_fetch_request(version, frame, position)
+    has_sessions, has_ids = version >= 7, version >= 13
+    assert parsed[:6] == (
+        *(fields[name] for name in ("max_wait", "min_bytes", "max_bytes", "isolation_level")),
+        *((fields["session_id"], fields["session_epoch"]) if has_sessions else (0, -1)),
+    )
+    keys = [topic["topic_id"].bytes if has_ids else topic["topic"] for topic in fields["topics"]]
+    assert [
+        (
+            target.key,
+            target.fetch_offset,
+            target.bytes_max,
+            target.current_leader_epoch,
+            target.last_fetched_epoch,
+        )
+        for target in parsed.targets
+    ] == [
+        (
+            (key, asked["partition"]),
+            asked["fetch_offset"],
+            asked["partition_max_bytes"],
+            asked["current_leader_epoch"] if version >= 9 else -1,
+            asked["last_fetched_epoch"] if version >= 12 else -1,
+        )
+        for key, topic in zip(keys, fields["topics"], strict=True)
+        for asked in topic["partitions"]
+    ]
+    assert parsed.forgotten == [
+        (topic["topic_id"].bytes if has_ids else topic["topic"], index)
+        for topic in fields["forgotten_topics_data"]
+        for index in topic["partitions"]
+        if has_sessions
+    ]
+    for end in range(position, len(frame), 1 + len(frame) // 20):
+        with pytest.raises(InvalidRequest):
+            parse_fetch_request(version, frame[:end], position)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@FEW
+@given(st.binary(max_size=120))
+def test_random_bytes_are_a_fetch_request_or_refused(version: int, content: bytes) -> None:
+    frame = memoryview(content)
+    try:
+        parsed = parse_fetch_request(version, frame, 0)
+    except InvalidRequest:
+        return
+    assert len(parsed.targets) + len(parsed.forgotten) <= len(content)
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 17])
+def test_more_of_a_fetch_than_allowed_and_null_arrays_are_refused(version: int) -> None:
+    head = bytes({4: 17, 11: 25, 12: 25, 17: 21}[version])
+    announced = {True: (varint(2**21), varint(0)), False: (b"\0\x20\0\0", b"\xff\xff\xff\xff")}
+    for count, words in zip(announced[version >= 12], ("split it", "null is not"), strict=True):
+        with pytest.raises(InvalidRequest, match=words):
+            parse_fetch_request(version, memoryview(head + count + bytes(1000)), 0)
+
+
+def fetched(data: st.DataObject, topic: str | bytes) -> Fetched:
+    result = Fetched(Target(topic, data.draw(INT32), 0, 1, -1, -1))
     result.error_code = data.draw(ERRORS)
     result.high_watermark = data.draw(INT64)
     result.last_stable_offset = data.draw(INT64)
@@ -267,7 +369,10 @@ def test_fetch_answers(version: int, data: st.DataObject) -> None:
     keys = [(name, id_) for name, id_, _ in topics]
     if len({name for name, _ in keys}) < len(keys) or len({id_ for _, id_ in keys}) < len(keys):
         return
-    rows = [[fetched(data, name, id_, version) for _ in range(count)] for name, id_, count in topics]
+    rows = [
+        [fetched(data, id_.bytes if version >= 13 else name) for _ in range(count)]
+        for name, id_, count in topics
+    ]
     correlation_id, session_id, error = data.draw(INT32), data.draw(INT32), data.draw(ERRORS)
     reply = encode_fetch_answer(
         version,

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 # These read their own bodies and pack their own answers.
-_RAW: Final = frozenset((int(ApiKey.PRODUCE),))
+_RAW: Final = frozenset((int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
 
 
 class Dispatcher:

@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.handlers.fetch_reading import Fetched, FetchReading
+from odradek.handlers.fetch_request import FetchRequest, parse_fetch_request
 from odradek.handlers.fetch_sessions import (
     FINAL_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
     INITIAL_EPOCH,
     NO_SESSION,
-    Key,
     Session,
     Target,
 )
 from odradek.handlers.fetch_wire import encode_fetch_answer
-from odradek.protocol.messages import milliseconds
 from odradek.transport.connection import Reply
 
 logger = logging.getLogger(__name__)
@@ -37,21 +35,25 @@ VERSIONS: Final = (4, 18)
 _READ_COMMITTED: Final = 1
 
 
-def handle(request: Any, context: RequestContext) -> Reply | asyncio.Future[Reply]:
+def handle(frame: memoryview, context: RequestContext) -> Reply | asyncio.Future[Reply]:
+    header = context.header
+    request = parse_fetch_request(header.api_version, frame, header.body_position)
     try:
         fetch = _open(request, context)
     except RequestError as error:
         return _encode(context, [], session_id=NO_SESSION, error=error)
     results = fetch.reading.read()
-    wait_ms = milliseconds(request.max_wait)
+    wait_ms = request.max_wait_ms
     bytes_missing = request.min_bytes - fetch.reading.size
     if bytes_missing <= 0 or wait_ms <= 0 or fetch.reading.has_news or not fetch.reading.targets:
         return fetch.answer(results)
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
 
 
-def refuse(request: Any, context: RequestContext, code: int) -> Reply:
+def refuse(frame: memoryview, context: RequestContext, code: int) -> Reply:
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
+    header = context.header
+    request = parse_fetch_request(header.api_version, frame, header.body_position)
     try:
         fetch = _open(request, context)
     except RequestError as error:
@@ -132,13 +134,13 @@ def _is_new(fetched: Fetched) -> bool:
 # --- what is asked for ------------------------------------------------------------------------------------
 
 
-def _open(request: Any, context: RequestContext) -> Fetch:
+def _open(request: FetchRequest, context: RequestContext) -> Fetch:
     """Find the partitions asked for, by session or not. Raises the errors of fetch sessions."""
     version = context.header.api_version
-    asked = _targets(request, context)
+    asked = request.targets
     sessions = context.broker.fetch_sessions
-    session_id = getattr(request, "session_id", NO_SESSION)
-    epoch = getattr(request, "session_epoch", FINAL_EPOCH)
+    session_id = request.session_id
+    epoch = request.session_epoch
     session: Session | None = None
     targets: Collection[Target] = asked
     is_incremental = False
@@ -150,7 +152,7 @@ def _open(request: Any, context: RequestContext) -> Fetch:
             if session is not None:
                 targets = session.targets.values()
     else:
-        session = sessions.advance(session_id, epoch, asked, _forgotten(request), version=version)
+        session = sessions.advance(session_id, epoch, asked, request.forgotten, version=version)
         is_incremental = bool(session.targets)
         if is_incremental:
             targets = session.targets.values()
@@ -163,35 +165,6 @@ def _open(request: Any, context: RequestContext) -> Fetch:
         is_committed_only=request.isolation_level == _READ_COMMITTED,
     )
     return Fetch(context, reading, session=session, is_incremental=is_incremental)
-
-
-def _targets(request: Any, context: RequestContext) -> list[Target]:
-    uses_topic_ids = context.header.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    targets: list[Target] = []
-    for topic in request.topics:
-        name: str | None = None if uses_topic_ids else topic.topic
-        topic_id: uuid.UUID | None = topic.topic_id if uses_topic_ids else None
-        targets.extend(
-            Target(
-                name,
-                topic_id,
-                asked.partition,
-                asked.fetch_offset,
-                asked.partition_max_bytes,
-                getattr(asked, "current_leader_epoch", -1),
-                getattr(asked, "last_fetched_epoch", -1),
-            )
-            for asked in topic.partitions
-        )
-    return targets
-
-
-def _forgotten(request: Any) -> list[Key]:
-    return [
-        (topic.topic if hasattr(topic, "topic") else topic.topic_id, index)
-        for topic in getattr(request, "forgotten_topics_data", ())
-        for index in topic.partitions
-    ]
 
 
 def _encode(

@@ -36,13 +36,11 @@ class Fetched:
         "size",
         "target",
         "topic",
-        "topic_id",
     )
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.topic = target.topic
-        self.topic_id = target.topic_id
         self.index = target.index
         self.partition: Partition | None = None
         self.error_code = 0
@@ -95,7 +93,7 @@ class FetchReading:
     def _read_one(self, target: Target, fetched: Fetched) -> None:
         partition = target.partition
         if partition is None or partition.gone is not None:
-            partition = self._find(target)
+            partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):
             return
@@ -114,16 +112,6 @@ class FetchReading:
             self.size += records.size
             if self._is_committed_only:
                 fetched.aborted = partition.aborted_transactions(target.fetch_offset, records)
-
-    def _find(self, target: Target) -> Partition:
-        if target.topic is not None:
-            partition = self._partitions.get(target.topic, target.index)
-        elif target.topic_id is not None:
-            partition = self._partitions.get_by_id(target.topic_id, target.index)
-        else:
-            raise UnknownTopicId("A topic id of zeros names no topic.")
-        target.partition = partition
-        return partition
 
     def _diverges(self, target: Target, partition: Partition, fetched: Fetched) -> bool:
         """Whether the reader's last epoch ended elsewhere in this log: it must cut what it has before it

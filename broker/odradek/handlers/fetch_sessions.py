@@ -11,7 +11,6 @@ used for two minutes, or else of a smaller one that has lived as long; otherwise
 
 from __future__ import annotations
 
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -31,6 +30,10 @@ EVICTION_AGE_SECONDS: Final = 120.0
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
+# A topic's name or the 16 bytes of its id, and the partition.
+Key = tuple[str | bytes, int]
+
+
 class Target:
     """One partition that a fetch asks for, and what the session's client was last told of it."""
 
@@ -40,17 +43,16 @@ class Target:
         "fetch_offset",
         "high_watermark",
         "index",
+        "key",
         "last_fetched_epoch",
         "log_start_offset",
         "partition",
         "topic",
-        "topic_id",
     )
 
     def __init__(
         self,
-        topic: str | None,
-        topic_id: uuid.UUID | None,
+        topic: str | bytes,
         index: int,
         fetch_offset: int,
         bytes_max: int,
@@ -58,8 +60,8 @@ class Target:
         last_fetched_epoch: int,
     ) -> None:
         self.topic = topic
-        self.topic_id = topic_id
         self.index = index
+        self.key: Key = (topic, index)
         self.fetch_offset = fetch_offset
         self.bytes_max = bytes_max
         self.current_leader_epoch = current_leader_epoch
@@ -68,20 +70,12 @@ class Target:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    @property
-    def key(self) -> tuple[str | uuid.UUID | None, int]:
-        """Topic name or id, and partition."""
-        return (self.topic_id if self.topic is None else self.topic, self.index)
-
     def update(self, newer: Target) -> None:
         """Take over what the client asks now; what it was told stays."""
         self.fetch_offset = newer.fetch_offset
         self.bytes_max = newer.bytes_max
         self.current_leader_epoch = newer.current_leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
-
-
-Key = tuple[str | uuid.UUID | None, int]
 
 
 class Session:

@@ -25,7 +25,6 @@ from odradek.protocol.varint import append_unsigned_varint
 from odradek.transport.connection import Part, Reply
 
 _FIRST_FLEXIBLE: Final = 12
-_FIRST_WITH_TOPIC_IDS: Final = 13
 _FIRST_WITH_REPLICA: Final = 11
 _FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_LOG_START: Final = 5
@@ -41,7 +40,6 @@ _OFFSETS: Final = Struct(">ihqq")
 _OFFSETS_AND_START: Final = Struct(">ihqqq")
 _ABORTED: Final = Struct(">qq")
 _DIVERGING: Final = Struct(">BBBiqB")
-_NO_TOPIC_ID: Final = bytes(16)
 
 
 def encode_fetch_answer(
@@ -100,10 +98,11 @@ class _Answer:
             self._out.append(0)
 
     def _put_topic(self, fetched: Fetched) -> None:
-        if self._version >= _FIRST_WITH_TOPIC_IDS:
-            self._out += _NO_TOPIC_ID if fetched.topic_id is None else fetched.topic_id.bytes
+        topic = fetched.topic
+        if isinstance(topic, bytes):
+            self._out += topic
             return
-        name = (fetched.topic or "").encode()
+        name = topic.encode()
         if self._is_flexible:
             append_unsigned_varint(self._out, len(name) + 1)
         else:
@@ -166,10 +165,8 @@ def _runs(results: Sequence[Fetched]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     start = 0
     for position in range(1, len(results) + 1):
-        if position < len(results):
-            here, first = results[position], results[start]
-            if here.topic == first.topic and here.topic_id == first.topic_id:
-                continue
+        if position < len(results) and results[position].topic == results[start].topic:
+            continue
         runs.append((start, position))
         start = position
     return runs if results else []

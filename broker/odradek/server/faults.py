@@ -132,12 +132,12 @@ class FaultingDispatcher(Dispatcher):
             from odradek.handlers import produce
 
             return produce.refuse(frame, context, code)
-        version = header.api_version
-        request = decode_request(header.api_key, version, frame, header.body_position)
         if header.api_key == ApiKey.FETCH:
             from odradek.handlers import fetch
 
-            return fetch.refuse(request, context, code)
+            return fetch.refuse(frame, context, code)
+        version = header.api_version
+        request = decode_request(header.api_key, version, frame, header.body_position)
         message = failures.answer_with(header.api_key, version, request, code, "This fault was asked for.")
         if message is None:
             raise OdradekError(f"{ApiKey(header.api_key).name} cannot answer an error")
