@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from tests.support.java import JavaUnavailableError
-from tests.support.peers import bootstrap, broker, create_topic, restartable, skip_or_fail, topic, unique
+from tests.support.peers import (
+    CreateTopic,
+    bootstrap,
+    broker,
+    restartable,
+    skip_or_fail,
+    topic_creator,
+    unique,
+)
 from tests.support.spark import spark_session
 
-__all__ = ["bootstrap", "broker", "create_topic", "restartable", "topic", "unique"]
+__all__ = ["bootstrap", "broker", "restartable", "unique"]
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +30,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             yield session
     except JavaUnavailableError as error:
         skip_or_fail(str(error))
+
+
+@pytest.fixture
+def create_topic(bootstrap: str) -> CreateTopic:
+    """Topics that keep what they hold: the records' times lie years back, where retention would remove them."""
+    create = topic_creator(bootstrap)
+    return lambda partitions=1, name=None: create(partitions, name, retention_ms=-1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from tests.spark.records import fetched, send, source, values_of
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS, numbered
 
@@ -23,52 +22,6 @@ pytestmark = [
 ]
 
 STREAM_SECONDS_MAX = 90
-
-
-def send(bootstrap: str, topic: str, values: Sequence[bytes], partitions: int, *, start: int = 0) -> None:
-    """Values with the number as key, round robin over the partitions, a second apart in each."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "lz4"})
-    for number, value in enumerate(values, start):
-        producer.produce(
-            topic,
-            value,
-            key=b"%d" % number,
-            partition=number % partitions,
-            timestamp=BASE_TIME_MS + number // partitions * 1000,
-            headers=[("n", b"%d" % number)],
-        )
-        producer.poll(0)
-    assert producer.flush(30) == 0
-
-
-def fetched(
-    bootstrap: str, topic: str, partitions: int, count: int
-) -> list[tuple[bytes | None, bytes | None]]:
-    """(key, value) of `count` records, by partition and offset."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-    found: list[tuple[int, int, bytes | None, bytes | None]] = []
-    while len(found) < count and (batch := consumer.consume(count - len(found), 20)):
-        found += [
-            (one.partition() or 0, one.offset() or 0, one.key(), one.value())
-            for one in batch
-            if one.error() is None
-        ]
-    consumer.close()
-    return [(key, value) for _, _, key, value in sorted(found, key=lambda one: one[:2])]
-
-
-def source(spark: Any, bootstrap: str, topic: str, **options: str) -> Any:
-    reader = (
-        spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    )
-    for key, value in options.items():
-        reader = reader.option(key, value)
-    return reader.load()
-
-
-def values_of(frame: Any) -> list[bytes]:
-    return sorted(bytes(row.value) for row in frame.select("value").collect())
 
 
 def test_a_batch_reads_everything_with_keys_headers_and_times(
@@ -108,9 +61,56 @@ def test_a_batch_reads_ranges_of_offsets_and_of_time(
         endingTimestamp=str(BASE_TIME_MS + 40_000),
     )
     assert values_of(by_time) == values[60:80]
+    by_time_of_each = source(
+        spark,
+        bootstrap,
+        topic,
+        startingOffsetsByTimestamp=json.dumps(
+            {topic: {"0": BASE_TIME_MS + 90_000, "1": BASE_TIME_MS + 99_500}}
+        ),
+        endingOffsetsByTimestamp=json.dumps(
+            {topic: {"0": BASE_TIME_MS + 95_000, "1": BASE_TIME_MS + 200_000}}
+        ),
+        startingOffsetsByTimestampStrategy="latest",  # for the partition that has nothing so late
+        failOnDataLoss="false",
+    )
+    assert values_of(by_time_of_each) == values[180:190:2]
     split = source(spark, bootstrap, topic, minPartitions="8")
     assert split.rdd.getNumPartitions() >= 8
     assert values_of(split) == values
+
+
+def test_partitions_and_topics_are_named_or_matched(
+    spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str
+) -> None:
+    topics = [create_topic(2, name=f"{unique}-{number}") for number in range(2)]
+    values = numbered(40)
+    send(bootstrap, topics[0], values[:20], 2)
+    send(bootstrap, topics[1], values[20:], 2, start=20)
+    assert values_of(source(spark, bootstrap, topics[0], subscribePattern=f"{unique}-[01]")) == values
+    named = source(spark, bootstrap, topics[1], assign=json.dumps({topics[1]: [1]}))
+    assert values_of(named) == values[21::2]
+
+
+def test_each_row_says_its_topic_partition_and_headers(
+    spark: Any, bootstrap: str, create_topic: CreateTopic
+) -> None:
+    topics = [create_topic(3), create_topic(3)]
+    rows = [
+        (topics[number % 2], number % 3, f"k{number}", f"v{number}", [("h", bytearray(b"%d" % number))])
+        for number in range(60)
+    ]
+    shape = "topic string, partition int, key string, value string, headers array<struct<key string, value binary>>"
+    frame = spark.createDataFrame(rows, shape)
+    options = {"kafka.bootstrap.servers": bootstrap, "includeHeaders": "true"}
+    for compression in ("gzip", "snappy", "lz4", "zstd"):
+        frame.write.format("kafka").options(**options, **{"kafka.compression.type": compression}).save()
+    read = source(spark, bootstrap, "", subscribe=",".join(topics), includeHeaders="true").collect()
+    found = sorted(
+        (row.topic, row.partition, row.key.decode(), row.value.decode(), [tuple(one) for one in row.headers])
+        for row in read
+    )
+    assert found == sorted(rows * 4)
 
 
 def test_a_batch_is_written_with_keys_and_tombstones(
