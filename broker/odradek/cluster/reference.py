@@ -16,7 +16,7 @@ from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of
 from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
 from odradek.foundation.metrics import METRICS
 from odradek.foundation.setting_types import Kind, Setting
-from odradek.foundation.settings import AREAS
+from odradek.foundation.setting_values import AREAS
 
 _MADE = "<!-- Made by `make reference` from the declarations in the code; edits here are lost. -->"
 

@@ -34,7 +34,15 @@ class UnsupportedForMessageFormat(RequestError):
     """The stored message format cannot express what was asked."""
 
 
-class InvalidTimestamp(RequestError):
+class RecordsRefused(RequestError):
+    """A batch refused for what single records say. `record_errors` are (index in the batch, why), if known."""
+
+    def __init__(self, message: str, *, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+
+
+class InvalidTimestamp(RecordsRefused):
     """A record's timestamp lies outside the bounds that the topic allows."""
 
 
@@ -133,7 +141,7 @@ class CorruptRecord(RequestError):
     """A batch whose CRC, length or layout is wrong."""
 
 
-class InvalidRecord(RequestError):
+class InvalidRecord(RecordsRefused):
     """A batch that is whole but not allowed: no key on a compacted topic, wrong offsets, a control batch from a
     client.
     """
@@ -359,7 +367,9 @@ class FrameError(OdradekError):
 
 
 class StoreError(OdradekError):
-    """The root of the registry's errors."""
+    """The root of the registry's errors. `operation` is the index of the one that failed, in a batch."""
+
+    operation: int | None = None
 
 
 class NodeExists(StoreError):
@@ -376,6 +386,10 @@ class NodeNotEmpty(StoreError):
 
 class VersionConflict(StoreError):
     """The node changed since it was read."""
+
+
+class StoreAccessDenied(StoreError):
+    """The registry does not let this session do that: the node belongs to another user."""
 
 
 class StoreConnectionLost(StoreError):

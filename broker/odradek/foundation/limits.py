@@ -33,6 +33,9 @@ REQUESTS_PER_TURN_MAX: Final = 128
 # Connections accepted in one turn of the event loop, for the same reason.
 ACCEPTS_PER_TURN_MAX: Final = 64
 
+# Records of one refused batch that its answer names: a client shows a few, and an answer may not outgrow its request.
+RECORD_ERRORS_PER_BATCH_MAX: Final = 1000
+
 # The pause after accept() failed for want of descriptors or memory; the connections wait in the kernel's
 # queue.
 ACCEPT_RETRY_PAUSE_SECONDS: Final = 0.1
@@ -108,8 +111,12 @@ CLOSED_SEGMENTS_OPEN_MAX: Final = 256
 # is. Each costs about a kilobyte with its timer.
 FETCHES_WAITING_MAX: Final = 65_536
 
-# Threads for what may wait for a disk: fsync, deletion, and reads that are not in the page cache.
+# Threads for what may wait for a disk: deletion, checkpoints, and reads that are not in the page cache.
 BLOCKING_THREADS_MAX: Final = 4
+
+# Threads that wait for fsync. They use no processor, and a file system's journal commits what many ask for at once:
+# closing 1,000 partitions took 8.2 s with one thread here, 0.5 s with 4 and 0.3 s with 16.
+FLUSH_THREADS_MAX: Final = 16
 
 # Errors of single partitions that one scrape interval may log; the counters tell the rest.
 ERROR_LINES_PER_MINUTE_MAX: Final = 60

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
-
-if TYPE_CHECKING:
-    from odradek.foundation.settings import Settings
+from odradek.foundation.setting_values import SettingValues
 
 
-def contradictions(settings: Settings) -> Iterator[str]:
+def contradictions(settings: SettingValues) -> Iterator[str]:
     """One sentence for each thing that is wrong."""
     yield from _listeners(settings)
     yield from _connections(settings)
@@ -27,7 +24,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
         yield f"node.id={settings.node_id} and broker.id={settings.broker_id} differ; give only node.id"
 
 
-def _listeners(settings: Settings) -> Iterator[str]:
+def _listeners(settings: SettingValues) -> Iterator[str]:
     try:
         endpoints = settings.listener_endpoints
         advertised = settings.advertised_endpoints
@@ -60,7 +57,7 @@ def _listeners(settings: Settings) -> Iterator[str]:
         yield f"inter.broker.listener.name={wanted} is not one of listeners={settings.listeners}"
 
 
-def _repeated_listeners(settings: Settings, endpoints: tuple[Endpoint, ...]) -> Iterator[str]:
+def _repeated_listeners(settings: SettingValues, endpoints: tuple[Endpoint, ...]) -> Iterator[str]:
     names = [endpoint.listener_name for endpoint in endpoints]
     for name in {name for name in names if names.count(name) > 1}:
         # An IPv4 and an IPv6 address may share one name and port, as in Kafka; anything else may not.
@@ -72,7 +69,7 @@ def _repeated_listeners(settings: Settings, endpoints: tuple[Endpoint, ...]) -> 
         yield f"listeners={settings.listeners} names one address twice"
 
 
-def _connections(settings: Settings) -> Iterator[str]:
+def _connections(settings: SettingValues) -> Iterator[str]:
     try:
         overrides = settings.connections_per_ip_overrides
     except SettingError as error:
@@ -82,7 +79,7 @@ def _connections(settings: Settings) -> Iterator[str]:
         yield "max.connections.per.ip=0 lets nobody connect; give max.connections.per.ip.overrides too"
 
 
-def _retention(settings: Settings) -> Iterator[str]:
+def _retention(settings: SettingValues) -> Iterator[str]:
     for key in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         value = getattr(settings, key.replace(".", "_"))
         if value is not None and (value == 0 or value < -1):
@@ -101,7 +98,7 @@ def _retention(settings: Settings) -> Iterator[str]:
         )
 
 
-def _groups(settings: Settings) -> Iterator[str]:
+def _groups(settings: SettingValues) -> Iterator[str]:
     if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
         yield (
             f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms} must not be above "
@@ -132,7 +129,7 @@ def _groups(settings: Settings) -> Iterator[str]:
             )
 
 
-def _replication(settings: Settings) -> Iterator[str]:
+def _replication(settings: SettingValues) -> Iterator[str]:
     if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
         yield (
             f"replica.fetch.wait.max.ms={settings.replica_fetch_wait_max_ms} must not be above "

@@ -2,57 +2,20 @@
 
 `Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is
 written) and warns of keys that nobody knows. Values are attributes named as the keys, with underscores:
-`settings.log_segment_bytes`. Where Kafka has several keys for one thing (`log.retention.hours`, `.minutes`,
-`.ms`), the properties at the end of the class give the one value that counts. Which keys there are is declared in
-`foundation.broker_settings`; defaults of topics and changes while the broker runs are the matter of
-`cluster.configs` and `cluster.dynamic_settings`.
+`settings.log_segment_bytes` (`setting_values`). Which keys there are is declared in `foundation.broker_settings`;
+defaults of topics and changes while the broker runs are the matter of `cluster.configs` and `cluster.dynamic_settings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from odradek.foundation.broker_settings.groups import (
-    ConsumerGroupSettings,
-    GroupSettings,
-    OffsetSettings,
-    ProducerSettings,
-)
-from odradek.foundation.broker_settings.logs import (
-    CleanerSettings,
-    MessageSettings,
-    RetentionSettings,
-    SegmentSettings,
-    TopicSettings,
-)
-from odradek.foundation.broker_settings.network import (
-    ConnectionSettings,
-    IdentitySettings,
-    ListenerSettings,
-)
-from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
-from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
 from odradek.foundation.errors import SettingError
+from odradek.foundation.setting_checks import contradictions
 from odradek.foundation.setting_types import Setting, nearest_key
-
-AREAS: Final = (
-    IdentitySettings,
-    ListenerSettings,
-    ConnectionSettings,
-    TopicSettings,
-    SegmentSettings,
-    RetentionSettings,
-    MessageSettings,
-    CleanerSettings,
-    GroupSettings,
-    ConsumerGroupSettings,
-    OffsetSettings,
-    ProducerSettings,
-    ReplicaSettings,
-    ControllerSettings,
-)
+from odradek.foundation.setting_values import AREAS, SettingValues
 
 # Every key that this broker uses, in the order of declaration.
 USED: Final[Mapping[str, Setting]] = MappingProxyType(
@@ -65,10 +28,6 @@ USED: Final[Mapping[str, Setting]] = MappingProxyType(
 )
 
 _DEFAULTS: Final = {setting.attribute: setting.default for setting in USED.values()}
-
-MS_PER_MINUTE: Final = 60_000
-MS_PER_HOUR: Final = 3_600_000
-_DEFAULT_NODE_ID: Final = 1
 
 
 def all_settings() -> Mapping[str, Setting]:
@@ -102,22 +61,7 @@ def _mechanism_setting(base: str) -> Setting | None:
     return UNUSED.get(key) if key.startswith(("sasl.", "connections.")) else None
 
 
-class Settings(
-    IdentitySettings,
-    ListenerSettings,
-    ConnectionSettings,
-    TopicSettings,
-    SegmentSettings,
-    RetentionSettings,
-    MessageSettings,
-    CleanerSettings,
-    GroupSettings,
-    ConsumerGroupSettings,
-    OffsetSettings,
-    ProducerSettings,
-    ReplicaSettings,
-    ControllerSettings,
-):
+class Settings(SettingValues):
     """All settings of one broker, checked; never changes.
 
     `given` are the entries as they were written; `warnings` are keys that nobody knows, one sentence each; `unused` are
@@ -152,7 +96,7 @@ class Settings(
         values.update(given=MappingProxyType(given), warnings=tuple(warnings), unused=tuple(unused))
         self.__dict__.update(values)
         if not problems:
-            problems.extend(_contradictions(self))
+            problems.extend(contradictions(self))
         if problems:
             raise _setting_error(problems)
 
@@ -204,84 +148,6 @@ class Settings(
             return setting.text(getattr(self, setting.attribute))
         return self.given.get(key, all_settings()[key].default_text)
 
-    # --- several keys, one value ---------------------------------------------------------------------------------
-
-    @property
-    def effective_broker_id(self) -> int:
-        """node.id, else broker.id, else 1."""
-        if self.node_id is not None:
-            return self.node_id
-        return self.broker_id if self.broker_id >= 0 else _DEFAULT_NODE_ID
-
-    @property
-    def log_directories(self) -> tuple[str, ...]:
-        """log.dirs, else log.dir, as paths in order."""
-        paths = self.log_dirs or self.log_dir
-        return tuple(path.strip() for path in paths.split(",") if path.strip())
-
-    @property
-    def effective_retention_ms(self) -> int:
-        """log.retention.ms, else .minutes, else .hours; -1 for ever."""
-        if self.log_retention_ms is not None:
-            value = self.log_retention_ms
-        elif self.log_retention_minutes is not None:
-            value = self.log_retention_minutes * MS_PER_MINUTE
-        else:
-            value = self.log_retention_hours * MS_PER_HOUR
-        return value if value >= 0 else -1
-
-    @property
-    def effective_roll_ms(self) -> int:
-        """log.roll.ms, else log.roll.hours."""
-        return self.log_roll_hours * MS_PER_HOUR if self.log_roll_ms is None else self.log_roll_ms
-
-    @property
-    def effective_roll_jitter_ms(self) -> int:
-        """log.roll.jitter.ms, else log.roll.jitter.hours."""
-        jitter_ms = self.log_roll_jitter_ms
-        return self.log_roll_jitter_hours * MS_PER_HOUR if jitter_ms is None else jitter_ms
-
-    @property
-    def effective_flush_ms(self) -> int:
-        """log.flush.interval.ms, else log.flush.scheduler.interval.ms."""
-        flush_ms = self.log_flush_interval_ms
-        return self.log_flush_scheduler_interval_ms if flush_ms is None else flush_ms
-
-    @property
-    def listener_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where to listen, from `listeners`; a host of "" is every interface, port 0 a free one."""
-        return parse_endpoints(
-            self.listeners, key="listeners", protocols=parse_protocol_map(self.listener_security_protocol_map)
-        )
-
-    @property
-    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
-        """What clients are told, as far as the settings say: without advertised.listeners the same as listeners.
-
-        Hosts of "" and ports of 0 are filled in by whoever bound the sockets (`endpoints.complete`).
-        """
-        if not self.advertised_listeners:
-            return self.listener_endpoints
-        return parse_endpoints(
-            self.advertised_listeners,
-            key="advertised.listeners",
-            protocols=parse_protocol_map(self.listener_security_protocol_map),
-        )
-
-    @property
-    def connections_per_ip_overrides(self) -> Mapping[str, int]:
-        """max.connections.per.ip.overrides, as bound by address. Raises SettingError when it cannot be read."""
-        bounds: dict[str, int] = {}
-        for pair in filter(None, (word.strip() for word in self.max_connections_per_ip_overrides.split(","))):
-            address, colon, count = pair.rpartition(":")
-            if not colon or not address or not count.isdecimal():
-                raise SettingError(
-                    f"Invalid value {self.max_connections_per_ip_overrides} for configuration "
-                    "max.connections.per.ip.overrides: it must be address:count pairs parted by commas, as 10.0.0.1:100"
-                )
-            bounds[address.strip("[]")] = int(count)
-        return bounds
-
 
 def _note_unknown(key: str, *, warnings: list[str], unused: list[str]) -> None:
     from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
@@ -298,10 +164,3 @@ def _setting_error(problems: list[str]) -> SettingError:
     if len(problems) == 1:
         return SettingError(problems[0])
     return SettingError("\n  ".join([f"{len(problems)} settings cannot be used:", *problems]))
-
-
-def _contradictions(settings: Settings) -> Iterable[str]:
-    """What is wrong although each value by itself is allowed."""
-    from odradek.foundation.setting_checks import contradictions
-
-    return contradictions(settings)

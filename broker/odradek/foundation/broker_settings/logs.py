@@ -68,6 +68,13 @@ class SegmentSettings:
         0,
         scope=CLUSTER_WIDE,
     )
+    num_recovery_threads_per_data_dir: int = integer(
+        2,
+        "Logs of one directory that are opened at once when the broker starts. Scanning small batches keeps one "
+        "processor busy however many there are; large batches and a slow disk gain. Read when the broker starts.",
+        1,
+        scope=CLUSTER_WIDE,
+    )
     log_initial_task_delay_ms: int = long(
         30_000, "Time from the start to the first retention, flush and checkpoint round.", 0, internal=True
     )

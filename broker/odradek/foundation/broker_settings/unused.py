@@ -356,7 +356,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("group.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", Range(0), _READ),
     ("max.connection.creation.rate", Kind.INT, "2147483647", Range(0), _CLUSTER),
-    ("num.recovery.threads.per.data.dir", Kind.INT, "2", Range(1), _CLUSTER),
     ("queued.max.request.bytes", Kind.LONG, "-1", None, _READ),
     ("queued.max.requests", Kind.INT, "500", Range(1), _READ),
 )

@@ -1,0 +1,148 @@
+"""The values of a broker's settings, by attribute, and what follows from several of them.
+
+Where Kafka has several keys for one thing (`log.retention.hours`, `.minutes`, `.ms`), a property gives the one
+value that counts. How values are read from texts and checked is the matter of `settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.foundation.broker_settings.groups import (
+    ConsumerGroupSettings,
+    GroupSettings,
+    OffsetSettings,
+    ProducerSettings,
+)
+from odradek.foundation.broker_settings.logs import (
+    CleanerSettings,
+    MessageSettings,
+    RetentionSettings,
+    SegmentSettings,
+    TopicSettings,
+)
+from odradek.foundation.broker_settings.network import (
+    ConnectionSettings,
+    IdentitySettings,
+    ListenerSettings,
+)
+from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
+from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
+from odradek.foundation.errors import SettingError
+
+AREAS: Final = (
+    IdentitySettings,
+    ListenerSettings,
+    ConnectionSettings,
+    TopicSettings,
+    SegmentSettings,
+    RetentionSettings,
+    MessageSettings,
+    CleanerSettings,
+    GroupSettings,
+    ConsumerGroupSettings,
+    OffsetSettings,
+    ProducerSettings,
+    ReplicaSettings,
+    ControllerSettings,
+)
+
+MS_PER_MINUTE: Final = 60_000
+MS_PER_HOUR: Final = 3_600_000
+_DEFAULT_NODE_ID: Final = 1
+
+
+class SettingValues(
+    IdentitySettings,
+    ListenerSettings,
+    ConnectionSettings,
+    TopicSettings,
+    SegmentSettings,
+    RetentionSettings,
+    MessageSettings,
+    CleanerSettings,
+    GroupSettings,
+    ConsumerGroupSettings,
+    OffsetSettings,
+    ProducerSettings,
+    ReplicaSettings,
+    ControllerSettings,
+):
+    """One value for each setting that is used; see `broker_settings` for the declarations."""
+
+    @property
+    def effective_broker_id(self) -> int:
+        """node.id, else broker.id, else 1."""
+        if self.node_id is not None:
+            return self.node_id
+        return self.broker_id if self.broker_id >= 0 else _DEFAULT_NODE_ID
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """log.dirs, else log.dir, as paths in order."""
+        paths = self.log_dirs or self.log_dir
+        return tuple(path.strip() for path in paths.split(",") if path.strip())
+
+    @property
+    def effective_retention_ms(self) -> int:
+        """log.retention.ms, else .minutes, else .hours; -1 for ever."""
+        if self.log_retention_ms is not None:
+            value = self.log_retention_ms
+        elif self.log_retention_minutes is not None:
+            value = self.log_retention_minutes * MS_PER_MINUTE
+        else:
+            value = self.log_retention_hours * MS_PER_HOUR
+        return value if value >= 0 else -1
+
+    @property
+    def effective_roll_ms(self) -> int:
+        """log.roll.ms, else log.roll.hours."""
+        return self.log_roll_hours * MS_PER_HOUR if self.log_roll_ms is None else self.log_roll_ms
+
+    @property
+    def effective_roll_jitter_ms(self) -> int:
+        """log.roll.jitter.ms, else log.roll.jitter.hours."""
+        jitter_ms = self.log_roll_jitter_ms
+        return self.log_roll_jitter_hours * MS_PER_HOUR if jitter_ms is None else jitter_ms
+
+    @property
+    def effective_flush_ms(self) -> int:
+        """log.flush.interval.ms, else log.flush.scheduler.interval.ms."""
+        flush_ms = self.log_flush_interval_ms
+        return self.log_flush_scheduler_interval_ms if flush_ms is None else flush_ms
+
+    @property
+    def listener_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen, from `listeners`; a host of "" is every interface, port 0 a free one."""
+        return parse_endpoints(
+            self.listeners, key="listeners", protocols=parse_protocol_map(self.listener_security_protocol_map)
+        )
+
+    @property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients are told, as far as the settings say: without advertised.listeners the same as listeners.
+
+        Hosts of "" and ports of 0 are filled in by whoever bound the sockets (`endpoints.complete`).
+        """
+        if not self.advertised_listeners:
+            return self.listener_endpoints
+        return parse_endpoints(
+            self.advertised_listeners,
+            key="advertised.listeners",
+            protocols=parse_protocol_map(self.listener_security_protocol_map),
+        )
+
+    @property
+    def connections_per_ip_overrides(self) -> Mapping[str, int]:
+        """max.connections.per.ip.overrides, as bound by address. Raises SettingError when it cannot be read."""
+        bounds: dict[str, int] = {}
+        for pair in filter(None, (word.strip() for word in self.max_connections_per_ip_overrides.split(","))):
+            address, colon, count = pair.rpartition(":")
+            if not colon or not address or not count.isdecimal():
+                raise SettingError(
+                    f"Invalid value {self.max_connections_per_ip_overrides} for configuration "
+                    "max.connections.per.ip.overrides: it must be address:count pairs parted by commas, as 10.0.0.1:100"
+                )
+            bounds[address.strip("[]")] = int(count)
+        return bounds
