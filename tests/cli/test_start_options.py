@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import odradek
-from odradek.cli.hints import hints
+from odradek.cli.hints import command_name, hints
 from odradek.cli.start import start
 from odradek.cli.start_options import START_OPTIONS, parse
 from odradek.cli.start_settings import settings_of
@@ -99,6 +100,30 @@ def test_hints_name_the_broker_for_every_client() -> None:
     assert text.count("example:1234") == 6
     for client in ("kcat", "confluent_kafka", "spark.read"):
         assert client in text
+
+
+def test_the_hints_for_python_are_python() -> None:
+    blocks = {block.split("\n", 1)[0]: block for block in hints("example:1234").split("\n\n")}
+    for title, block in blocks.items():
+        if title.startswith(("# Python", "# Spark")):
+            ast.parse(block)
+            blocks[title] = ""
+    assert list(blocks.values()).count("") == 2
+
+
+def test_hints_name_a_command_that_the_shell_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here, there = tmp_path / "here" / "odradek", tmp_path / "there" / "odradek"
+    for file in (here, there):
+        file.parent.mkdir()
+        file.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(here), "start"])
+    monkeypatch.setenv("PATH", str(here.parent))
+    assert command_name() == "odradek"
+    monkeypatch.setenv("PATH", str(there.parent))
+    assert command_name() == str(here)
+    monkeypatch.setattr("sys.argv", ["/somewhere/__main__.py", "start"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command_name() == f"{sys.executable} -m odradek"
 
 
 def test_the_short_road_imports_nothing_heavy() -> None:

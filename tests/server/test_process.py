@@ -114,6 +114,18 @@ def test_bad_settings_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists(), "nothing is written before the settings are known to be good"
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", ""])
+def test_a_listener_on_every_interface_says_what_clients_are_told(tmp_path: Path, host: str) -> None:
+    broker = Started(tmp_path / "data", "--listen", f"WIDE://{host}:0")
+    told = re.search(r"WIDE://([^\s:]+):(\d+)", broker.ready)
+    broker.process.terminate()
+    code, errors = broker.end()
+    assert code == 0, errors
+    assert told is not None and told[1] not in ("0.0.0.0", "::"), broker.ready
+    assert f"clients are told to come to {told[1]}:{told[2]}" in errors
+    assert "--advertise" in errors
+
+
 def test_several_listeners_and_advertised_addresses(tmp_path: Path) -> None:
     broker = Started(
         tmp_path / "data",

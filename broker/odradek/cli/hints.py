@@ -1,28 +1,44 @@
-"""Lines to copy and paste, for whoever has just started a broker."""
+"""Lines to copy and paste, for whoever has just started a broker.
+
+They begin at the left margin, since Python takes no other, and name the command by its path when the shell would not
+find it.
+"""
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 
-def hints(bootstrap: str) -> str:
+
+def hints(bootstrap: str, *, command: str = "odradek") -> str:
     """How to write to and read from the broker at `bootstrap` with four clients."""
     return f"""\
-Try it (copy and paste):
+Try it: lines to paste into another terminal.
 
-  odradek
-    echo hello | odradek produce greetings --bootstrap {bootstrap}
-    odradek consume greetings --from-beginning --bootstrap {bootstrap}
+# The command line
+echo hello | {command} produce greetings --bootstrap {bootstrap}
+{command} consume greetings --from-beginning --bootstrap {bootstrap}
 
-  kcat
-    echo hello | kcat -P -b {bootstrap} -t greetings
-    kcat -C -b {bootstrap} -t greetings -e
+# kcat
+echo hello | kcat -P -b {bootstrap} -t greetings
+kcat -C -b {bootstrap} -t greetings -e
 
-  Python (pip install confluent-kafka)
-    from confluent_kafka import Producer
-    producer = Producer({{"bootstrap.servers": "{bootstrap}"}})
-    producer.produce("greetings", b"hello")
-    producer.flush()
+# Python, after: pip install confluent-kafka
+from confluent_kafka import Producer
+producer = Producer({{"bootstrap.servers": "{bootstrap}"}})
+producer.produce("greetings", b"hello")
+producer.flush()
 
-  Spark (pyspark --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0)
-    spark.read.format("kafka").option("kafka.bootstrap.servers", "{bootstrap}") \\
-      .option("subscribe", "greetings").load().selectExpr("CAST(value AS STRING)").show()
+# Spark, in: pyspark --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0
+(spark.read.format("kafka").option("kafka.bootstrap.servers", "{bootstrap}")
+      .option("subscribe", "greetings").load().selectExpr("CAST(value AS STRING)").show())
 """
+
+
+def command_name() -> str:
+    """What to type for this program: `odradek` when the shell finds it, else how it was called."""
+    called, found = Path(sys.argv[0]), shutil.which("odradek")
+    if called.name != "odradek" or not called.exists():
+        return "odradek" if found else f"{sys.executable} -m odradek"
+    return "odradek" if found and called.samefile(found) else str(called.absolute())

@@ -45,11 +45,11 @@ def run(
 
 
 def _print_hints(broker: Any) -> None:
-    from odradek.cli.hints import hints
+    from odradek.cli.hints import command_name, hints
 
     endpoint = broker.endpoints[0]
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    print(hints(f"{host}:{endpoint.port}"), flush=True)
+    print(hints(f"{host}:{endpoint.port}", command=command_name()), flush=True)
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

@@ -84,6 +84,7 @@ async def _serve(
             await admin_server.stop()
         print(f"odradek: cannot start: {error}", file=sys.stderr, flush=True)
         return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
+    _tell_guessed_addresses(broker, settings)
     print(_ready_line(broker, admin_server), flush=True)
     if on_ready is not None:
         on_ready(broker)
@@ -98,6 +99,19 @@ def _ready_line(broker: Any, admin_server: Any) -> str:
     addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
     line = f"ready id={broker.broker_id} cluster={broker.images.current.cluster_id} {addresses}"
     return line if admin_server is None else f"{line} admin=http://{admin_server.address}"
+
+
+def _tell_guessed_addresses(broker: Any, settings: Settings) -> None:
+    """A client that cannot reach the name it is told fails far from here, so say which name that is."""
+    for given, told in zip(settings.advertised_endpoints, broker.endpoints, strict=True):
+        if given.host != told.host:
+            logger.warning(
+                "%s listens on every interface, and clients are told to come to %s:%d; when they cannot reach "
+                "that name, name another by advertised.listeners or --advertise HOST:PORT",
+                told.listener_name,
+                told.host,
+                told.port,
+            )
 
 
 def _follow_signals(stopping: asyncio.Event) -> None:
