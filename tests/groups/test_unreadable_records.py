@@ -8,8 +8,8 @@ import pytest
 
 from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
 from odradek.groups import listing, membership, positions, rewriting
-from odradek.groups.coordinator import partition_of
 from odradek.groups.members import JoinResult
+from odradek.groups.routing import partition_of
 from odradek.groups.schema import (
     CommittedOffset,
     encode_classic_group_key,

@@ -33,11 +33,11 @@ from odradek.groups.shard import Shard
 from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE, Subscription, decode_subscription
 
 if TYPE_CHECKING:
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 
 def join(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     request: JoinRequest,
@@ -51,7 +51,7 @@ def join(
 
 
 def _join(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     request: JoinRequest,
@@ -101,7 +101,7 @@ def _join(
         on_written(None)
 
 
-def _check_join(coordinator: GroupCoordinator, group: ConsumerGroup, request: JoinRequest) -> Subscription:
+def _check_join(coordinator: Routing, group: ConsumerGroup, request: JoinRequest) -> Subscription:
     """The member's subscription. Raises GroupMaxSizeReached, InconsistentGroupProtocol."""
     size_max = coordinator.settings.group_consumer_max_size
     if len(group.members) >= size_max and request.member_id not in group.members:
@@ -151,7 +151,7 @@ def _member_value(known: MemberValue | None, request: JoinRequest, subscription:
 
 
 def _join_as_the_last_to_change(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     draft: Draft,
@@ -183,7 +183,7 @@ def _join_as_the_last_to_change(
 
 
 def sync(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     group: ConsumerGroup,
     *,
     member_id: str,
@@ -239,7 +239,7 @@ def _waits_for_others(group: ConsumerGroup, member_id: str) -> bool:
 
 
 def leave(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     members: Sequence[tuple[str, str | None]],

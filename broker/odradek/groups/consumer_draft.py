@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from odradek.groups.assignors import MemberSpec, assignor
+from odradek.groups.assignors import assignor
+from odradek.groups.assignors.members import MemberSpec
 from odradek.groups.consumer_group import ConsumerGroup, ConsumerGroupHost
 from odradek.groups.consumer_schema import (
     KIND_CURRENT,
@@ -36,7 +37,7 @@ from odradek.groups.schema import Encoded
 
 if TYPE_CHECKING:
     from odradek.cluster.image import TopicImage
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 Topics = Mapping[str, "TopicImage"]
 
@@ -44,7 +45,7 @@ Topics = Mapping[str, "TopicImage"]
 class Draft:
     """`group` is the copy; `records` are to be written in one batch."""
 
-    def __init__(self, group: ConsumerGroup, coordinator: GroupCoordinator, host: ConsumerGroupHost) -> None:
+    def __init__(self, group: ConsumerGroup, coordinator: Routing, host: ConsumerGroupHost) -> None:
         self.group = group.copy(host)
         self.records: list[Encoded] = []
         self._coordinator = coordinator

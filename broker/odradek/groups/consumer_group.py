@@ -1,7 +1,7 @@
 """What is known of one consumer group (KIP-848): members, what they should own, what they own.
 
 Plain state, changed by records alone (`apply`), so that a restart finds what clients were told. How requests
-become records is `consumer_protocol`'s matter. Three epochs drive a group: the group's own grows whenever an
+become records is `consumer_requests`'s matter. Three epochs drive a group: the group's own grows whenever an
 assignment may have to change; the target's says for which epoch the target assignment was computed; a
 member's says how far it has come. A partition has one owner at most: `owners` says which member holds it,
 revocations that are not confirmed included.

@@ -43,7 +43,7 @@ from odradek.groups.schema import Encoded
 from odradek.groups.shard import Shard
 
 if TYPE_CHECKING:
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +81,7 @@ class HeartbeatResult:
 Outcome = HeartbeatResult | OdradekError
 
 
-def heartbeat(
-    coordinator: GroupCoordinator, group_id: str, request: HeartbeatRequest
-) -> Outcome | Awaitable[Outcome]:
+def heartbeat(coordinator: Routing, group_id: str, request: HeartbeatRequest) -> Outcome | Awaitable[Outcome]:
     """Join, stay or leave. Gives the result or the error to answer."""
     answer: Answer[Outcome] = Answer()
 
@@ -106,7 +104,7 @@ def heartbeat(
     return answer.get()
 
 
-def _check(coordinator: GroupCoordinator, group_id: str, request: HeartbeatRequest) -> None:
+def _check(coordinator: Routing, group_id: str, request: HeartbeatRequest) -> None:
     """Raises InvalidRequest for what contradicts itself, UnsupportedAssignor, InvalidRegularExpression."""
     epoch = request.member_epoch
     _require(group_id != "", "GroupId can't be empty.")
@@ -146,7 +144,7 @@ def _require(condition: bool, message: str) -> None:
 
 
 def _heartbeat(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group_id: str,
     request: HeartbeatRequest,
@@ -200,7 +198,7 @@ def _heartbeat(
         on_written(None)
 
 
-def _check_size(coordinator: GroupCoordinator, group: ConsumerGroup, member_id: str) -> None:
+def _check_size(coordinator: Routing, group: ConsumerGroup, member_id: str) -> None:
     size_max = coordinator.settings.group_consumer_max_size
     if len(group.members) >= size_max and member_id not in group.members:
         raise GroupMaxSizeReached(
@@ -208,7 +206,7 @@ def _check_size(coordinator: GroupCoordinator, group: ConsumerGroup, member_id: 
         )
 
 
-def _is_quiet(coordinator: GroupCoordinator, group: ConsumerGroup, request: HeartbeatRequest) -> bool:
+def _is_quiet(coordinator: Routing, group: ConsumerGroup, request: HeartbeatRequest) -> bool:
     """Whether the heartbeat of a member that is where it should be brings nothing new."""
     if (
         request.topic_names is not None
@@ -322,7 +320,7 @@ def advance_group(draft: Draft, member_id: str, member: MemberValue) -> None:
 
 
 def _after_step(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     member_id: str,
@@ -345,7 +343,7 @@ def _after_step(
 
 
 def _leave(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group_id: str,
     request: HeartbeatRequest,
@@ -377,7 +375,7 @@ def _leave(
 
 
 def fence(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     member_ids: list[str],
@@ -396,7 +394,7 @@ def fence(
     shard.write_group(group.group_id, records, on_written)
 
 
-def expire_members(coordinator: GroupCoordinator, group: ConsumerGroup) -> None:
+def expire_members(coordinator: Routing, group: ConsumerGroup) -> None:
     """Fence the members whose session, or time to revoke, is over."""
     shard = coordinator.shard(group.group_id)
     group.wake_at = math.inf  # until `act` has looked

@@ -55,7 +55,7 @@ from odradek.groups.writer import OnWritten
 
 if TYPE_CHECKING:
     from odradek.cluster.image import TopicImage
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ __all__ = [
 
 
 def consumer_group_for(
-    coordinator: GroupCoordinator, shard: Shard, group_id: str, *, is_join: bool
+    coordinator: Routing, shard: Shard, group_id: str, *, is_join: bool
 ) -> tuple[ConsumerGroup, list[Encoded]]:
     """The consumer group, made or converted when somebody joins, with the records that must be written for
     that.
@@ -100,7 +100,7 @@ def _missing(group_id: str) -> str:
     return f"Group {group_id} not found."
 
 
-def _check_upgrade(coordinator: GroupCoordinator, group: ClassicGroup) -> None:
+def _check_upgrade(coordinator: Routing, group: ClassicGroup) -> None:
     policy = coordinator.settings.group_consumer_migration_policy.upper()
     if policy not in ("BIDIRECTIONAL", "UPGRADE"):
         reason = f"group.consumer.migration.policy = {policy.lower()} does not allow it"
@@ -116,7 +116,7 @@ def _check_upgrade(coordinator: GroupCoordinator, group: ClassicGroup) -> None:
     )
 
 
-def _to_consumer(coordinator: GroupCoordinator, shard: Shard, group: ClassicGroup) -> ConsumerGroup:
+def _to_consumer(coordinator: Routing, shard: Shard, group: ClassicGroup) -> ConsumerGroup:
     """The consumer group with the classic one's members, each owning what it was assigned last."""
     topics = coordinator.images.current.topics
     converted = ConsumerGroup(group.group_id, shard)
@@ -175,7 +175,7 @@ def cancelled(shard: Shard, group_id: str) -> None:
 
 
 def may_become_classic(
-    coordinator: GroupCoordinator, group: ConsumerGroup, *, without: Collection[str], joining: int = 0
+    coordinator: Routing, group: ConsumerGroup, *, without: Collection[str], joining: int = 0
 ) -> bool:
     """Whether only members of the classic protocol are left when those go, and the group may change
     for them.
@@ -194,7 +194,7 @@ def may_become_classic(
 
 
 def to_classic_without(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     leaving: Collection[str],
@@ -231,7 +231,7 @@ def write_classic(
 
 
 def classic_group(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group_id: str,
     generation: int,
@@ -260,7 +260,7 @@ def classic_group(
     return classic
 
 
-def assignment_bytes(coordinator: GroupCoordinator, assignment: Assignment, *, version: int) -> bytes:
+def assignment_bytes(coordinator: Routing, assignment: Assignment, *, version: int) -> bytes:
     """An assignment as members of the classic protocol read it, without topics that are gone."""
     by_id = coordinator.images.current.topics_by_id
     named = sorted(

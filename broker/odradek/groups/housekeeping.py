@@ -22,7 +22,7 @@ from odradek.groups.shard import Group, Shard, ShardState
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ GROUPS_PER_TURN: Final = 200
 REWRITE_CHECK_SECONDS: Final = 60.0
 
 
-async def keep_house(coordinator: GroupCoordinator) -> None:
+async def keep_house(coordinator: Routing) -> None:
     """Runs as long as the coordinator does."""
     loop = asyncio.get_running_loop()
     interval = coordinator.settings.offsets_retention_check_interval_ms / 1000
@@ -44,7 +44,7 @@ async def keep_house(coordinator: GroupCoordinator) -> None:
         await rewrite_long_logs(coordinator)
 
 
-async def expire_offsets(coordinator: GroupCoordinator) -> None:
+async def expire_offsets(coordinator: Routing) -> None:
     """Forget offsets whose retention is over, and groups that have nothing left."""
     for shard in coordinator.loaded_shards():
         for number, group in enumerate(list(shard.groups.values())):
@@ -54,7 +54,7 @@ async def expire_offsets(coordinator: GroupCoordinator) -> None:
                 shard.when_free(group.group_id, partial(_expire, coordinator, shard, group))
 
 
-def _expire(coordinator: GroupCoordinator, shard: Shard, group: Group) -> None:
+def _expire(coordinator: Routing, shard: Shard, group: Group) -> None:
     if shard.groups.get(group.group_id) is not group:
         return
     offsets = shard.offsets.of_group(group.group_id)
@@ -96,7 +96,7 @@ def _log_failure(error: OdradekError | None) -> None:
         logger.warning("expired offsets could not be removed and will be tried again: %s", error)
 
 
-async def rewrite_long_logs(coordinator: GroupCoordinator) -> None:
+async def rewrite_long_logs(coordinator: Routing) -> None:
     """Shorten the logs that have outgrown their state, one after the other."""
     for shard in coordinator.loaded_shards():
         try:
@@ -106,7 +106,7 @@ async def rewrite_long_logs(coordinator: GroupCoordinator) -> None:
             logger.warning("the offsets topic, partition %d, was not rewritten: %s", shard.partition, error)
 
 
-def forget_deleted_topics(coordinator: GroupCoordinator, old: ClusterImage, new: ClusterImage) -> None:
+def forget_deleted_topics(coordinator: Routing, old: ClusterImage, new: ClusterImage) -> None:
     """Write tombstones for the offsets of topics that are gone (or are others of the same name now)."""
     if old.topics is new.topics:
         return

@@ -22,7 +22,7 @@ from odradek.groups.shard import Group, Shard
 from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
 if TYPE_CHECKING:
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
@@ -54,7 +54,7 @@ class DescribedGroup(NamedTuple):
 
 
 def list_groups(
-    coordinator: GroupCoordinator, *, states: Collection[str] = (), types: Collection[str] = ()
+    coordinator: Routing, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
     """The groups coordinated here; empty filters let all through, and capitals do not matter.
 
@@ -82,7 +82,7 @@ def _listed(group: Group) -> ListedGroup:
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
 
 
-def describe(coordinator: GroupCoordinator, group_id: str) -> DescribedGroup:
+def describe(coordinator: Routing, group_id: str) -> DescribedGroup:
     """A classic group. Raises GroupIdNotFound when there is none, and what routing raises."""
     group = coordinator.shard(group_id).groups.get(group_id)
     if group is None:
@@ -105,9 +105,7 @@ def describe(coordinator: GroupCoordinator, group_id: str) -> DescribedGroup:
     return DescribedGroup(group.state.value, group.protocol_type or "", protocol, members)
 
 
-def delete(
-    coordinator: GroupCoordinator, group_id: str
-) -> OdradekError | Awaitable[OdradekError | None] | None:
+def delete(coordinator: Routing, group_id: str) -> OdradekError | Awaitable[OdradekError | None] | None:
     """Remove a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, what routing
     raises.
     """
@@ -184,7 +182,7 @@ class DescribedConsumerGroup(NamedTuple):
     members: list[DescribedConsumer]
 
 
-def describe_consumer_group(coordinator: GroupCoordinator, group_id: str) -> DescribedConsumerGroup:
+def describe_consumer_group(coordinator: Routing, group_id: str) -> DescribedConsumerGroup:
     """A consumer group. Raises GroupIdNotFound when there is none, InvalidGroupId, and what routing
     raises.
     """

@@ -23,12 +23,10 @@ from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinRequest, JoinR
 from odradek.groups.shard import Shard
 
 if TYPE_CHECKING:
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 
-def join(
-    coordinator: GroupCoordinator, group_id: str, request: JoinRequest
-) -> JoinResult | Awaitable[JoinResult]:
+def join(coordinator: Routing, group_id: str, request: JoinRequest) -> JoinResult | Awaitable[JoinResult]:
     """Join or rejoin; the answer comes when the rebalance does."""
     answer: Answer[JoinResult] = Answer()
     try:
@@ -40,7 +38,7 @@ def join(
     return answer.get()
 
 
-def _check_session_timeout(coordinator: GroupCoordinator, session_timeout_ms: int) -> None:
+def _check_session_timeout(coordinator: Routing, session_timeout_ms: int) -> None:
     lowest = coordinator.settings.group_min_session_timeout_ms
     highest = coordinator.settings.group_max_session_timeout_ms
     if not lowest <= session_timeout_ms <= highest:
@@ -52,7 +50,7 @@ def _check_session_timeout(coordinator: GroupCoordinator, session_timeout_ms: in
 
 
 def _join(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group_id: str,
     request: JoinRequest,
@@ -82,7 +80,7 @@ def _join(
 
 
 def _join_after_removal(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     shard: Shard,
     group: ConsumerGroup,
     request: JoinRequest,
@@ -101,7 +99,7 @@ def _join_after_removal(
 
 
 def sync(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     group_id: str,
     *,
     member_id: str,
@@ -156,7 +154,7 @@ def sync(
 
 
 def heartbeat(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     group_id: str,
     *,
     member_id: str,
@@ -182,7 +180,7 @@ def heartbeat(
 
 
 def leave(
-    coordinator: GroupCoordinator, group_id: str, members: Sequence[tuple[str, str | None]]
+    coordinator: Routing, group_id: str, members: Sequence[tuple[str, str | None]]
 ) -> list[Departure] | Awaitable[list[Departure]]:
     """Take members out, each by (member id, instance id). Raises what concerns the whole group."""
     answer: Answer[list[Departure]] = Answer()

@@ -21,14 +21,14 @@ from odradek.groups.schema import CommittedOffset
 from odradek.groups.shard import Shard
 
 if TYPE_CHECKING:
-    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.routing import Routing
 
 # From this version of OffsetCommit on, a client knows the errors of both protocols.
 COMMIT_VERSION_OF_BOTH_PROTOCOLS = 9
 
 
 def commit(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     group_id: str,
     *,
     member_id: str,
@@ -110,7 +110,7 @@ def _check_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> None:
 
 
 def fetch(
-    coordinator: GroupCoordinator,
+    coordinator: Routing,
     group_id: str,
     *,
     member_id: str | None,
@@ -135,7 +135,7 @@ def fetch(
 
 
 def delete(
-    coordinator: GroupCoordinator, group_id: str, partitions: Sequence[tuple[str, int]]
+    coordinator: Routing, group_id: str, partitions: Sequence[tuple[str, int]]
 ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
     """Forget positions; gives an error or None for each of `partitions`. Raises GroupIdNotFound,
     NonEmptyGroup, …
@@ -166,7 +166,7 @@ def delete(
     return answer.get()
 
 
-def committed(coordinator: GroupCoordinator) -> Iterator[tuple[str, str, int, int]]:
+def committed(coordinator: Routing) -> Iterator[tuple[str, str, int, int]]:
     """Every committed position here as (group, topic, partition, offset), for lag."""
     for shard in coordinator.loaded_shards():
         for group_id, topic, partition, value in shard.offsets:

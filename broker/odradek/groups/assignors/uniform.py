@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from odradek.groups.assignors import Members, PartitionCounts, freeze
+from odradek.groups.assignors.members import Members, PartitionCounts, freeze
 from odradek.groups.consumer_schema import Assignment
 
 TopicPartitionId = tuple[UUID, int]
