@@ -48,7 +48,7 @@ async def in_a_broker(path: Path) -> AsyncIterator[OffsetsLog]:
             partitions=broker.partitions,
             images=broker.images,
             controller=broker.controller,
-            housekeeping=broker.housekeeping,
+            flusher=broker.flusher,
             settings=broker.settings,
         )
     finally:

@@ -176,7 +176,7 @@ def test_records_are_flushed_when_their_time_has_come() -> None:
         assert log.recovery_point == 0
         await asyncio.sleep(4)
         assert log.recovery_point == 1
-        assert broker.broker.housekeeping.flushes == 1
+        assert broker.broker.flusher.flushes == 1
         await broker.broker.stop()
 
     run(scenario())

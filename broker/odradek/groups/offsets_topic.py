@@ -13,7 +13,7 @@ from odradek.cluster.image import ImageHolder
 from odradek.controller.controller import Controller
 from odradek.groups.offsets_log import OFFSETS_TOPIC
 from odradek.log.log import Origin
-from odradek.replication.housekeeping import Housekeeping
+from odradek.replication.flushing import Flusher
 from odradek.replication.partitions import Partitions
 
 
@@ -26,13 +26,13 @@ class PartitionsOffsetsLog:
         partitions: Partitions,
         images: ImageHolder,
         controller: Controller,
-        housekeeping: Housekeeping,
+        flusher: Flusher,
         settings: Any,
     ) -> None:
         self._partitions = partitions
         self._images = images
         self._controller = controller
-        self._housekeeping = housekeeping
+        self._flusher = flusher
         self._settings = settings
 
     def partition_count(self) -> int:
@@ -78,10 +78,11 @@ class PartitionsOffsetsLog:
         return asyncio.to_thread(read.slice.read) if data is None else data
 
     async def flush(self, partition: int) -> None:
-        await self._housekeeping.flush(self._partitions.get(OFFSETS_TOPIC, partition).log)
+        await self._flusher.flush(self._partitions.get(OFFSETS_TOPIC, partition).log)
 
     def advance_start(self, partition: int, offset: int) -> None:
-        self._partitions.get(OFFSETS_TOPIC, partition).delete_records(offset)
+        # Not `delete_records`, which is for clients and refuses compacted topics.
+        self._partitions.get(OFFSETS_TOPIC, partition).log.advance_log_start(offset)
 
     async def ensure_topic(self) -> None:
         await self._controller.ensure_topic(OFFSETS_TOPIC)

@@ -1,36 +1,30 @@
-"""All logs of a broker, in one or several log directories, each marked as this broker's and able to fail alone.
+"""All logs of a broker: opened at its start, made where the fewest are, deleted, and closed in order at its end.
 
-    <directory>/.lock, meta.properties, .kafka_cleanshutdown, recovery-point-offset-checkpoint,
-                log-start-offset-checkpoint
     <directory>/<topic>-<partition>/                    one log
     <directory>/<topic>-<partition>.<id>-delete/        one that was deleted, until its delay is over
 
-A directory that fails takes its own partitions offline and no others; they are never made anew elsewhere. New logs
-go where the fewest are. What runs when (flushes, checkpoints, retention) is decided above.
+The directories themselves are `volumes`', which this extends. What runs when and on which thread (opening, closing,
+flushes, checkpoints, retention) is decided above: `begin_load`, `begin_close`, `begin_checkpoint` and `removal_due`
+give pieces of work that may run on any thread, and what comes of them is handed back.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
-from odradek.foundation.clock import Clock
-from odradek.foundation.errors import CorruptRecord, KafkaStorageError
+from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.log.checkpoints import (
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    CheckpointDamagedError,
-)
+from odradek.log.checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE
 from odradek.log.config import LogConfig
-from odradek.log.files import Disk
 from odradek.log.log import Log
+from odradek.log.pieces import Closing, Opening
 from odradek.log.placement import read_placement, write_placement
-from odradek.log.producers import EXPIRATION_MS_DEFAULT
-from odradek.log.storage import SHORTAGES
 from odradek.log.volume import DirectoryDescription, Volume, parse_partition
+from odradek.log.volumes import Volumes
 
 __all__ = ["DirectoryDescription", "LogDirectories"]
 
@@ -38,175 +32,122 @@ logger = logging.getLogger(__name__)
 
 DELETE_SUFFIX: Final = "-delete"
 _NAME_BYTES_MAX: Final = 255
+# How often a long start says how far it has come.
+_PROGRESS_SECONDS: Final = 5.0
 # Kafka's own metadata log, and logs that it moves between directories or found without a topic.
 _PASSED_OVER_PREFIX: Final = "__cluster_metadata-"
 _PASSED_OVER_SUFFIXES: Final = ("-future", "-stray")
 
 
-class LogDirectories:
-    """One thread at a time, save what `removal_due` returns."""
-
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        disk: Disk,
-        clock: Clock,
-        broker_id: int = -1,
-        producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
-        on_offline: Callable[[str, str], None] | None = None,
-    ) -> None:
-        """`on_offline` is called with a directory's path and why it failed. `broker_id` -1 takes any."""
-        self._disk = disk
-        self._clock = clock
-        self._broker_id = broker_id
-        self._producer_expiration_ms = producer_expiration_ms
-        self._on_offline = on_offline
-        self._directories = {
-            path: Volume(path, disk=disk) for path in (one.rstrip("/") or "/" for one in paths)
-        }
-        self._logs: dict[TopicPartition, Log] = {}
-        # Partitions that are not to be made anew, and why: their directory failed, or their log cannot be opened.
-        self._barred: dict[TopicPartition, str] = {}
-        self._removals: list[tuple[float, str]] = []
-        self.cluster_id: str | None = None
-
-    # --- state -----------------------------------------------------------------------------------------------------
-
-    @property
-    def paths(self) -> list[str]:
-        """All directories, those offline too."""
-        return list(self._directories)
-
-    @property
-    def offline(self) -> set[str]:
-        """The paths of failed directories."""
-        return {one.path for one in self._directories.values() if one.failure is not None}
-
-    def directory_id(self, path: str) -> str:
-        """The id in the directory's meta.properties; empty when there is none."""
-        meta = self._directories[path].meta
-        return meta.directory_id if meta is not None else ""
-
-    def _online(self) -> list[Volume]:
-        return [one for one in self._directories.values() if one.failure is None]
-
-    def set_producer_expiration(self, expiration_ms: int) -> None:
-        """From now on producers are forgotten after this long, in the logs that are open and those to come."""
-        self._producer_expiration_ms = expiration_ms
-        for log in self.logs():
-            log.producers.expiration_ms = expiration_ms
-
-    def logs(self) -> Iterator[Log]:
-        """Every open log; safe to go through while logs come and go."""
-        return iter(list(self._logs.values()))
-
-    def may_have_lost(self, log: Log) -> bool:
-        """Whether the stop before this start was unclean: records that were in the page cache only may be gone,
-        whether or not the file ends in a torn batch.
-        """
-        return not self._directories[log.path_of_directory].was_clean
-
-    def get(self, topic_partition: TopicPartition) -> Log | None:
-        """The log; None when there is none, or it is offline."""
-        return self._logs.get(topic_partition)
-
-    # --- open ------------------------------------------------------------------------------------------------------
-
-    def open(self) -> None:
-        """Lock the directories, making them when needed, and learn whose they are.
-
-        Raises DirectoryLocked, SettingError when a directory is another broker's, KafkaStorageError when no
-        directory can be used.
-        """
-        try:
-            for directory in self._directories.values():
-                try:
-                    directory.open(broker_id=self._broker_id)
-                except (OSError, CheckpointDamagedError) as error:
-                    self._fail(directory, error)
-                    continue
-                if directory.meta is not None and directory.meta.cluster_id:
-                    self.cluster_id = self.cluster_id or directory.meta.cluster_id
-                    directory.require_cluster(self.cluster_id)
-            if not self._online():
-                raise KafkaStorageError(f"no log directory can be used: {', '.join(self._directories)}")
-        except BaseException:
-            self._unlock()
-            raise
-
-    def set_cluster_id(self, cluster_id: str) -> None:
-        """Mark the directories as this broker's and this cluster's; those that are marked must agree.
-
-        Raises SettingError.
-        """
-        for directory in self._online():
-            directory.require_cluster(cluster_id)
-        self.cluster_id = cluster_id
-        for directory in self._online():
-            try:
-                directory.mark(cluster_id=cluster_id, broker_id=self._broker_id)
-            except OSError as error:
-                self._fail(directory, error)
+class LogDirectories(Volumes):
+    """One thread at a time, save what the pieces of work do."""
 
     # --- load ------------------------------------------------------------------------------------------------------
 
     def load(self, configs: Callable[[TopicPartition], LogConfig]) -> None:
-        """Open every log that is there. A directory that was closed in order is not scanned.
+        """Open every log that is there, one after the other. A directory that was closed in order is not scanned.
 
         Raises KafkaStorageError when one partition lies in two directories.
         """
+        for opening in self.begin_load(configs):
+            opening.run()
+            self.take_in(opening)
+        self.end_load()
+
+    def begin_load(self, configs: Callable[[TopicPartition], LogConfig]) -> list[Opening]:
+        """One piece of work for each log that is there; each is run, on any thread, and then taken in.
+
+        Raises KafkaStorageError when one partition lies in two directories.
+        """
+        self.progress.started_seconds = self._clock.monotonic_seconds()
+        openings: dict[TopicPartition, Opening] = {}
         for directory in self._online():
             try:
-                self._load_directory(directory, configs)
+                for opening in self._openings(directory, configs):
+                    other = openings.setdefault(opening.topic_partition, opening)
+                    if other is not opening:
+                        raise KafkaStorageError(
+                            f"{opening.topic_partition} lies in {directory.path} and in {other.path_of_directory}: "
+                            "remove the one that is older"
+                        )
             except OSError as error:
                 self._fail(directory, error)
-        if len(self._directories) > 1:
-            self._bar_lost()
+        found = [one for one in openings.values() if self._directories[one.path_of_directory].failure is None]
+        self.progress.logs = len(found)
+        return found
 
-    def _load_directory(self, directory: Volume, configs: Callable[[TopicPartition], LogConfig]) -> None:
-        path = directory.path
+    def _openings(
+        self, directory: Volume, configs: Callable[[TopicPartition], LogConfig]
+    ) -> Iterator[Opening]:
         clean = directory.take_clean()
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
         log_starts = directory.read_checkpoint(LOG_START_FILE)
-        started = self._clock.monotonic_seconds()
-        scanned = count = 0
-        for entry in self._disk.entries(path):
+        for entry in self._disk.entries(directory.path):
             topic_partition = self._partition_of(directory, entry.name) if entry.is_directory else None
-            if topic_partition is None:
-                continue
-            if topic_partition in self._logs:
-                raise KafkaStorageError(
-                    f"{topic_partition} lies in {path} and in {self._logs[topic_partition].path_of_directory}: "
-                    "remove the one that is older"
-                )
-            try:
-                log = self._open_log(
-                    directory,
+            if topic_partition is not None:
+                yield Opening(
                     topic_partition,
-                    None,
-                    configs(topic_partition),
-                    log_start_offset=log_starts.get(topic_partition, 0),
-                    recovery_point=recovery_points.get(topic_partition, 0),
+                    directory.path,
                     clean=clean,
+                    open_log=partial(
+                        self._open_log,
+                        directory,
+                        topic_partition,
+                        None,
+                        configs(topic_partition),
+                        log_start_offset=log_starts.get(topic_partition, 0),
+                        recovery_point=recovery_points.get(topic_partition, 0),
+                        clean=clean,
+                    ),
                 )
-            except (KafkaStorageError, CorruptRecord) as error:
-                if isinstance(error.__cause__, OSError):
-                    raise error.__cause__ from error
-                logger.error("%s stays offline: %s", topic_partition, error)
-                self._barred[topic_partition] = str(error)
-                continue
+
+    def take_in(self, opening: Opening) -> None:
+        """A log was opened, or cannot be; a failing disk takes its directory offline."""
+        directory = self._directories[opening.path_of_directory]
+        topic_partition, log, error = opening.topic_partition, opening.log, opening.error
+        if log is not None:
+            self.progress.scanned_bytes += log.recovered_bytes
+            self.progress.cut_bytes += log.cut_bytes
+        self._tell_progress()
+        if error is not None and isinstance(error.__cause__, OSError):
+            self._fail(directory, error.__cause__)
+        if directory.failure is not None:
+            self._barred[topic_partition] = f"its log directory {directory.path} failed: {directory.failure}"
+            if log is not None:
+                log.fail(self._barred[topic_partition])
+        elif error is not None:
+            logger.error("%s stays offline: %s", topic_partition, error)
+            self._barred[topic_partition] = str(error)
+        elif log is not None:
             self._logs[topic_partition] = log
-            scanned += log.recovered_bytes
-            count += 1
-        logger.info(
-            "%s: %d logs opened in %.3f s after %s stop; %d bytes were scanned",
-            path,
-            count,
-            self._clock.monotonic_seconds() - started,
-            "a clean" if clean else "an unclean",
-            scanned,
-        )
+
+    def _tell_progress(self) -> None:
+        progress = self.progress
+        progress.logs_opened += 1
+        now = self._clock.monotonic_seconds()
+        if now - max(progress.told_seconds, progress.started_seconds) >= _PROGRESS_SECONDS:
+            progress.told_seconds = now
+            logger.info(
+                "%d of %d logs are open after %.0f s; %.1f MB were scanned",
+                progress.logs_opened,
+                progress.logs,
+                now - progress.started_seconds,
+                progress.scanned_bytes / 1e6,
+            )
+
+    def end_load(self) -> None:
+        """All logs were taken in."""
+        if len(self._directories) > 1:
+            self._bar_lost()
+        for directory in self._online():
+            logger.info(
+                "%s: %d logs opened in %.3f s after %s stop; %d bytes were scanned",
+                directory.path,
+                sum(log.path_of_directory == directory.path for log in self._logs.values()),
+                self._clock.monotonic_seconds() - self.progress.started_seconds,
+                "a clean" if directory.was_clean else "an unclean",
+                self.progress.scanned_bytes,
+            )
 
     def _partition_of(self, directory: Volume, name: str) -> TopicPartition | None:
         """The partition whose log a subdirectory is; None when it is none that is to be opened."""
@@ -362,90 +303,59 @@ class LogDirectories:
         if remove is not None:
             remove()
 
-    def checkpoint(self) -> None:
-        """Write down recovery points and start offsets of all directories. A failing directory goes offline."""
-        for directory in self._online():
-            logs = [log for log in self._logs.values() if log.path_of_directory == directory.path]
-            points = {log.topic_partition: log.recovery_point for log in logs}
-            starts = {
-                log.topic_partition: log.log_start_offset
-                for log in logs
-                if log.log_start_offset > log.segments.first.base_offset
-            }
-            try:
-                directory.write_checkpoint(RECOVERY_POINT_FILE, points)
-                directory.write_checkpoint(LOG_START_FILE, starts)
-            except OSError as error:
-                self._log_failed(directory.path, error, only_if_grave=True)
-
-    def describe(self) -> list[DirectoryDescription]:
-        """Every directory with the logs in it and the room on its volume."""
-        described = []
-        for directory in self._directories.values():
-            sizes = {
-                log.topic_partition: log.size_bytes
-                for log in self._logs.values()
-                if log.path_of_directory == directory.path
-            }
-            try:
-                described.append(directory.describe(sizes))
-            except OSError as error:
-                self._log_failed(directory.path, error)
-                described.append(directory.describe({}))
-        return described
-
     # --- failure and end -------------------------------------------------------------------------------------------
 
-    def _log_failed(self, path: str, error: OSError, *, only_if_grave: bool = False) -> None:
-        if only_if_grave and error.errno in SHORTAGES:
-            logger.error("%s: %s", path, error)
-            return
-        self._fail(self._directories[path], error)
+    def begin_close(self) -> Iterator[Closing]:
+        """One piece of work for each log that has something to sync; each is run, on any thread, and handed to
+        `end_close`. Appends must have ended. What is not closed this way `close` closes.
+        """
+        for log in self.logs():
+            if log.topic_partition in self._closed:
+                continue
+            closing = None
+            try:
+                closing = Closing(log, log.begin_close(with_parent=False))
+            except KafkaStorageError as error:
+                self._failed_to_close(log, error)
+            if closing is not None and closing.flush is not None:
+                yield closing
+            elif closing is not None:
+                self.end_close(closing)
 
-    def _fail(self, directory: Volume, error: Exception) -> None:
-        if directory.failure is not None:
-            return
-        directory.failure = str(error)
-        logger.critical(
-            "the log directory %s failed and is offline with all its partitions: %s; mend it and restart the broker",
-            directory.path,
-            error,
-        )
-        why = f"its log directory {directory.path} failed: {error}"
-        for topic_partition, log in list(self._logs.items()):
-            if log.path_of_directory == directory.path:
-                log.fail(why)
-                del self._logs[topic_partition]
-                self._barred[topic_partition] = why
-        if self._on_offline is not None:
-            self._on_offline(directory.path, directory.failure)
+    def end_close(self, closing: Closing) -> None:
+        """The log of this piece was synced, or could not be."""
+        log = closing.log
+        self._closed.add(log.topic_partition)
+        try:
+            log.end_close(closing.flush, closing.error)
+        except KafkaStorageError as error:
+            self._failed_to_close(log, error)
+
+    def _failed_to_close(self, log: Log, error: KafkaStorageError) -> None:
+        self._closed.add(log.topic_partition)
+        self._not_closed_in_order.add(log.path_of_directory)
+        logger.error("%s was not closed in order: %s", log.topic_partition, error)
 
     def close(self, *, clean: bool = True) -> None:
         """Close all logs and give the directories back. With `clean`, each directory whose logs could all be
         flushed is marked, so that the next start scans nothing there.
         """
         if clean:
+            for closing in self.begin_close():
+                closing.run()
+                self.end_close(closing)
+            # The logs are closed: their offsets are final, and this brings the directories' names to the device.
+            self.checkpoint()
             for directory in self._online():
-                self._close_directory(directory)
+                self._mark_clean(directory)
         else:
             for log in self._logs.values():
                 log.fail("the broker stopped")
         self._logs.clear()
         self._unlock()
 
-    def _close_directory(self, directory: Volume) -> None:
-        logs = [log for log in self._logs.values() if log.path_of_directory == directory.path]
-        failures = 0
-        for log in logs:
-            try:
-                log.close()
-            except KafkaStorageError as error:
-                failures += 1
-                logger.error("%s was not closed in order: %s", log.topic_partition, error)
-        if directory.failure is not None:
-            return
-        self.checkpoint()
-        if failures or directory.failure is not None:
+    def _mark_clean(self, directory: Volume) -> None:
+        if directory.path in self._not_closed_in_order:
             logger.error(
                 "%s is not marked as closed in order: its logs are scanned at the next start", directory.path
             )
@@ -454,7 +364,3 @@ class LogDirectories:
             directory.mark_clean()
         except OSError as error:
             logger.error("%s cannot be marked as closed in order: %s", directory.path, error)
-
-    def _unlock(self) -> None:
-        for directory in self._directories.values():
-            directory.unlock()

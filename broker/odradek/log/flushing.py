@@ -50,3 +50,11 @@ class Flush:
                 self._disk.sync_directory(directory)
             except FileNotFoundError:
                 continue
+
+    def try_sync(self) -> OSError | None:
+        """As `sync`; the error instead of raising it."""
+        try:
+            self.sync()
+        except OSError as error:
+            return error
+        return None

@@ -117,6 +117,9 @@ class Loader:
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(log_start_offset)
         self._load_producers(segments, files, start=log_start_offset, end=end, clean=clean)
+        for segment in segments[:-1]:
+            # Whatever had to be read of them is: a broker with many logs keeps no files open that it does not need.
+            segment.release()
         return Loaded(
             segments=segments,
             log_start_offset=log_start_offset,

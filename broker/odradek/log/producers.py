@@ -321,14 +321,16 @@ class ProducerStates:
     # --- snapshots
     # -------------------------------------------------------------------------------------------------
 
-    def take_snapshot(self, offset: int, *, sync: bool = True) -> None:
+    def take_snapshot(self, offset: int, *, sync: bool = True) -> bool:
         """Write what is known now as the state below `offset`, the log's end; not twice for one offset.
 
-        Raises OSError.
+        Whether one was written. Raises OSError.
         """
-        if self.files is not None and offset > self._snapshot_offset:
-            self.files.write(offset, self.entries(), sync=sync)
-            self._snapshot_offset = offset
+        if self.files is None or offset <= self._snapshot_offset:
+            return False
+        self.files.write(offset, self.entries(), sync=sync)
+        self._snapshot_offset = offset
+        return True
 
     def reload(self, *, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
         """Forget everything and load the newest usable snapshot of a log that spans these offsets.

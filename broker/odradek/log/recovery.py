@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from odradek.log.config import LogConfig
 from odradek.log.epochs import EpochEntry, LeaderEpochs
@@ -22,6 +23,9 @@ from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import BatchHeader, BatchView
 
 logger = logging.getLogger(__name__)
+
+# Segments below this are scanned in a fraction of a second; a line for each would hide the others.
+_WORTH_TELLING_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -62,6 +66,15 @@ def recover(
     for number in range(first, len(segments)):
         segment = segments[number]
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        if segment.size_bytes >= _WORTH_TELLING_BYTES:
+            logger.info(
+                "%s: segment %d of %d, from offset %d, is scanned: %.0f MB",
+                name,
+                number + 1,
+                len(segments),
+                segment.base_offset,
+                segment.size_bytes / 1e6,
+            )
         found = _scan(segment, config, next_base_offset=next_base, epochs=known_epochs)
         cut_bytes = segment.size_bytes - found.valid_bytes
         result.bytes_scanned += segment.size_bytes

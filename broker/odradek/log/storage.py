@@ -23,6 +23,7 @@ from odradek.log.files import Disk
 from odradek.log.flushing import Flush
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.loading import Loaded
+from odradek.log.producer_snapshots import snapshot_name
 from odradek.log.recovery import replay_producers
 from odradek.log.retention import RetentionStrategy, RetentionView
 from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
@@ -207,12 +208,7 @@ class Storage:
         flush = self.begin_flush(up_to)
         if flush is None:
             return
-        failed = None
-        try:
-            flush.sync()
-        except OSError as error:
-            failed = error
-        self.end_flush(flush, failed)
+        self.end_flush(flush, flush.try_sync())
 
     def begin_flush(self, up_to: int | None = None) -> Flush | None:
         """What has to be synced; None when everything is. Whoever runs its `sync` hands it to `end_flush`."""
@@ -406,16 +402,35 @@ class Storage:
 
     def close(self) -> None:
         """Flush, and leave the files as a clean start wants them. Raises KafkaStorageError."""
+        flush = self.begin_close()
+        error = None if flush is None else flush.try_sync()
+        self.end_close(flush, error)
+
+    def begin_close(self, *, with_parent: bool = True) -> Flush | None:
+        """Write what is only in memory; what has to be synced then, None for nothing.
+
+        Whoever syncs it, on any thread, hands it to `end_close`; nothing may be appended in between. Without
+        `with_parent` the log directory's own names are left to the caller, who has many logs to close there.
+        Raises KafkaStorageError.
+        """
         self._require_usable()
         try:
             self.segments.active.write_indexes(final=True)
-            self.producers.take_snapshot(self.log_end_offset, sync=True)
-            if self.log_end_offset > self._opened_at_offset or self.log_end_offset > self.recovery_point:
-                flush = self._prepare_flush(with_active_indexes=True)
-                flush.sync()
-                self.end_flush(flush)
+            if self.producers.take_snapshot(self.log_end_offset, sync=False):
+                self._unsynced_paths.add(f"{self.directory}/{snapshot_name(self.log_end_offset)}")
+                self._unsynced_directories.add(self.directory)
+            elif self.log_end_offset <= min(self._opened_at_offset, self.recovery_point):
+                return None
+            if not with_parent:
+                self._unsynced_directories.discard(self.path_of_directory)
+            return self._prepare_flush(with_active_indexes=True)
         except OSError as error:
             raise self._disk_failed("the close", error, may_pass=False) from error
+
+    def end_close(self, flush: Flush | None, error: OSError | None = None) -> None:
+        """The log is closed; `error` is what the sync raised. Raises KafkaStorageError for it."""
+        if flush is not None:
+            self.end_flush(flush, error)
         self.fail("it was closed")
 
     def mark_deleted(self) -> None:

@@ -129,6 +129,8 @@ class Volume:
 
     def mark_clean(self) -> None:
         """The directory is closed in order: the next start scans nothing. Raises OSError."""
+        # The names of all that it vouches for are safe before the marker is.
+        self._disk.sync_directory(self.path)
         write_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
+from odradek.foundation.limits import FLUSH_THREADS_MAX
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.log.directory import LogDirectories
-from odradek.log.log import Log
-from odradek.replication.blocking import BlockingWork
+from odradek.replication.blocking import BlockingWork, Result
+from odradek.replication.flushing import Flusher
 from odradek.replication.partitions import Partitions
 
 logger = logging.getLogger(__name__)
@@ -37,17 +38,19 @@ class Housekeeping:
         partitions: Partitions,
         directories: LogDirectories,
         blocking: BlockingWork,
+        flusher: Flusher,
         clock: Clock,
         current_settings: Callable[[], Settings],
     ) -> None:
         self._partitions = partitions
         self._directories = directories
         self._blocking = blocking
+        self._flusher = flusher
         self._clock = clock
         self._settings = current_settings
         self._tasks = TaskOwner("housekeeping")
-        self.flushes = 0
-        self.flush_seconds = 0.0
+        # Work in threads, one piece for each duty at most, which goes on when its duty is cancelled.
+        self._under_way: set[asyncio.Future[Any]] = set()
 
     def start(self) -> None:
         """Begin; the first round of most duties comes after log.initial.task.delay.ms."""
@@ -78,8 +81,11 @@ class Housekeeping:
         return min(_FLUSH_ROUND_SECONDS_MAX, self._settings().effective_flush_ms / 2000)
 
     async def stop(self) -> None:
-        """End the duties."""
+        """End the duties, and wait for what they have begun in threads: nobody writes to a log after this."""
         await self._tasks.close()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        await self._flusher.drain()
 
     async def _repeat(
         self, name: str, duty: Callable[[], Awaitable[None]], seconds: Callable[[], float]
@@ -104,29 +110,24 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose flush.ms has passed."""
-        for log in self._directories.flush_due(self._clock.wall_ms()):
-            if log.failure is None:
-                await self.flush(log)
+        """Flush the logs whose flush.ms has passed, or that have closed a segment; a few beside each other."""
+        due = iter(self._directories.flush_due(self._clock.wall_ms()))
 
-    async def flush(self, log: Log) -> None:
-        """Everything appended so far is on the device when this returns. Raises KafkaStorageError."""
-        flush = log.begin_flush()
-        if flush is None:
-            return
-        started = self._clock.monotonic_seconds()
-        try:
-            await self._blocking.submit(flush.sync)
-        except OSError as failure:
-            log.end_flush(flush, failure)
-            raise
-        log.end_flush(flush)
-        self.flushes += 1
-        self.flush_seconds += self._clock.monotonic_seconds() - started
+        async def flush_some() -> None:
+            for log in due:
+                if log.failure is None:
+                    try:
+                        await self._flusher.flush(log)
+                    except KafkaStorageError as failure:
+                        logger.error("%s was not flushed: %s", log.topic_partition, failure)
+
+        await asyncio.gather(*(flush_some() for _ in range(FLUSH_THREADS_MAX)))
 
     async def checkpoint(self) -> None:
         """Write down recovery points and log start offsets."""
-        self._directories.checkpoint()
+        write = self._directories.begin_checkpoint()
+        await self._in_thread(write.run)
+        self._directories.end_checkpoint(write)
 
     async def expire_producers(self) -> None:
         """Forget producers that were silent for producer.id.expiration.ms."""
@@ -138,4 +139,11 @@ class Housekeeping:
         """Remove deleted files whose delay is over."""
         remove = self._directories.removal_due()
         if remove is not None:
-            await self._blocking.submit(remove)
+            await self._in_thread(remove)
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        future = self._blocking.submit(work)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        # Shielded: a duty that is cancelled leaves its thread running, which `stop` then waits for.
+        return await asyncio.shield(future)

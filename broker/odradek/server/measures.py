@@ -111,8 +111,8 @@ def _logs(broker: Broker) -> Iterator[Sample]:
         yield metrics.LOG_SIZE_BYTES.sample(log.size_bytes, *labels)
         yield metrics.LOG_SEGMENTS.sample(len(log.segments.all), *labels)
     yield metrics.PARTITIONS_OFFLINE.sample(offline)
-    yield metrics.LOG_FLUSHES.sample(broker.housekeeping.flushes)
-    yield metrics.LOG_FLUSH_SECONDS.sample(broker.housekeeping.flush_seconds)
+    yield metrics.LOG_FLUSHES.sample(broker.flusher.flushes)
+    yield metrics.LOG_FLUSH_SECONDS.sample(broker.flusher.flush_seconds)
 
 
 def _directories(broker: Broker) -> Iterator[Sample]:

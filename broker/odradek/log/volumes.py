@@ -1,0 +1,209 @@
+"""The log directories of a broker as places: whose they are, which failed, what their checkpoints say.
+
+    <directory>/.lock, meta.properties, .kafka_cleanshutdown, recovery-point-offset-checkpoint,
+                log-start-offset-checkpoint
+
+A directory that fails takes its own partitions offline and no others; they are never made anew elsewhere. Which logs
+come and go is `directory`'s, which extends this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import KafkaStorageError
+from odradek.foundation.ids import TopicPartition
+from odradek.log.checkpoints import CheckpointDamagedError
+from odradek.log.files import Disk
+from odradek.log.log import Log
+from odradek.log.pieces import CheckpointWrite, LoadProgress
+from odradek.log.producers import EXPIRATION_MS_DEFAULT
+from odradek.log.storage import SHORTAGES
+from odradek.log.volume import DirectoryDescription, Volume
+
+logger = logging.getLogger(__name__)
+
+
+class Volumes:
+    """The directories, and the logs that are open in them."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        disk: Disk,
+        clock: Clock,
+        broker_id: int = -1,
+        producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
+        on_offline: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """`on_offline` is called with a directory's path and why it failed. `broker_id` -1 takes any."""
+        self._disk = disk
+        self._clock = clock
+        self._broker_id = broker_id
+        self._producer_expiration_ms = producer_expiration_ms
+        self._on_offline = on_offline
+        self._directories = {
+            path: Volume(path, disk=disk) for path in (one.rstrip("/") or "/" for one in paths)
+        }
+        self._logs: dict[TopicPartition, Log] = {}
+        # Partitions that are not to be made anew, and why: their directory failed, or their log cannot be opened.
+        self._barred: dict[TopicPartition, str] = {}
+        self._removals: list[tuple[float, str]] = []
+        # What was closed, well or not, while the broker stops; and directories where that failed.
+        self._closed: set[TopicPartition] = set()
+        self._not_closed_in_order: set[str] = set()
+        self.cluster_id: str | None = None
+        self.progress = LoadProgress()
+        """How far the opening of the logs has come."""
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def paths(self) -> list[str]:
+        """All directories, those offline too."""
+        return list(self._directories)
+
+    @property
+    def offline(self) -> set[str]:
+        """The paths of failed directories."""
+        return {one.path for one in self._directories.values() if one.failure is not None}
+
+    def directory_id(self, path: str) -> str:
+        """The id in the directory's meta.properties; empty when there is none."""
+        meta = self._directories[path].meta
+        return meta.directory_id if meta is not None else ""
+
+    def _online(self) -> list[Volume]:
+        return [one for one in self._directories.values() if one.failure is None]
+
+    def set_producer_expiration(self, expiration_ms: int) -> None:
+        """From now on producers are forgotten after this long, in the logs that are open and those to come."""
+        self._producer_expiration_ms = expiration_ms
+        for log in self.logs():
+            log.producers.expiration_ms = expiration_ms
+
+    def logs(self) -> Iterator[Log]:
+        """Every open log; safe to go through while logs come and go."""
+        return iter(list(self._logs.values()))
+
+    def may_have_lost(self, log: Log) -> bool:
+        """Whether the stop before this start was unclean: records that were in the page cache only may be gone,
+        whether or not the file ends in a torn batch.
+        """
+        return not self._directories[log.path_of_directory].was_clean
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log; None when there is none, or it is offline."""
+        return self._logs.get(topic_partition)
+
+    # --- open ------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Lock the directories, making them when needed, and learn whose they are.
+
+        Raises DirectoryLocked, SettingError when a directory is another broker's, KafkaStorageError when no
+        directory can be used.
+        """
+        try:
+            for directory in self._directories.values():
+                try:
+                    directory.open(broker_id=self._broker_id)
+                except (OSError, CheckpointDamagedError) as error:
+                    self._fail(directory, error)
+                    continue
+                if directory.meta is not None and directory.meta.cluster_id:
+                    self.cluster_id = self.cluster_id or directory.meta.cluster_id
+                    directory.require_cluster(self.cluster_id)
+            if not self._online():
+                raise KafkaStorageError(f"no log directory can be used: {', '.join(self._directories)}")
+        except BaseException:
+            self._unlock()
+            raise
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Mark the directories as this broker's and this cluster's; those that are marked must agree.
+
+        Raises SettingError.
+        """
+        for directory in self._online():
+            directory.require_cluster(cluster_id)
+        self.cluster_id = cluster_id
+        for directory in self._online():
+            try:
+                directory.mark(cluster_id=cluster_id, broker_id=self._broker_id)
+            except OSError as error:
+                self._fail(directory, error)
+
+    # --- now and then ----------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Write down recovery points and start offsets of all directories. A failing directory goes offline."""
+        write = self.begin_checkpoint()
+        write.run()
+        self.end_checkpoint(write)
+
+    def begin_checkpoint(self) -> CheckpointWrite:
+        """What is to be written down now; whoever runs it, on any thread, hands it to `end_checkpoint`."""
+        offsets: dict[str, tuple[dict[TopicPartition, int], dict[TopicPartition, int]]] = {
+            directory.path: ({}, {}) for directory in self._online()
+        }
+        for topic_partition, log in self._logs.items():
+            points, starts = offsets[log.path_of_directory]
+            points[topic_partition] = log.recovery_point
+            if log.log_start_offset > log.segments.first.base_offset:
+                starts[topic_partition] = log.log_start_offset
+        return CheckpointWrite([(self._directories[path], *both) for path, both in offsets.items()])
+
+    def end_checkpoint(self, write: CheckpointWrite) -> None:
+        """The checkpoints were written, or could not be: a failing directory goes offline."""
+        for path, error in write.errors:
+            self._log_failed(path, error, only_if_grave=True)
+
+    def describe(self) -> list[DirectoryDescription]:
+        """Every directory with the logs in it and the room on its volume."""
+        described = []
+        for directory in self._directories.values():
+            sizes = {
+                log.topic_partition: log.size_bytes
+                for log in self._logs.values()
+                if log.path_of_directory == directory.path
+            }
+            try:
+                described.append(directory.describe(sizes))
+            except OSError as error:
+                self._log_failed(directory.path, error)
+                described.append(directory.describe({}))
+        return described
+
+    # --- failure ---------------------------------------------------------------------------------------------------
+
+    def _log_failed(self, path: str, error: OSError, *, only_if_grave: bool = False) -> None:
+        if only_if_grave and error.errno in SHORTAGES:
+            logger.error("%s: %s", path, error)
+            return
+        self._fail(self._directories[path], error)
+
+    def _fail(self, directory: Volume, error: Exception) -> None:
+        if directory.failure is not None:
+            return
+        directory.failure = str(error)
+        logger.critical(
+            "the log directory %s failed and is offline with all its partitions: %s; mend it and restart the broker",
+            directory.path,
+            error,
+        )
+        why = f"its log directory {directory.path} failed: {error}"
+        for topic_partition, log in list(self._logs.items()):
+            if log.path_of_directory == directory.path:
+                log.fail(why)
+                del self._logs[topic_partition]
+                self._barred[topic_partition] = why
+        if self._on_offline is not None:
+            self._on_offline(directory.path, directory.failure)
+
+    def _unlock(self) -> None:
+        for directory in self._directories.values():
+            directory.unlock()
