@@ -48,7 +48,7 @@ def test_what_was_written_is_there_again_and_ephemerals_are_not(tmp_path: Path) 
 
     async def second() -> None:
         store = SqliteStore.open(path)
-        assert await store.get("/a") == (b"two", 1)
+        assert (await store.get("/a"))[:2] == (b"two", 1)
         assert await store.children("/a") == ["c"]
         assert await store.children("/") == ["a"]
         await store.close()
@@ -145,6 +145,47 @@ def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> 
         await store.close()
         again = SqliteStore.open(path)
         assert await again.children("/") == in_memory
+        await again.close()
+
+    asyncio.run(scenario())
+
+
+def test_changes_are_numbered_upwards_across_restarts_even_where_nothing_durable_was_written(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "registry.db")
+
+    async def epoch_of_an_ephemeral() -> int:
+        store = SqliteStore.open(path)
+        created = await store.create("/e", ephemeral=True)
+        assert (await store.get("/e")).created == created
+        await store.close()
+        return created
+
+    numbers = [asyncio.run(epoch_of_an_ephemeral()) for _ in range(3)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_registry_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "CREATE TABLE node (path TEXT PRIMARY KEY, data BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
+    )
+    connection.execute("INSERT INTO node VALUES ('/a', x'6f6e65', 7)")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+    async def scenario() -> None:
+        store = SqliteStore.open(path)
+        old = await store.get("/a")
+        assert old == (b"one", 7, 0, 0)
+        assert await store.create("/a/b") > old.created
+        await store.close()
+        again = SqliteStore.open(path)
+        assert (await again.get("/a")).version == 7
+        assert await again.exists("/a/b")
         await again.close()
 
     asyncio.run(scenario())

@@ -8,6 +8,7 @@ import pytest
 from odradek.cluster import paths
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.cluster.node_tree import Changes
 from odradek.cluster.store import Operation
 from odradek.controller.requests import CreatedTopic, DeletedTopic, NewTopic
 from odradek.foundation.errors import (
@@ -25,11 +26,11 @@ class DyingStore(MemoryStore):
 
     writes_left = 10**9
 
-    async def multi(self, operations: Sequence[Operation]) -> None:
+    async def _write(self, operations: Sequence[Operation]) -> Changes:
         if self.writes_left == 0:
             self.sever()
         self.writes_left -= 1
-        await super().multi(operations)
+        return await super()._write(operations)
 
 
 def test_a_deleted_topic_leaves_nothing_behind_and_its_successor_is_another() -> None:

@@ -1,97 +1,275 @@
 """The registry in memory, for tests and simulations: one shared tree, any number of sessions on it.
 
-`sever` and `expire` make the faults that a real registry has: a session that cannot reach it, and one that was
-given up.
+`sever`, `mend` and `expire` make the faults that a real registry has, and `MemoryRegistry.faults` makes them by chance.
+A session that is cut off for longer than its timeout is given up by the registry, and learns of it only when it
+reaches the registry again: until then it believes to be suspended, as with ZooKeeper.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from odradek.cluster.node_tree import NodeTree
-from odradek.cluster.store import ANY_VERSION, Create, Delete, Node, Operation, Put, WatchCallback
+from odradek.cluster.memory_faults import RegistryFaults
+from odradek.cluster.node_tree import Changes, NodeTree
+from odradek.cluster.sessions import SessionListeners
+from odradek.cluster.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Put,
+    SessionCallback,
+    SessionState,
+    WatchCallback,
+)
 from odradek.cluster.watches import Watches
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
 
+Answer = TypeVar("Answer")
+
 
 class MemoryRegistry:
-    """What several sessions share: the tree and everybody's watches."""
+    """What several sessions share: the tree, and everybody's watches. `faults` may be set and changed at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, faults: RegistryFaults | None = None) -> None:
         self.tree = NodeTree()
-        self.sessions: dict[int, MemoryStore] = {}
+        self.faults = faults
+        self.stores: list[MemoryStore] = []
+        # The numbers of the sessions that live.
+        self.sessions: set[int] = set()
         self.numbers = itertools.count(1)
 
-    def run(self, operations: Sequence[Operation], *, session: int) -> None:
+    def run(self, operations: Sequence[Operation], *, session: int) -> Changes:
         """Do all operations or none, and tell every session's watchers."""
-        paths = self.tree.apply(self.tree.plan(operations, session=session))
-        for store in self.sessions.values():
-            store.watches.notify(paths)
+        changes = self.tree.plan(operations, session=session)
+        paths = self.tree.apply(changes)
+        for store in self.stores:
+            store.hear(paths)
+        return changes
+
+    def begin(self) -> int:
+        session = next(self.numbers)
+        self.sessions.add(session)
+        return session
+
+    def end(self, session: int) -> None:
+        """Give a session up: its ephemeral nodes go."""
+        if session in self.sessions:
+            self.sessions.remove(session)
+            self.run([Delete(path) for path in self.tree.owned_by(session)], session=session)
 
 
 class MemoryStore:
-    """One session; without `registry` it has a tree of its own."""
+    """One user of a registry; without `registry` it has a tree of its own.
 
-    def __init__(self, registry: MemoryRegistry | None = None) -> None:
+    The session lasts until `expire` or, where a timeout is given, until it was cut off for that long.
+    """
+
+    def __init__(
+        self, registry: MemoryRegistry | None = None, *, session_timeout_seconds: float | None = None
+    ) -> None:
         self.registry = registry or MemoryRegistry()
+        self.session_timeout_seconds = session_timeout_seconds
         self.watches = Watches()
-        self._session = next(self.registry.numbers)
+        self._listeners = SessionListeners()
+        self._session = self.registry.begin()
         self._is_severed = False
-        self._is_expired = False
-        self.registry.sessions[self._session] = self
+        # Counts the connections, so that what was under way on a former one is known to be lost.
+        self._connection = 0
+        self._last_arrival = 0.0
+        self._missed: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.registry.stores.append(self)
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
 
     async def get(self, path: str) -> Node:
-        self._reach()
-        return self.registry.tree.get(path)
+        return await self._ask(lambda: self.registry.tree.get(path))
 
     async def exists(self, path: str) -> bool:
-        self._reach()
-        return self.registry.tree.exists(path)
+        return await self._ask(lambda: self.registry.tree.exists(path))
 
     async def children(self, path: str) -> list[str]:
-        self._reach()
-        return self.registry.tree.children(path)
+        return await self._ask(lambda: self.registry.tree.children(path))
 
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> None:
-        await self.multi([Create(path, data, ephemeral)])
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        row = (await self._write([Create(path, data, ephemeral)]))[path]
+        assert row is not None
+        return row.created
 
     async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
-        await self.multi([Put(path, data, version)])
-        return self.registry.tree.get(path).version
+        row = (await self._write([Put(path, data, version)]))[path]
+        assert row is not None
+        return row.version
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
+        await self._write([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> None:
+        await self._write(operations)
+
+    async def sync(self) -> None:
+        await self._ask(lambda: None)
+
+    async def _write(self, operations: Sequence[Operation]) -> Changes:
+        """All writes come through here."""
+        return await self._ask(lambda: self.registry.run(operations, session=self._session))
+
+    async def _ask(self, work: Callable[[], Answer]) -> Answer:
+        """Do `work` at the registry, there and back on this session's connection."""
         self._reach()
-        self.registry.run(operations, session=self._session)
+        faults = self.registry.faults
+        if faults is None:
+            return work()
+        connection = self._connection
+        loop = asyncio.get_running_loop()
+        if faults.loses_request():
+            self._drop(faults)
+            raise StoreConnectionLost("the request was lost on its way to the registry")
+        await asyncio.sleep(faults.latency())
+        if connection != self._connection or self._session not in self.registry.sessions:
+            self._reach()
+            raise StoreConnectionLost("the connection to the registry ended before the request was there")
+        try:
+            return work()
+        finally:
+            if faults.loses_answer():
+                self._drop(faults)
+            await asyncio.sleep(max(self._arrival(faults) - loop.time(), 0))
+            if connection != self._connection:
+                raise StoreConnectionLost("the connection to the registry ended before the answer was here")
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         return self.watches.add(path, callback)
 
+    def hear(self, paths: set[str]) -> None:
+        """The registry's: these nodes changed."""
+        watched = {path for path in paths if self.watches.has(path)}
+        if not watched:
+            return
+        if self.session_state is not SessionState.CONNECTED or self._session not in self.registry.sessions:
+            self._missed |= watched
+        elif self.registry.faults is None:
+            self.watches.notify(watched)
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_at(self._arrival(self.registry.faults), self._arrived, watched, self._connection)
+
+    def _arrived(self, paths: set[str], connection: int) -> None:
+        if connection == self._connection:
+            self.watches.notify(paths)
+        else:
+            self._missed |= paths
+            self._tell_missed()
+
+    def _arrival(self, faults: RegistryFaults) -> float:
+        """When what leaves the registry now is here: after all that left before."""
+        arrival = asyncio.get_running_loop().time() + faults.latency()
+        self._last_arrival = max(arrival, self._last_arrival + 1e-6)
+        return self._last_arrival
+
+    # --- the session ---------------------------------------------------------------------------------------------
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._listeners.state
+
+    @property
+    def session_id(self) -> int:
+        return self._session
+
+    def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
+        return self._listeners.add(callback)
+
+    async def reopen(self) -> None:
+        if self.registry.faults is not None:
+            await asyncio.sleep(self.registry.faults.latency())
+        if self.session_state is SessionState.CLOSED:
+            raise StoreSessionExpired("the registry is closed")
+        if self.session_state is not SessionState.EXPIRED:
+            return
+        if self._is_severed:
+            raise StoreConnectionLost("the registry cannot be reached")
+        self._session = self.registry.begin()
+        self._connection += 1
+        self._listeners.change(SessionState.CONNECTED)
+        self._tell_missed()
+
     async def close(self) -> None:
-        self.expire()
+        if self.session_state is SessionState.CLOSED:
+            return
+        self.watches.clear()
+        self._stop_timer()
+        self._connection += 1
+        self._listeners.change(SessionState.CLOSED)
+        self.registry.stores.remove(self)
+        self.registry.end(self._session)
 
     def expire(self) -> None:
-        """The registry gives this session up: its ephemeral nodes go, and whatever it asks fails."""
-        if self._is_expired:
-            return
-        self._is_expired = True
-        self.watches.clear()
-        del self.registry.sessions[self._session]
-        paths = self.registry.tree.owned_by(self._session)
-        self.registry.run([Delete(path) for path in paths], session=self._session)
+        """The registry gives this session up. The session hears of it now, or when it is mended."""
+        self._stop_timer()
+        self.registry.end(self._session)
+        if not self._is_severed:
+            self._learn()
 
     def sever(self) -> None:
         """Cut the session off until `mend`: whatever it asks fails with StoreConnectionLost, and nothing is done."""
         self._is_severed = True
+        self._connection += 1
+        if self.session_state is SessionState.CONNECTED:
+            self._listeners.change(SessionState.SUSPENDED)
+            if self.session_timeout_seconds is not None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(self.session_timeout_seconds, self.expire)
 
     def mend(self) -> None:
         self._is_severed = False
+        self._stop_timer()
+        self._learn()
+
+    def _learn(self) -> None:
+        """The session hears from the registry what has become of it."""
+        if self.session_state in (SessionState.CLOSED, SessionState.EXPIRED):
+            return
+        if self._session in self.registry.sessions:
+            self._listeners.change(SessionState.CONNECTED)
+            self._tell_missed()
+        else:
+            self._connection += 1
+            self._listeners.change(SessionState.EXPIRED)
+
+    def _drop(self, faults: RegistryFaults) -> None:
+        """The connection breaks, and is there again after a while."""
+        if self._is_severed:
+            return
+        self.sever()
+        connection = self._connection
+
+        def reconnect() -> None:
+            # A cut made on purpose since then lasts until it is mended on purpose.
+            if connection == self._connection:
+                self.mend()
+
+        asyncio.get_running_loop().call_later(faults.reconnect(), reconnect)
+
+    def _tell_missed(self) -> None:
+        if self.session_state is SessionState.CONNECTED:
+            self.watches.notify(self._missed)
+            self._missed = set()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _reach(self) -> None:
-        if self._is_expired:
+        if self.session_state is SessionState.CLOSED:
+            raise StoreSessionExpired("the registry is closed")
+        if self.session_state is SessionState.EXPIRED:
             raise StoreSessionExpired("the registry's session is over; open a new one")
         if self._is_severed:
             raise StoreConnectionLost("the registry does not answer")

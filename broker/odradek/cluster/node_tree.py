@@ -7,20 +7,27 @@ is durable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from odradek.cluster.paths import UNFIT_CHARACTERS
 from odradek.cluster.store import ANY_VERSION, Check, Create, Delete, Node, Operation, Put
-from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, VersionConflict
+from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
 
 
 class Row(NamedTuple):
-    """One node as it is stored. `owner` is the session of an ephemeral node, 0 for a lasting one."""
+    """One node as it is stored. `owner` is the session of an ephemeral node, 0 for a lasting one; `created` is the
+    number of the change that made it.
+    """
 
     data: bytes
     version: int
     owner: int
+    created: int = 0
 
+
+_UNFIT: Final = re.compile(f"(?:^|/)[.]{{1,2}}(?:/|$)|[{UNFIT_CHARACTERS}]")
 
 # What a batch changes: the new row of each path, or None where the node goes.
 Changes = dict[str, Row | None]
@@ -31,19 +38,35 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
+def check_path(path: str) -> None:
+    """Raises ValueError for what cannot be a node's path, or not in every registry.
+
+    The characters are those that ZooKeeper refuses; `paths.escape` writes them otherwise.
+    """
+    if path != "/" and (not path.startswith("/") or path.endswith("/") or "//" in path):
+        raise ValueError(f"{path!r} is not a path: it must begin with / and must not end with it")
+    if _UNFIT.search(path) is not None:
+        raise ValueError(
+            f"{path!r} is not a path: it has a step of . or .., or a character that cannot be in one"
+        )
+
+
 class NodeTree:
     """All nodes by path, and the names of each one's children."""
 
-    def __init__(self, rows: Iterable[tuple[str, Row]] = ()) -> None:
+    def __init__(self, rows: Iterable[tuple[str, Row]] = (), *, last_change: int = 0) -> None:
         self._rows: dict[str, Row] = {"/": Row(b"", 0, 0)}
         self._children: dict[str, set[str]] = {"/": set()}
+        # The number of the newest batch that was applied.
+        self.last_change = 0
         self.apply(dict(sorted(rows)))
+        self.last_change = last_change
 
     def get(self, path: str) -> Node:
         row = self._rows.get(path)
         if row is None:
             raise NoNode(f"the registry has no node {path}")
-        return Node(row.data, row.version)
+        return Node(row.data, row.version, row.created, row.owner)
 
     def exists(self, path: str) -> bool:
         return path in self._rows
@@ -61,27 +84,35 @@ class NodeTree:
     def plan(self, operations: Sequence[Operation], *, session: int) -> Changes:
         """What the operations would change. Raises what the first impossible one calls for; changes nothing."""
         changes: Changes = {}
-        for operation in operations:
-            if isinstance(operation, Create):
-                self._plan_create(operation, changes, session=session)
-                continue
-            row = self._row(operation.path, changes)
-            if operation.version not in (ANY_VERSION, row.version):
-                raise VersionConflict(
-                    f"{operation.path} has version {row.version} in the registry, not {operation.version}"
-                )
-            if isinstance(operation, Put):
-                changes[operation.path] = Row(operation.data, row.version + 1, row.owner)
-            elif isinstance(operation, Delete):
-                self._plan_delete(operation.path, changes)
-            else:
-                assert isinstance(operation, Check)
+        for index, operation in enumerate(operations):
+            try:
+                self._plan_one(operation, changes, session=session)
+            except StoreError as error:
+                error.operation = index
+                raise
         return changes
+
+    def _plan_one(self, operation: Operation, changes: Changes, *, session: int) -> None:
+        if isinstance(operation, Create):
+            self._plan_create(operation, changes, session=session)
+            return
+        row = self._row(operation.path, changes)
+        if operation.version not in (ANY_VERSION, row.version):
+            raise VersionConflict(
+                f"{operation.path} has version {row.version} in the registry, not {operation.version}"
+            )
+        if isinstance(operation, Put):
+            changes[operation.path] = row._replace(data=operation.data, version=row.version + 1)
+        elif isinstance(operation, Delete):
+            self._plan_delete(operation.path, changes)
+        else:
+            assert isinstance(operation, Check)
 
     def apply(self, changes: Changes) -> set[str]:
         """Make the changes; the paths whose watchers must hear of them (the nodes, and parents that gained or lost
         one).
         """
+        self.last_change += 1
         touched: set[str] = set()
         for path, row in changes.items():
             parent = parent_of(path)
@@ -109,8 +140,7 @@ class NodeTree:
 
     def _plan_create(self, operation: Create, changes: Changes, *, session: int) -> None:
         path = operation.path
-        if not path.startswith("/") or path.endswith("/") or "//" in path:
-            raise ValueError(f"{path!r} is not a path: it must begin with / and must not end with it")
+        check_path(path)
         there = changes[path] if path in changes else self._rows.get(path)
         if there is not None:
             raise NodeExists(f"the registry has a node {path} already")
@@ -119,7 +149,8 @@ class NodeTree:
             raise NoNode(f"{parent_of(path)} is ephemeral and cannot have children")
         # Popped first, so that a node deleted and made anew stands after its parent in the order of changes.
         changes.pop(path, None)
-        changes[path] = Row(operation.data, 0, session if operation.ephemeral else 0)
+        owner = session if operation.ephemeral else 0
+        changes[path] = Row(operation.data, 0, owner, self.last_change + 1)
 
     def _plan_delete(self, path: str, changes: Changes) -> None:
         prefix = path + "/"

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CLUSTER_ID: Final = "/cluster/id"
@@ -26,6 +27,12 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 CONFIG: Final = "/config"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+
+# What ZooKeeper refuses in a path, as the inside of a regular expression's class: control characters, surrogates (and
+# so all beyond 16 bits), the private area, and the specials.
+UNFIT_CHARACTERS: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U00010000-\\U0010ffff"
+_ESCAPED: Final = re.compile(f"[%/{UNFIT_CHARACTERS}]")
+_PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")
 
 DEFAULT_BROKER: Final = "<default>"
 
@@ -75,12 +82,22 @@ def config(kind: str, name: str) -> str:
 
 
 def escape(name: str) -> str:
-    """A name fit for one step of a path: groups may have any name, slashes included."""
-    return name.replace("%", "%25").replace("/", "%2F")
+    """A name fit for one step of a path: groups may have any name, slashes and dots included."""
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return _ESCAPED.sub(_percent, name)
 
 
 def unescape(step: str) -> str:
-    return step.replace("%2F", "/").replace("%25", "%")
+    return _PERCENTS.sub(_characters, step)
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode(errors="surrogatepass"))
+
+
+def _characters(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("%", "")).decode(errors="surrogatepass")
 
 
 def deletion(name: str) -> str:

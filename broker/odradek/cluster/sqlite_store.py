@@ -6,7 +6,11 @@ in exclusive mode: a second process is refused instead of reading what may chang
 written: they end with the process by whatever way it ends.
 
 The start is synchronous (`SqliteStore.open`), because it happens before anything is served and a thread would only
-delay it. Layout: `node(path TEXT PRIMARY KEY, data BLOB, version INTEGER)`, `PRAGMA user_version` 1.
+delay it. Layout: `node(path TEXT PRIMARY KEY, data BLOB, version INTEGER, created INTEGER)`, `opening(number INTEGER)`
+with one row, `PRAGMA user_version` 2; layout 1, without `created` and `opening`, is brought up when it is opened.
+
+Changes are numbered from opening << 32 on, and the opening's number is written with its first change: so numbers
+rise across restarts without a write of their own.
 """
 
 from __future__ import annotations
@@ -19,15 +23,27 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from odradek.cluster.node_tree import Changes, NodeTree, Row
-from odradek.cluster.store import ANY_VERSION, Create, Delete, Node, Operation, Put, WatchCallback
+from odradek.cluster.sessions import SessionListeners
+from odradek.cluster.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Put,
+    SessionCallback,
+    SessionState,
+    WatchCallback,
+)
 from odradek.cluster.watches import Watches
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
 
 logger = logging.getLogger(__name__)
 
-_LAYOUT_VERSION: Final = 1
+_LAYOUT_VERSION: Final = 2
 # The only session is this process.
 _SESSION: Final = 1
+_OPENING_BITS: Final = 32
 
 
 class SqliteStore:
@@ -39,8 +55,10 @@ class SqliteStore:
         self._watches = Watches()
         self._lock = asyncio.Lock()
         self._writer: ThreadPoolExecutor | None = None
-        self._is_closed = False
-        self._writes: set[asyncio.Task[None]] = set()
+        self._listeners = SessionListeners()
+        # Whether the file says that there was this opening.
+        self._is_noted = False
+        self._writes: set[asyncio.Task[Changes]] = set()
 
     @classmethod
     def open(cls, path: str) -> SqliteStore:
@@ -71,38 +89,45 @@ class SqliteStore:
         self._reach()
         return self._tree.children(path)
 
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> None:
-        await self.multi([Create(path, data, ephemeral)])
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        row = (await self._do([Create(path, data, ephemeral)]))[path]
+        assert row is not None
+        return row.created
 
     async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
-        await self.multi([Put(path, data, version)])
-        return self._tree.get(path).version
+        row = (await self._do([Put(path, data, version)]))[path]
+        assert row is not None
+        return row.version
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
+        await self._do([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> None:
+        await self._do(operations)
+
+    async def _do(self, operations: Sequence[Operation]) -> Changes:
         # A task of its own, shielded: a caller that is cancelled while the thread writes must neither let the next
         # writer in nor leave memory behind what the disk has.
         task = asyncio.get_running_loop().create_task(self._multi(operations), name="registry-write")
         self._writes.add(task)
         task.add_done_callback(self._written)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
-    def _written(self, task: asyncio.Task[None]) -> None:
+    def _written(self, task: asyncio.Task[Changes]) -> None:
         self._writes.discard(task)
         if not task.cancelled() and isinstance(task.exception(), StoreError):
             logger.debug("the registry refused a write: %s", task.exception())
 
-    async def _multi(self, operations: Sequence[Operation]) -> None:
+    async def _multi(self, operations: Sequence[Operation]) -> Changes:
         async with self._lock:
             self._reach()
             changes = self._tree.plan(operations, session=_SESSION)
             durable = {path: row for path, row in changes.items() if row is None or not row.owner}
-            if durable:
+            if durable or (changes and not self._is_noted):
                 await self._write_and_apply(durable, changes)
             else:
                 self._watches.notify(self._tree.apply(changes))
+            return changes
 
     async def _write_and_apply(self, durable: Changes, changes: Changes) -> None:
         if self._writer is None:
@@ -111,16 +136,39 @@ class SqliteStore:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._write, durable)
         except sqlite3.Error as error:
             raise StoreConnectionLost(f"the registry could not be written: {error}") from error
+        self._is_noted = True
         self._watches.notify(self._tree.apply(changes))
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         return self._watches.add(path, callback)
 
+    @property
+    def session_state(self) -> SessionState:
+        """Connected until it is closed: the registry is in this process."""
+        return self._listeners.state
+
+    @property
+    def session_id(self) -> int:
+        return _SESSION
+
+    @property
+    def session_timeout_seconds(self) -> None:
+        return None
+
+    def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
+        return self._listeners.add(callback)
+
+    async def reopen(self) -> None:
+        self._reach()
+
+    async def sync(self) -> None:
+        self._reach()
+
     async def close(self) -> None:
         async with self._lock:
-            if self._is_closed:
+            if self.session_state is SessionState.CLOSED:
                 return
-            self._is_closed = True
+            self._listeners.change(SessionState.CLOSED)
             self._watches.clear()
             if self._writer is not None:
                 self._writer.shutdown(wait=True)
@@ -135,9 +183,15 @@ class SqliteStore:
                 "DELETE FROM node WHERE path = ?", [(path,) for path, row in changes.items() if row is None]
             )
             connection.executemany(
-                "INSERT OR REPLACE INTO node (path, data, version) VALUES (?, ?, ?)",
-                [(path, row.data, row.version) for path, row in changes.items() if row is not None],
+                "INSERT OR REPLACE INTO node (path, data, version, created) VALUES (?, ?, ?, ?)",
+                [
+                    (path, row.data, row.version, row.created)
+                    for path, row in changes.items()
+                    if row is not None
+                ],
             )
+            if not self._is_noted:
+                connection.execute("UPDATE opening SET number = ?", [self._tree.last_change >> _OPENING_BITS])
             connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
@@ -145,7 +199,7 @@ class SqliteStore:
             raise
 
     def _reach(self) -> None:
-        if self._is_closed:
+        if self.session_state is SessionState.CLOSED:
             raise StoreSessionExpired("the registry is closed")
 
 
@@ -155,20 +209,35 @@ def _load(connection: sqlite3.Connection, path: str) -> NodeTree:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     (layout_version,) = connection.execute("PRAGMA user_version").fetchone()
-    if layout_version == 0:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(
-            "CREATE TABLE node (path TEXT PRIMARY KEY, data BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
-        )
-        connection.execute(f"PRAGMA user_version = {_LAYOUT_VERSION}")
-        connection.execute("COMMIT")
-    elif layout_version != _LAYOUT_VERSION:
+    if layout_version > _LAYOUT_VERSION:
         raise StoreError(
             f"the registry {path} has layout {layout_version}, and this version reads layout {_LAYOUT_VERSION}; "
             "use the version of Odradek that wrote it"
         )
-    rows = connection.execute("SELECT path, data, version FROM node").fetchall()
-    return NodeTree((path, Row(data, version, 0)) for path, data, version in rows)
+    if layout_version < _LAYOUT_VERSION:
+        _lay_out(connection, layout_version)
+    (opening,) = connection.execute("SELECT number FROM opening").fetchone()
+    rows = connection.execute("SELECT path, data, version, created FROM node").fetchall()
+    return NodeTree(
+        ((path, Row(data, version, 0, created)) for path, data, version, created in rows),
+        last_change=(opening + 1) << _OPENING_BITS,
+    )
+
+
+def _lay_out(connection: sqlite3.Connection, layout_version: int) -> None:
+    """Make an empty file a registry, or bring an older layout up: wholly or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    if layout_version == 0:
+        connection.execute(
+            "CREATE TABLE node (path TEXT PRIMARY KEY, data BLOB NOT NULL, version INTEGER NOT NULL, "
+            "created INTEGER NOT NULL) WITHOUT ROWID"
+        )
+    else:
+        connection.execute("ALTER TABLE node ADD COLUMN created INTEGER NOT NULL DEFAULT 0")
+    connection.execute("CREATE TABLE opening (number INTEGER NOT NULL)")
+    connection.execute("INSERT INTO opening (number) VALUES (0)")
+    connection.execute(f"PRAGMA user_version = {_LAYOUT_VERSION}")
+    connection.execute("COMMIT")
 
 
 def _open_failure(path: str, error: sqlite3.Error) -> str:

@@ -1,18 +1,28 @@
 """The interface to the registry: a tree of small versioned nodes, as ZooKeeper keeps it.
 
-A path is `/` or `/a/b`; a node has bytes, a version (0 when created, one more at each `set`) and children. A
-parent must exist before its child, and a node with children cannot be deleted. An ephemeral node lives as long as
-the session that made it. `multi` does all of its operations or none. Watches are lasting: a callback is called on
-the event loop after each change of its node or of the node's list of children, until it is taken back; it says
-where, not what, so read again.
+A path is `/` or `/a/b`; a node has bytes, a version (0 when created, one more at each `put`) and children. A
+parent must exist before its child, and a node with children cannot be deleted. `multi` does all of its operations or
+none. Watches are lasting: a callback is called on the event loop after changes of its node or of the node's list of
+children, until it is taken back; it says where, not what, so read again. Changes close together may be told once.
 
-Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), later ZooKeeper; one
-contract suite holds them together.
+A store is one *session* at a time. An ephemeral node lives as long as the session that made it. The session is
+suspended while the registry does not answer (everything raises StoreConnectionLost, the ephemerals stay), and it
+expires when the registry has not heard of it for its timeout: its ephemerals are gone, everything raises
+StoreSessionExpired, and nothing works until somebody calls `reopen`. So no write can slip into a session that its
+author does not know of. Watches outlive both, and tell what changed meanwhile.
+
+StoreConnectionLost says nothing about whether a write was done, or will yet be done: wait for the session, `sync`,
+read, and decide anew. Conditional writes make that safe: a version that moved on, or a node whose `owner` is this
+session, says that the write was done.
+
+Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), `zookeeper_store`; one
+contract suite holds them together, and `registries` chooses by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from odradek.foundation.errors import NoNode
@@ -54,17 +64,67 @@ Operation = Create | Put | Delete | Check
 
 
 class Node(NamedTuple):
-    """What `get` answers."""
+    """What `get` answers.
+
+    `created` is the number of the registry's change that made the node: of two nodes the one made later has the higher
+    one, restarts of the registry included. `owner` is the session of an ephemeral node, 0 for a lasting one.
+    """
 
     data: bytes
     version: int
+    created: int = 0
+    owner: int = 0
+
+
+class SessionState(StrEnum):
+    """What a store's session is at the moment."""
+
+    CONNECTED = "connected"
+    # The registry does not answer; the session may live on, or may have expired without our knowing.
+    SUSPENDED = "suspended"
+    # The registry gave the session up. `reopen` begins a new one.
+    EXPIRED = "expired"
+    CLOSED = "closed"
 
 
 WatchCallback = Callable[[str], None]
+SessionCallback = Callable[[SessionState], None]
 
 
 class Store(Protocol):
-    """The registry. Every method may also raise StoreConnectionLost and StoreSessionExpired."""
+    """The registry. Every operation may also raise StoreConnectionLost and StoreSessionExpired."""
+
+    @property
+    def session_state(self) -> SessionState: ...
+
+    @property
+    def session_id(self) -> int:
+        """The number of the present session, or of the last when there is none; never 0."""
+        ...
+
+    @property
+    def session_timeout_seconds(self) -> float | None:
+        """How long the registry keeps a session that it does not hear of; None when sessions end only by `close`."""
+        ...
+
+    def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
+        """Call `callback(state)` on the event loop at each change; the result ends it.
+
+        It is called before any operation can see the new state.
+        """
+        ...
+
+    async def reopen(self) -> None:
+        """Begin a new session after the last has expired; nothing to do when it has not.
+
+        Several callers may wait for the same. Raises StoreConnectionLost when the registry cannot be reached for the
+        time of a connection (call again), StoreSessionExpired when the store is closed.
+        """
+        ...
+
+    async def sync(self) -> None:
+        """Make the next reads see all that anybody was told is written before this call."""
+        ...
 
     async def get(self, path: str) -> Node:
         """The node's bytes and version. Raises NoNode."""
@@ -76,8 +136,8 @@ class Store(Protocol):
         """The names (not paths) of the node's children, sorted. Raises NoNode."""
         ...
 
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> None:
-        """Raises NodeExists, or NoNode when the parent is missing."""
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        """Make a node; its `created`. Raises NodeExists, or NoNode when the parent is missing or ephemeral."""
         ...
 
     async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
@@ -89,11 +149,14 @@ class Store(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> None:
-        """All or none, in order; raises what the first failing operation raises."""
+        """All or none, in order; raises what the first failing operation raises, with its index in `.operation`."""
         ...
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
-        """Call `callback(path)` after each change; the result takes the watch back. The node need not exist yet."""
+        """Call `callback(path)` after changes; the result takes the watch back. The node need not exist yet.
+
+        Whoever watches first and then reads misses nothing.
+        """
         ...
 
     async def close(self) -> None:

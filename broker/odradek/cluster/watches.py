@@ -44,5 +44,9 @@ class Watches:
         if callback in self._callbacks.get(path, ()):
             callback(path)
 
+    def has(self, path: str) -> bool:
+        """Whether anybody watches `path`."""
+        return path in self._callbacks
+
     def clear(self) -> None:
         self._callbacks.clear()

@@ -1,0 +1,40 @@
+"""Who wants to hear that a store's session is suspended, expired or connected again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.cluster.store import SessionCallback, SessionState
+
+logger = logging.getLogger(__name__)
+
+
+class SessionListeners:
+    """A session's state, and the callbacks that are told of its changes, at once and in the order they came."""
+
+    def __init__(self) -> None:
+        self.state = SessionState.CONNECTED
+        self._callbacks: list[SessionCallback] = []
+
+    def add(self, callback: SessionCallback) -> Callable[[], None]:
+        """Tell `callback` of changes; the result ends it, and may be called more than once."""
+        self._callbacks.append(callback)
+
+        def remove() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return remove
+
+    def change(self, state: SessionState) -> None:
+        """Make `state` the session's and tell everyone, when it is another than before."""
+        if state is self.state:
+            return
+        self.state = state
+        for callback in list(self._callbacks):
+            try:
+                callback(state)
+            except Exception:
+                # The session has changed all the same, and the others must hear of it.
+                logger.exception("%r could not follow the registry's session to %s", callback, state)
