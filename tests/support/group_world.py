@@ -69,11 +69,13 @@ def settings(**changes: Any) -> SimpleNamespace:
         "group_consumer_session_timeout_ms": 45_000,
         "group_consumer_heartbeat_interval_ms": 5000,
         "group_consumer_migration_policy": "bidirectional",
-        "group_consumer_regex_refresh_interval_ms": 600_000,
+        "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams"),
         "offset_metadata_max_bytes": 4096,
         "offsets_retention_minutes": 10_080,
         "offsets_retention_check_interval_ms": 600_000,
         "offsets_load_buffer_size": 5 << 20,
+        "offsets_topic_compression_codec": 0,
+        "offsets_commit_timeout_ms": 5000,
     }
     assert changes.keys() <= values.keys(), f"unknown settings {changes.keys() - values.keys()}"
     return SimpleNamespace(**{**values, **changes})

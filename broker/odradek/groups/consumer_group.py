@@ -55,6 +55,10 @@ class ConsumerGroupHost(Protocol):
 
     def wake(self, group: ConsumerGroup) -> None: ...
 
+    def session_timeout_ms(self, group_id: str) -> int:
+        """How long members may be silent now; the group's own setting or the broker's."""
+        ...
+
     def expire_consumer_group(self, group: ConsumerGroup) -> None:
         """Fence members whose time is up, and set `wake_at` anew."""
         ...
@@ -85,7 +89,6 @@ class ConsumerGroup:
         self.step_deadlines: dict[str, tuple[float, int]] = {}
         # The topics that the group was last compared with; another mapping means that they may have changed.
         self.topics_seen: object = None
-        self.default_session_timeout_ms = 45_000
         self.wake_at = math.inf
 
     def copy(self, host: ConsumerGroupHost) -> ConsumerGroup:
@@ -239,13 +242,14 @@ class ConsumerGroup:
 
     def start_sessions(self) -> None:
         """After a load: every member has a whole session to show up, and a whole timeout to revoke."""
+        own_timeout_ms = self._host.session_timeout_ms(self.group_id)
         for member_id, member in self.members.items():
             current = self.current(member_id)
             if current.member_epoch == LEFT_FOR_NOW_EPOCH and member.classic is None:
                 # A static member that left for now keeps its partitions for one session.
-                self.extend_session(member_id, self.default_session_timeout_ms)
+                self.extend_session(member_id, own_timeout_ms)
                 continue
-            timeout_ms = self.default_session_timeout_ms
+            timeout_ms = own_timeout_ms
             if member.classic is not None:
                 timeout_ms = member.classic.session_timeout_ms
             self.extend_session(member_id, timeout_ms)

@@ -105,7 +105,10 @@ def heartbeat(coordinator: Routing, group_id: str, request: HeartbeatRequest) ->
 
 
 def _check(coordinator: Routing, group_id: str, request: HeartbeatRequest) -> None:
-    """Raises InvalidRequest for what contradicts itself, UnsupportedAssignor, InvalidRegularExpression."""
+    """Raises InvalidRequest for what contradicts itself, UnsupportedAssignor, InvalidRegularExpression,
+    UnsupportedVersion where this protocol is not served.
+    """
+    coordinator.check_consumer_protocol()
     epoch = request.member_epoch
     _require(group_id != "", "GroupId can't be empty.")
     _require(request.instance_id != "", "InstanceId can't be empty.")
@@ -155,7 +158,7 @@ def _heartbeat(
     )
     _check_size(coordinator, group, request.member_id)
     if not first_records and _is_quiet(coordinator, group, request):
-        group.extend_session(request.member_id, coordinator.settings.group_consumer_session_timeout_ms)
+        group.extend_session(request.member_id, coordinator.session_timeout_ms(group_id))
         shard.wake(group)
         current = group.current(request.member_id)
         answer(HeartbeatResult(member_id=request.member_id, member_epoch=current.member_epoch))
@@ -329,7 +332,7 @@ def _after_step(
     has_moved: bool,
 ) -> None:
     """The member is alive; if it was just told to revoke, the time for that begins."""
-    group.extend_session(member_id, coordinator.settings.group_consumer_session_timeout_ms)
+    group.extend_session(member_id, coordinator.session_timeout_ms(group.group_id))
     if current.state is not MemberState.UNREVOKED_PARTITIONS:
         group.step_deadlines.pop(member_id, None)
     elif has_moved:
@@ -423,7 +426,7 @@ def expire_members(coordinator: Routing, group: ConsumerGroup) -> None:
         def retry_when_failed(error: OdradekError | None) -> None:
             if error is not None and shard.groups.get(group.group_id) is group:
                 for member_id in fenced:
-                    group.extend_session(member_id, coordinator.settings.group_consumer_session_timeout_ms)
+                    group.extend_session(member_id, coordinator.session_timeout_ms(group.group_id))
                 group.rearm()
 
         return retry_when_failed

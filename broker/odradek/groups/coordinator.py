@@ -98,9 +98,9 @@ class GroupCoordinator(Routing):
             leader_epoch=self.log.leader_epoch(partition),
             clock=self.clock,
             timers=self._timers,
-            max_size=self.settings.group_max_size,
-            initial_rebalance_delay_ms=self.settings.group_initial_rebalance_delay_ms,
+            settings=self.settings,
             new_member_id=lambda prefix: f"{prefix}-{self.new_id()}",
+            session_timeout_ms=self.session_timeout_ms,
             expire_consumer_group=self._expire_consumer_group,
         )
         self._shards[partition] = shard

@@ -183,9 +183,10 @@ class DescribedConsumerGroup(NamedTuple):
 
 
 def describe_consumer_group(coordinator: Routing, group_id: str) -> DescribedConsumerGroup:
-    """A consumer group. Raises GroupIdNotFound when there is none, InvalidGroupId, and what routing
-    raises.
+    """A consumer group. Raises GroupIdNotFound when there is none, InvalidGroupId, UnsupportedVersion, and what
+    routing raises.
     """
+    coordinator.check_consumer_protocol()
     group = coordinator.named_shard(group_id).groups.get(group_id)
     if group is None:
         raise GroupIdNotFound(f"Group {group_id} not found.")

@@ -50,7 +50,7 @@ def commit(
     errors: list[OdradekError | None] = [None] * len(commits)
     accepted = commits
     for position, (topic, partition, committed) in enumerate(commits):
-        if len(committed.metadata) > metadata_max:
+        if _utf16_length(committed.metadata) > metadata_max:
             errors[position] = InvalidCommitOffsetSize(
                 f"the metadata of {topic}-{partition} is longer than offset.metadata.max.bytes = "
                 f"{metadata_max}"
@@ -69,8 +69,16 @@ def commit(
             coordinator.commits_failed += len(accepted)
             answer([known or error for known in errors])
 
-    shard.write_offsets(group_id, accepted, on_written)
+    def on_late(error: OdradekError) -> None:
+        answer([known or error for known in errors])
+
+    shard.write_offsets(group_id, accepted, on_written, on_late=on_late)
     return answer.get()
+
+
+def _utf16_length(text: str) -> int:
+    """The length as Java counts it, which is what offset.metadata.max.bytes bounds in spite of its name."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _validate_commit(

@@ -18,6 +18,7 @@ from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     InvalidGroupId,
     NotCoordinator,
+    UnsupportedVersion,
 )
 from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from odradek.groups.patterns import TopicPatterns
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
 
 LOAD_RETRY_SECONDS_MAX: Final = 60.0
+CONSUMER_PROTOCOL: Final = "consumer"
 
 
 def java_hash(text: str) -> int:
@@ -150,6 +152,14 @@ class Routing(ABC):
     def session_timeout_ms(self, group_id: str) -> int:
         """How long a member of a consumer group may be silent."""
         return self._group_value("consumer.session.timeout.ms", group_id)
+
+    def check_consumer_protocol(self) -> None:
+        """Raises UnsupportedVersion when group.coordinator.rebalance.protocols leaves consumer groups out."""
+        if CONSUMER_PROTOCOL not in self.settings.group_coordinator_rebalance_protocols:
+            raise UnsupportedVersion(
+                "this broker does not serve the consumer protocol: group.coordinator.rebalance.protocols is "
+                f"{','.join(self.settings.group_coordinator_rebalance_protocols)}; use group.protocol=classic"
+            )
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """The time between heartbeats that members of a consumer group are told."""

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from typing import Any
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
@@ -41,7 +42,7 @@ from odradek.groups.schema import (
 )
 from odradek.groups.sessions import SessionTimers, Wakeable
 from odradek.groups.wire import WireReader
-from odradek.groups.writer import OnWritten, RecordWriter
+from odradek.groups.writer import OnLate, OnWritten, RecordWriter
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class ShardState(Enum):
 
 
 class Shard:
-    """Groups and offsets of one partition; the `GroupHost` of its classic groups."""
+    """Groups and offsets of one partition; the host of its groups. `settings` are the broker's."""
 
     def __init__(
         self,
@@ -66,9 +67,9 @@ class Shard:
         leader_epoch: int,
         clock: Clock,
         timers: SessionTimers,
-        max_size: int,
-        initial_rebalance_delay_ms: int,
+        settings: Any,
         new_member_id: Callable[[str], str],
+        session_timeout_ms: Callable[[str], int],
         expire_consumer_group: Callable[[ConsumerGroup], None],
     ) -> None:
         self.partition = partition
@@ -76,9 +77,15 @@ class Shard:
         self.state = ShardState.LOADING
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
-        self.writer = RecordWriter(log, partition, clock)
-        self.max_size = max_size
-        self.initial_rebalance_delay_ms = initial_rebalance_delay_ms
+        self.writer = RecordWriter(
+            log,
+            partition,
+            clock,
+            compression=settings.offsets_topic_compression_codec,
+            late_after_ms=settings.offsets_commit_timeout_ms,
+        )
+        self.max_size: int = settings.group_max_size
+        self.initial_rebalance_delay_ms: int = settings.group_initial_rebalance_delay_ms
         self.rebalances_completed = 0
         self.carried = CarriedRecords()
         self.failure: BaseException | None = None  # why it is FAILED
@@ -88,6 +95,7 @@ class Shard:
         self._clock = clock
         self._timers = timers
         self._new_member_id = new_member_id
+        self._session_timeout_ms = session_timeout_ms
         self._expire_consumer_group = expire_consumer_group
 
     # --- what classic groups ask of their host --------------------------------------------------------------
@@ -118,6 +126,9 @@ class Shard:
 
     def wake(self, group: Wakeable) -> None:
         self._timers.wake(group)
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        return self._session_timeout_ms(group_id)
 
     def expire_consumer_group(self, group: ConsumerGroup) -> None:
         self._expire_consumer_group(group)
@@ -222,8 +233,10 @@ class Shard:
         group_id: str,
         commits: Sequence[tuple[str, int, CommittedOffset]],
         on_written: OnWritten,
+        *,
+        on_late: OnLate | None = None,
     ) -> None:
-        """Write positions; they count once written, in the order of submission."""
+        """Write positions; they count once written, in the order of submission. `on_late` as for writers."""
 
         def apply(error: OdradekError | None) -> None:
             if error is None:
@@ -239,7 +252,7 @@ class Shard:
             (encode_offset_key(group_id, topic, partition), encode_offset_value(committed))
             for topic, partition, committed in commits
         ]
-        self.writer.submit(records, apply)
+        self.writer.submit(records, apply, on_late=on_late)
 
     def remove_offsets(
         self, removals: Sequence[tuple[str, str, int]], on_written: OnWritten, *, more: Sequence[Encoded] = ()

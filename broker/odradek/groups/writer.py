@@ -5,7 +5,9 @@ One append is under way at a time; what comes meanwhile waits and goes together 
 an append is shared by all commits of a turn, and with slow replicas batches grow instead of queues. Records
 of one submission are never parted: a batch is the unit that is written whole or not at all.
 
-When an append fails, all that waits behind it fails with it: it may build on what was not written.
+When an append fails, all that waits behind it fails with it: it may build on what was not written. When the
+replicas only take long, whoever gave `on_late` hears of it after `offsets.commit.timeout.ms` and may answer his
+client; the append goes on, and what it brings counts.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
@@ -35,25 +36,53 @@ from odradek.foundation.limits import GROUP_RECORD_BATCH_BYTES_MAX, GROUP_RECORD
 from odradek.groups.offsets_log import OffsetsLog
 from odradek.groups.schema import Encoded
 from odradek.records.builder import build_batch
+from odradek.records.compression import Compression
 
 logger = logging.getLogger(__name__)
 
 OnWritten = Callable[[OdradekError | None], None]
 
 
-class _Submission(NamedTuple):
-    records: Sequence[Encoded]
-    size_bytes: int
-    on_written: OnWritten
+OnLate = Callable[[OdradekError], None]
+
+
+class _Submission:
+    __slots__ = ("late_at", "on_late", "on_written", "records", "size_bytes")
+
+    def __init__(
+        self,
+        records: Sequence[Encoded],
+        size_bytes: int,
+        on_written: OnWritten,
+        on_late: OnLate | None = None,
+        late_at: float = 0.0,
+    ) -> None:
+        self.records = records
+        self.size_bytes = size_bytes
+        self.on_written = on_written
+        self.on_late = on_late
+        self.late_at = late_at  # the loop's time
 
 
 class RecordWriter:
     """The only writer of one partition."""
 
-    def __init__(self, log: OffsetsLog, partition: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: OffsetsLog,
+        partition: int,
+        clock: Clock,
+        *,
+        compression: int = Compression.NONE,
+        late_after_ms: int = 5000,
+    ) -> None:
         self._log = log
         self._partition = partition
         self._clock = clock
+        self._compression = Compression(compression)
+        self._late_after_seconds = late_after_ms / 1000
+        self._under_way: list[_Submission] = []
+        self._late_timer: asyncio.TimerHandle | None = None
         self._waiting: deque[_Submission] = deque()
         self._waiting_bytes = 0
         self._is_scheduled = False
@@ -61,9 +90,11 @@ class RecordWriter:
         self._rewrite: tuple[Callable[[], Sequence[Encoded]], OnWritten] | None = None
         self.bytes_written = 0
 
-    def submit(self, records: Sequence[Encoded], on_written: OnWritten) -> None:
+    def submit(
+        self, records: Sequence[Encoded], on_written: OnWritten, *, on_late: OnLate | None = None
+    ) -> None:
         """Write `records` in one batch; `on_written` is called later, never from here unless it must fail
-        at once.
+        at once. `on_late` may be called before it, once.
         """
         size_bytes = sum(len(key) + len(value or b"") + 24 for key, value in records)
         if self._closed is not None:
@@ -72,7 +103,11 @@ class RecordWriter:
         if self._waiting_bytes + size_bytes > GROUP_RECORDS_WAITING_BYTES_MAX:
             on_written(CoordinatorNotAvailable("too many group changes wait to be written; try again"))
             return
-        self._waiting.append(_Submission(records, size_bytes, on_written))
+        submission = _Submission(records, size_bytes, on_written)
+        if on_late is not None:
+            submission.on_late = on_late
+            submission.late_at = asyncio.get_running_loop().time() + self._late_after_seconds
+        self._waiting.append(submission)
         self._waiting_bytes += size_bytes
         self._schedule()
 
@@ -92,6 +127,8 @@ class RecordWriter:
     def close(self, error: OdradekError) -> None:
         """Fail what waits, and all that comes, with `error`. An append under way still ends as it will."""
         self._closed = error
+        if self._late_timer is not None:
+            self._late_timer.cancel()
         if self._rewrite is not None:
             on_written = self._rewrite[1]
             self._rewrite = None
@@ -117,7 +154,7 @@ class RecordWriter:
         if not records:
             self._appended(batch, None)
             return
-        data = build_batch(records)
+        data = build_batch(records, compression=self._compression)
         self.bytes_written += len(data)
         try:
             outcome = self._log.append(self._partition, data)
@@ -127,6 +164,9 @@ class RecordWriter:
         if isinstance(outcome, int):
             self._appended(batch, None)
         else:
+            self._under_way = batch
+            if self._late_timer is None:
+                self._watch()
             future = asyncio.ensure_future(_value_of(outcome))
             future.add_done_callback(lambda done: self._appended(batch, _failure_of(done)))
 
@@ -154,6 +194,7 @@ class RecordWriter:
 
     def _appended(self, batch: list[_Submission], error: BaseException | None) -> None:
         self._is_scheduled = False
+        self._under_way = []
         if error is None:
             self._tell(batch, None)
         else:
@@ -161,6 +202,25 @@ class RecordWriter:
             self._tell(batch + self._take_all(), client_error(error))
         if self._waiting or self._rewrite is not None:
             self._schedule()
+
+    def _watch(self) -> None:
+        """Tell those who have waited too long; look again when the next of them will have, if any waits."""
+        self._late_timer = None
+        loop = asyncio.get_running_loop()
+        for submission in (*self._under_way, *self._waiting):
+            on_late = submission.on_late
+            if on_late is None:
+                continue
+            if submission.late_at > loop.time():
+                self._late_timer = loop.call_at(submission.late_at, self._watch)
+                return
+            submission.on_late = None
+            on_late(
+                CoordinatorNotAvailable(
+                    f"the replicas of the offsets topic, partition {self._partition}, have not taken the commit "
+                    f"within offsets.commit.timeout.ms; try again"
+                )
+            )
 
     def _tell(self, submissions: list[_Submission], error: OdradekError | None) -> None:
         for submission in submissions:

@@ -27,12 +27,12 @@ def handle(request: Any, context: RequestContext) -> Any:
         context.broker.groups, request.group_id, _heartbeat(request, context)
     )
     if inspect.isawaitable(outcome):
-        return _later(context, outcome)
-    return _response(context, outcome)
+        return _later(context, request.group_id, outcome)
+    return _response(context, request.group_id, outcome)
 
 
-async def _later(context: RequestContext, outcome: Awaitable[Outcome]) -> Any:
-    return _response(context, await outcome)
+async def _later(context: RequestContext, group_id: str, outcome: Awaitable[Outcome]) -> Any:
+    return _response(context, group_id, await outcome)
 
 
 def _heartbeat(request: Any, context: RequestContext) -> HeartbeatRequest:
@@ -53,7 +53,7 @@ def _heartbeat(request: Any, context: RequestContext) -> HeartbeatRequest:
     )
 
 
-def _response(context: RequestContext, outcome: Outcome) -> Any:
+def _response(context: RequestContext, group_id: str, outcome: Outcome) -> Any:
     version = context.header.api_version
     if isinstance(outcome, OdradekError):
         return messages.response(
@@ -68,7 +68,7 @@ def _response(context: RequestContext, outcome: Outcome) -> Any:
         assignment = {"topic_partitions": partitions}
     # Who leaves need not come again.
     is_leaving = outcome.member_epoch < 0
-    interval_ms = 0 if is_leaving else context.broker.settings.group_consumer_heartbeat_interval_ms
+    interval_ms = 0 if is_leaving else context.broker.groups.heartbeat_interval_ms(group_id)
     return messages.response(
         API,
         version,

@@ -1,0 +1,257 @@
+"""Every setting of groups and offsets has its effect; those of one group win over the broker's."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    GroupMaxSizeReached,
+    InvalidCommitOffsetSize,
+    InvalidSessionTimeout,
+    OdradekError,
+    UnsupportedAssignor,
+    UnsupportedVersion,
+)
+from odradek.groups import listing, positions
+from odradek.groups.schema import CommittedOffset
+from odradek.protocol.api import ApiKey
+from odradek.records.batch import BatchView
+from odradek.records.compression import Compression
+from tests.support.consumer_members import ConsumerMember
+from tests.support.group_world import World, done, in_world, settle, turns
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+GROUP_RESOURCE = 32
+SET, DELETE = 0, 1
+
+
+def commit(world: World, partition: int, *, metadata: str = "") -> asyncio.Task[list[OdradekError | None]]:
+    return asyncio.ensure_future(
+        settle(
+            positions.commit(
+                world.groups,
+                "g",
+                member_id="",
+                instance_id=None,
+                generation=-1,
+                version=9,
+                commits=[("t", partition, CommittedOffset(1, metadata=metadata))],
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) -> None:
+    async def story(world: World) -> None:
+        assert await commit(world, 0, metadata="x" * 1000) == [None]
+        (written,) = world.log.batches[0]
+        assert BatchView(memoryview(written)).compression == codec
+        await world.restart()
+        assert [row[3] for row in positions.committed(world.groups)] == [1]
+
+    in_world(story, partitions=1, offsets_topic_compression_codec=int(codec))
+
+
+def test_commits_that_replicas_do_not_take_are_answered_in_time_and_count_when_they_are_taken() -> None:
+    async def story(world: World) -> None:
+        world.log.is_held = True
+        first = commit(world, 0)
+        await asyncio.sleep(1)
+        second = commit(world, 1)  # waits behind the first, and has its own two seconds
+        await asyncio.sleep(1.5)
+        assert isinstance(done(first)[0], CoordinatorNotAvailable)
+        assert not second.done()
+        await asyncio.sleep(1)
+        assert isinstance(done(second)[0], CoordinatorNotAvailable)
+        assert list(positions.committed(world.groups)) == []
+        world.log.release()
+        await turns(10)
+        assert [row[2] for row in positions.committed(world.groups)] == [0, 1]
+        third = commit(world, 2)
+        await asyncio.sleep(10)
+        assert done(third) == [None]
+
+    in_world(story, offsets_commit_timeout_ms=2000)
+
+
+def test_a_commit_in_time_is_not_answered_twice() -> None:
+    async def story(world: World) -> None:
+        world.log.is_held = True
+        committed = commit(world, 0)
+        await asyncio.sleep(1)
+        world.log.release()
+        assert await committed == [None]
+        await asyncio.sleep(10)
+        assert world.groups.commits == 1
+
+    in_world(story, offsets_commit_timeout_ms=2000)
+
+
+def test_the_length_of_metadata_is_counted_as_java_does() -> None:
+    async def story(world: World) -> None:
+        assert await commit(world, 0, metadata="abcd") == [None]
+        assert await commit(world, 0, metadata="äöüß") == [None]
+        assert await commit(world, 0, metadata="😀😀") == [None]
+        for too_long in ("abcde", "😀😀a"):
+            (error,) = await commit(world, 0, metadata=too_long)
+            assert isinstance(error, InvalidCommitOffsetSize)
+
+    in_world(story, offset_metadata_max_bytes=4)
+
+
+def test_a_broker_without_the_consumer_protocol_says_so() -> None:
+    async def story(world: World) -> None:
+        answer = await ConsumerMember(world, "a").beat()
+        assert isinstance(answer, UnsupportedVersion)
+        with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
+            listing.describe_consumer_group(world.groups, "g")
+        assert (await world.member()).error is None
+
+    in_world(story, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
+
+
+def test_classic_groups_have_their_size_delay_and_session_bounds() -> None:
+    async def story(world: World) -> None:
+        for timeout_ms in (999, 20_001):
+            refused = await world.join(session_timeout_ms=timeout_ms)
+            assert isinstance(refused.error, InvalidSessionTimeout)
+        joins = [world.join(requires_known_member_id=False, session_timeout_ms=1000) for _ in range(2)]
+        await asyncio.sleep(13.9)  # the second newcomer makes the group wait once more
+        assert not any(join.done() for join in joins)
+        await asyncio.sleep(0.2)
+        assert all(done(join).error is None for join in joins)
+        third = await world.join(requires_known_member_id=False, session_timeout_ms=20_000)
+        assert isinstance(third.error, GroupMaxSizeReached)
+
+    in_world(
+        story,
+        group_max_size=2,
+        group_initial_rebalance_delay_ms=7000,
+        group_min_session_timeout_ms=1000,
+        group_max_session_timeout_ms=20_000,
+    )
+
+
+def test_consumer_groups_have_their_size_and_assignors() -> None:
+    async def story(world: World) -> None:
+        await ConsumerMember(world, "a").must_beat()
+        assert isinstance(await ConsumerMember(world, "b").beat(), GroupMaxSizeReached)
+        unknown = await ConsumerMember(world, "a", server_assignor="uniform").beat()
+        assert isinstance(unknown, UnsupportedAssignor)
+        assert listing.describe_consumer_group(world.groups, "g").assignor == "range"
+
+    in_world(story, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
+
+
+def test_sessions_last_as_the_broker_says_also_after_a_restart() -> None:
+    async def story(world: World) -> None:
+        member = ConsumerMember(world, "a")
+        for _ in range(2):
+            await member.must_beat()
+            await asyncio.sleep(49)
+            assert len(listing.describe_consumer_group(world.groups, "g").members) == 1
+            await world.restart()
+        await asyncio.sleep(49)
+        assert len(listing.describe_consumer_group(world.groups, "g").members) == 1
+        await asyncio.sleep(2)
+        assert listing.describe_consumer_group(world.groups, "g").members == []
+
+    in_world(story, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
+
+
+# --- settings of one group ----------------------------------------------------------------------------------
+
+
+async def alter(broker: WholeBroker, group_id: str, *changes: tuple[str, str | None]) -> int:
+    configs = [
+        {"name": key, "value": value, "config_operation": SET if value is not None else DELETE}
+        for key, value in changes
+    ]
+    answer = await broker.ask(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        resources=[{"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configs": configs}],
+    )
+    return int(answer.responses[0].error_code)
+
+
+async def described(broker: WholeBroker, group_id: str) -> dict[str, str]:
+    answer = await broker.ask(
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        resources=[{"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configuration_keys": None}],
+    )
+    return {config.name: config.value for config in answer.results[0].configs}
+
+
+async def beat(broker: WholeBroker, group_id: str, *, epoch: int) -> Any:
+    joining: dict[str, Any] = {}
+    if epoch == 0:
+        joining = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    return await broker.ask(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        group_id=group_id,
+        member_id=str(UUID(int=1)),
+        member_epoch=epoch,
+        **joining,
+    )
+
+
+async def members(broker: WholeBroker, group_id: str) -> int:
+    return len(listing.describe_consumer_group(broker.broker.groups, group_id).members)
+
+
+def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
+        await broker.create_topic("t")
+        await broker.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+        own = ("consumer.session.timeout.ms", "60000"), ("consumer.heartbeat.interval.ms", "10000")
+        assert await alter(broker, "own", *own) == 0
+        assert (await described(broker, "own")).items() >= dict(own).items()
+        listed = await broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[GROUP_RESOURCE])
+        assert [resource.resource_name for resource in listed.config_resources] == ["own"]
+        for group_id, interval in (("own", 10), ("other", 5)):
+            answer = await beat(broker, group_id, epoch=0)
+            assert (answer.error_code, answer.heartbeat_interval.total_seconds()) == (0, interval)
+        await asyncio.sleep(50)
+        assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
+        # It goes on with the next heartbeat, and survives a restart.
+        broker = await broker.restart()
+        await broker.broker.groups.loaded()
+        assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
+        assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
+        assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5
+        await asyncio.sleep(46)
+        assert await members(broker, "own") == 0
+        await broker.broker.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("consumer.session.timeout.ms", "60001"),
+        ("consumer.session.timeout.ms", "44999"),
+        ("consumer.heartbeat.interval.ms", "15001"),
+        ("consumer.heartbeat.interval.ms", "much"),
+        ("consumer.sesion.timeout.ms", "50000"),
+    ],
+)
+def test_a_group_is_not_given_values_outside_the_bounds_of_the_broker(change: tuple[str, str]) -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        assert await alter(broker, "g", change) == 40
+        assert (await described(broker, "g"))["consumer.session.timeout.ms"] == "45000"
+        await broker.broker.stop()
+
+    run(story())
