@@ -1,0 +1,101 @@
+"""What the active controller tells the brokers: the registry's changes, numbered, the newest ones kept in memory.
+
+A broker that follows says how far it has come; it is given what came after, or everything (a snapshot) when that was
+in another controller's reign or is no longer kept. So no broker has a queue here, and a slow one costs nothing. The
+bytes are the registry's own: `image_building` makes the image of them, on both sides alike.
+
+What it leaves out: sending, waiting (`subscribe` wakes whoever waits), and writing to the registry, which comes first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from odradek.foundation.limits import CLUSTER_CHANGES_KEPT_MAX, CLUSTER_CHANGES_PER_ANSWER_MAX
+
+
+class NodeChange(NamedTuple):
+    """A node of the registry as it is now: its bytes and version, or gone when `data` is None."""
+
+    path: str
+    data: bytes | None
+    version: int = 0
+
+
+class Changes(NamedTuple):
+    """What a follower is told. With `is_snapshot` it forgets what it had: `changes` are all nodes.
+
+    Applying them takes it to number `next_number` of the reign `controller_epoch`; `is_complete` is False when more
+    is there already.
+    """
+
+    controller_epoch: int
+    next_number: int
+    is_snapshot: bool
+    is_complete: bool
+    changes: tuple[NodeChange, ...]
+
+
+class ChangeLog:
+    """The changes of one controller's reign, numbered from 0: the nodes it began with are what is before them."""
+
+    def __init__(
+        self,
+        controller_epoch: int,
+        nodes: Iterable[NodeChange] = (),
+        *,
+        kept_max: int = CLUSTER_CHANGES_KEPT_MAX,
+        per_answer_max: int = CLUSTER_CHANGES_PER_ANSWER_MAX,
+    ) -> None:
+        self.controller_epoch = controller_epoch
+        self._nodes = {node.path: node for node in nodes}
+        self._kept: deque[NodeChange] = deque(maxlen=kept_max)
+        self._next_number = 0
+        self._per_answer_max = per_answer_max
+        self._callbacks: dict[Callable[[], None], None] = {}
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next change will have; a follower that was told this has heard of everything."""
+        return self._next_number
+
+    @property
+    def first_kept(self) -> int:
+        """The lowest number from which a follower can go on without a snapshot."""
+        return self._next_number - len(self._kept)
+
+    def __iter__(self) -> Iterator[NodeChange]:
+        return iter(self._nodes.values())
+
+    def append(self, changes: Iterable[NodeChange]) -> None:
+        """Note changes that the registry has, in its order, and wake those who wait."""
+        for change in changes:
+            if change.data is None:
+                self._nodes.pop(change.path, None)
+            else:
+                self._nodes[change.path] = change
+            self._kept.append(change)
+            self._next_number += 1
+        for callback in tuple(self._callbacks):
+            callback()
+
+    def since(self, controller_epoch: int, number: int) -> Changes:
+        """What a follower that has applied everything below `number` of that reign lacks.
+
+        A number that never was (of a future) is answered with a snapshot too. A snapshot is never cut in parts; the
+        changes after `number` are, for the sake of frames of a bounded size.
+        """
+        if controller_epoch != self.controller_epoch or not self.first_kept <= number <= self._next_number:
+            return Changes(self.controller_epoch, self._next_number, True, True, tuple(self._nodes.values()))
+        start = number - self.first_kept
+        changes = tuple(islice(self._kept, start, start + self._per_answer_max))
+        next_number = number + len(changes)
+        return Changes(self.controller_epoch, next_number, False, next_number == self._next_number, changes)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback()` after each `append`; the result ends it."""
+        self._callbacks[callback] = None
+        return lambda: self._callbacks.pop(callback, None)

@@ -1,0 +1,174 @@
+"""From the registry's nodes to the image, and from one image to the next.
+
+The only reading of nodes into an image: the controller's start, a broker that follows it, and a snapshot all come
+through `apply`. Changes are taken in their order, so that a topic deleted and made anew within one batch is the new
+one. Topics that no change names stay the same objects.
+
+A topic with the mark of deletion is not in the image, whatever of it is still there. A partition without a state was
+never led (the controller died between two writes): it is shown without a leader. Nodes that are no part of the image
+are passed over, so that older brokers can follow newer controllers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.change_log import NodeChange
+from odradek.cluster.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    ResourceKind,
+    TopicImage,
+)
+from odradek.cluster.topic_names import is_internal_topic
+from odradek.foundation.ids import TopicId
+
+_KINDS: Final = {str(kind): kind for kind in ResourceKind}
+
+
+class _TopicDraft:
+    """A topic while changes come in: what its node says, and its partitions' states."""
+
+    __slots__ = ("id", "is_doomed", "partitions", "replicas")
+
+    def __init__(self, before: TopicImage | None) -> None:
+        self.id: TopicId | None = None if before is None else before.id
+        self.replicas: Mapping[int, tuple[int, ...]] = (
+            {} if before is None else {one.partition: one.replicas for one in before.partitions}
+        )
+        self.partitions: dict[int, PartitionImage] = (
+            {} if before is None else {one.partition: one for one in before.partitions}
+        )
+        self.is_doomed = False
+
+    def finished(self, name: str) -> TopicImage | None:
+        """The topic, or None when it has no node or is being deleted."""
+        if self.id is None or self.is_doomed:
+            return None
+        partitions = tuple(self._partition(number) for number in sorted(self.replicas))
+        return TopicImage(name, self.id, partitions, is_internal_topic(name))
+
+    def _partition(self, number: int) -> PartitionImage:
+        replicas = self.replicas[number]
+        known = self.partitions.get(number)
+        if known is None:
+            return PartitionImage(number, NO_LEADER, -1, replicas, (), -1)
+        return known if known.replicas == replicas else known._replace(replicas=replicas)
+
+
+class _Drafts(NamedTuple):
+    """Everything that differs from the image that was begun with."""
+
+    image: ClusterImage
+    topics: dict[str, _TopicDraft]
+    brokers: dict[int, BrokerImage]
+    configs: dict[tuple[ResourceKind, str], Mapping[str, str]]
+
+    def topic(self, name: str) -> _TopicDraft:
+        draft = self.topics.get(name)
+        if draft is None:
+            draft = self.topics[name] = _TopicDraft(self.image.topics.get(name))
+        return draft
+
+
+def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
+    """The image after the changes. Raises StoreError for a node that cannot be read."""
+    drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs))
+    cluster_id, controller_id = image.cluster_id, image.controller_id
+    for change in changes:
+        path, data = change.path, change.data
+        if path.startswith(paths.TOPICS + "/"):
+            _apply_topic(drafts, change)
+        elif path.startswith(paths.BROKER_IDS + "/"):
+            _apply_broker(drafts, change)
+        elif path.startswith(paths.CONFIG + "/"):
+            _apply_config(drafts, change)
+        elif path.startswith(paths.DELETE_TOPICS + "/"):
+            drafts.topic(path.rpartition("/")[2]).is_doomed = data is not None
+        elif path == paths.CONTROLLER:
+            controller_id = -1 if data is None else nodes.read_controller(path, data)
+        elif path == paths.CLUSTER_ID and data is not None:
+            cluster_id = nodes.read_cluster_id(path, data)
+    topics, topics_by_id = _topics(drafts)
+    return replace(
+        image,
+        cluster_id=cluster_id,
+        controller_id=controller_id,
+        brokers=drafts.brokers if drafts.brokers != image.brokers else image.brokers,
+        configs=drafts.configs if drafts.configs != image.configs else image.configs,
+        topics=topics,
+        topics_by_id=topics_by_id,
+    )
+
+
+def _topics(drafts: _Drafts) -> tuple[Mapping[str, TopicImage], Mapping[TopicId, TopicImage]]:
+    image = drafts.image
+    if not drafts.topics:
+        return image.topics, image.topics_by_id
+    by_name = dict(image.topics)
+    by_id = dict(image.topics_by_id)
+    for name, draft in drafts.topics.items():
+        before = by_name.get(name)
+        after = draft.finished(name)
+        if before == after:
+            continue
+        if before is not None:
+            del by_id[before.id]
+        if after is None:
+            del by_name[name]
+        else:
+            by_name[name] = by_id[after.id] = after
+    return by_name, by_id
+
+
+def _apply_topic(drafts: _Drafts, change: NodeChange) -> None:
+    path, data = change.path, change.data
+    steps = path.removeprefix(paths.TOPICS + "/").split("/")
+    draft = drafts.topic(steps[0])
+    if len(steps) == 1:
+        if data is None:
+            draft.id, draft.replicas = None, {}
+            draft.partitions.clear()
+            return
+        node = nodes.read_topic(path, data)
+        if node.id != draft.id:
+            # Another topic of the same name: nothing of the old one is its own.
+            draft.partitions = {number: one for number, one in draft.partitions.items() if draft.id is None}
+        draft.id, draft.replicas = node.id, node.replicas
+    elif len(steps) == 4 and steps[1] == "partitions" and steps[3] == "state":
+        number = int(steps[2])
+        if data is None:
+            draft.partitions.pop(number, None)
+        else:
+            draft.partitions[number] = nodes.read_partition_state(
+                path,
+                data,
+                number=number,
+                replicas=draft.replicas.get(number, ()),
+                version=change.version,
+            )
+
+
+def _apply_broker(drafts: _Drafts, change: NodeChange) -> None:
+    broker_id = int(change.path.rpartition("/")[2])
+    if change.data is None:
+        drafts.brokers.pop(broker_id, None)
+    else:
+        drafts.brokers[broker_id] = nodes.read_broker(change.path, change.data)
+
+
+def _apply_config(drafts: _Drafts, change: NodeChange) -> None:
+    steps = change.path.removeprefix(paths.CONFIG + "/").split("/")
+    if len(steps) != 2 or steps[0] not in _KINDS:
+        return
+    key = _KINDS[steps[0]], paths.unescape(steps[1])
+    values = {} if change.data is None else nodes.read_config(change.path, change.data)
+    if values:
+        drafts.configs[key] = values
+    else:
+        drafts.configs.pop(key, None)
