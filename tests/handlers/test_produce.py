@@ -1,5 +1,6 @@
 """Produce: every version, every kind of acks, errors for each partition."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import produce
 from odradek.protocol.api import ApiKey
+from odradek.records.batch import update_crc
+from odradek.records.compression import Compression
 from odradek.transport.connection import Connection
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker, batch, decoded
@@ -82,6 +85,83 @@ def test_partitions_fail_for_themselves(version: int) -> None:
     run(scenario())
 
 
+def patched(records: bytes, position: int, form: str, value: int, *, crc: bool = True) -> bytes:
+    """`records` with a field overwritten, and the checksum made right again unless `crc` is False."""
+    changed = bytearray(records)
+    struct.pack_into(form, changed, position, value)
+    if crc:
+        update_crc(changed)
+    return bytes(changed)
+
+
+GOOD = batch([b"a", b"b", b"c"])
+
+# What was sent, and the error and log start offset that Kafka 4.1.1 answers.
+REFUSALS: dict[str, tuple[bytes, int, int]] = {
+    "cut short": (GOOD[:-3], 87, -1),
+    "two batches": (GOOD + GOOD, 87, -1),
+    "magic 1": (patched(GOOD, 16, ">b", 1, crc=False), 87, -1),
+    "magic 3": (patched(GOOD, 16, ">b", 3, crc=False), 2, -1),
+    "wrong checksum": (patched(GOOD, 70, ">B", 0xFF, crc=False), 2, -1),
+    "length too large": (patched(GOOD, 8, ">i", len(GOOD), crc=False), 87, -1),
+    "length negative": (patched(GOOD, 8, ">i", -1, crc=False), 2, -1),
+    "a base offset": (patched(GOOD, 0, ">q", 5, crc=False), 87, 1),
+    "a record too few": (patched(GOOD, 57, ">i", 2), 87, 1),
+    "no records": (patched(GOOD, 57, ">i", 0), 87, 1),
+    "a control batch": (patched(GOOD, 21, ">h", 0x20), 87, 1),
+    "an unknown codec": (patched(GOOD, 21, ">h", 5), 76, 1),
+    "too large": (batch([bytes(2_000_000)]), 10, -1),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+@pytest.mark.parametrize("version", [8, 12, 13])
+def test_a_refusal_tells_the_error_and_where_the_log_starts(version: int, case: str) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        await broker.produce("t", b"first")
+        broker.broker.partitions.get("t", 0).delete_records(1)
+        records, error, log_start = REFUSALS[case]
+        data = topic_data(broker, version, "t", (0, records))
+        answer = await broker.ask(ApiKey.PRODUCE, version, acks=-1, timeout=1000, topic_data=data)
+        (told,) = answer.responses[0].partition_responses
+        assert (told.error_code, told.log_start_offset, told.base_offset) == (error, log_start, -1)
+        assert told.error_message
+        assert broker.broker.partitions.get("t", 0).log.log_end_offset == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("version", "error"), [(3, 76), (6, 76), (7, 0), (13, 0)])
+def test_zstd_is_not_taken_from_clients_that_are_older_than_it(version: int, error: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        data = topic_data(broker, version, "t", (0, batch([b"a"], compression=Compression.ZSTD)))
+        answer = await broker.ask(ApiKey.PRODUCE, version, acks=-1, timeout=1000, topic_data=data)
+        assert answer.responses[0].partition_responses[0].error_code == error
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_the_records_that_are_refused_are_named() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", cleanup_policy="compact")
+        data = topic_data(broker, 12, "t", (0, batch([b"a", b"b"])))
+        answer = await broker.ask(ApiKey.PRODUCE, 12, acks=-1, timeout=1000, topic_data=data)
+        (told,) = answer.responses[0].partition_responses
+        assert (told.error_code, told.log_start_offset) == (87, 0)
+        assert [one.batch_index for one in told.record_errors] == [0, 1]
+        assert all(one.batch_index_error_message for one in told.record_errors)
+        await broker.broker.stop()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("version", [9, 12, 13])
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_a_request_for_one_partition_gets_the_same_answer_on_both_roads(
@@ -116,7 +196,7 @@ def test_a_request_for_one_partition_gets_the_same_answer_on_both_roads(
     monkeypatch.setattr(produce, "parse_one_partition", lambda *_: None)
     assert run(answers()) == short
     if acks == 0:
-        assert [is_closed for _, is_closed in short] == [False, *[True] * 7, False, True]
+        assert [is_closed for _, is_closed in short] == [False, *[True] * 9]
 
 
 def test_log_append_time_is_told() -> None:

@@ -15,7 +15,7 @@ from odradek.foundation.errors import (
 )
 from odradek.log.appending import Origin
 from odradek.log.config import LogConfig
-from odradek.records.batch import TimestampType
+from odradek.records.batch import BatchView, TimestampType, set_log_append_time
 from odradek.records.compression import Compression
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import START_MS, StillClock, batch, open_log, stored_batches, stored_records
@@ -47,7 +47,7 @@ def test_damage_and_nonsense_are_refused_and_leave_no_trace() -> None:
         (damaged, CorruptRecord),
         (batch(b"value")[:-1], CorruptRecord),
         (b"", CorruptRecord),
-        (batch(b"a") + b"garbage", CorruptRecord),
+        (batch(b"a") + bytes(20), CorruptRecord),
         (batch(b"a", base_offset=5), InvalidRecord),
         (batch(b"a", is_control=True), InvalidRecord),
     ):
@@ -155,14 +155,39 @@ def test_duplicates_are_known_after_a_restart(clean: bool) -> None:
 
 def test_several_batches_are_appended_together_or_not_at_all() -> None:
     log = open_log(SimulatedDisk())
-    result = log.append(batch(b"a", b"b") + batch(b"c"), leader_epoch=3)
+    result = log.append(batch(b"a", b"b") + batch(b"c"), leader_epoch=3, origin=Origin.COORDINATOR)
     assert (result.first_offset, result.last_offset, result.record_count) == (0, 2, 3)
     damaged = batch(b"d") + batch(b"e")
     damaged[-1] ^= 1
     with pytest.raises(CorruptRecord):
-        log.append(damaged, leader_epoch=3)
+        log.append(damaged, leader_epoch=3, origin=Origin.COORDINATOR)
     assert [record.value for record in stored_records(log)] == [b"a", b"b", b"c"]
     assert [view.leader_epoch for view in stored_batches(log)] == [3, 3]
+
+
+def test_a_client_sends_one_batch_and_what_is_too_short_for_another_is_left_out() -> None:
+    log = open_log(SimulatedDisk())
+    with pytest.raises(InvalidRecord, match="several batches"):
+        log.append(batch(b"a") + batch(b"b"), leader_epoch=0)
+    assert log.log_end_offset == 0
+    sent = batch(b"a")
+    log.append(sent + b"torn", leader_epoch=0)
+    assert log.size_bytes == len(sent)
+    assert [record.value for record in stored_records(log)] == [b"a"]
+
+
+def test_the_mark_of_another_brokers_time_is_taken_away() -> None:
+    sent = batch(b"a", b"b")
+    set_log_append_time(sent, 0, timestamp_ms=BatchView(sent).max_timestamp_ms)
+    log = open_log(SimulatedDisk())
+    log.append(bytes(sent), leader_epoch=0)
+    (stored,) = stored_batches(log)
+    stored.verify()
+    assert stored.timestamp_type is TimestampType.CREATE_TIME
+    assert bytes(stored.payload) == bytes(BatchView(sent).payload)
+    stamping = open_log(SimulatedDisk(), config=LogConfig(message_timestamp_type="LogAppendTime"))
+    with pytest.raises(InvalidTimestamp):
+        stamping.append(bytes(sent), leader_epoch=0)
 
 
 def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_torn_end_out() -> None:

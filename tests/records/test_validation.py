@@ -6,16 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.foundation.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
+from odradek.foundation.errors import (
+    CorruptRecord,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTimestamp,
+    UnsupportedCompressionType,
+)
+from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
 from odradek.records.batch import BatchHeader, BatchView, read_header
 from odradek.records.builder import BatchBuilder, build_batch, frame
 from odradek.records.compression import Compression
 from odradek.records.validation import (
     TIMESTAMP_BOUND_NONE,
+    single_batch_bytes,
     validate_header,
     validate_keys,
     validate_records,
-    validate_size,
     validate_timestamps,
 )
 
@@ -43,9 +50,7 @@ def test_what_clients_send_passes() -> None:
         {"last_offset_delta": -1},
         {"attributes": 0x20},
         {"attributes": 0x30},
-        {"attributes": 0x08},
         {"base_sequence": -1},
-        {"producer_epoch": -1},
         {"producer_id": -2},
         {"producer_id": -1, "attributes": 0x10},
         {"record_count": 1000, "last_offset_delta": 999},
@@ -58,15 +63,31 @@ def test_contradictions_are_refused(change: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_an_unknown_codec_is_refused(codec: int) -> None:
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(UnsupportedCompressionType):
         validate_header(GOOD._replace(attributes=codec))
 
 
+def test_a_negative_epoch_is_refused() -> None:
+    with pytest.raises(InvalidProducerEpoch):
+        validate_header(GOOD._replace(producer_epoch=-1))
+
+
 def test_one_batch_is_one_batch() -> None:
-    validate_size(GOOD, records_size_bytes=GOOD.size_bytes)
-    for other in (GOOD.size_bytes - 1, GOOD.size_bytes + 1, 2 * GOOD.size_bytes):
-        with pytest.raises(InvalidRecord):
-            validate_size(GOOD, records_size_bytes=other)
+    batch = bytes(build_batch([(0, b"k", b"v")]))
+    size = len(batch)
+    # What follows and is too short for another batch does not count.
+    for follows in (b"", b"\0" * 5, batch[:11], batch[:16], batch[:-1]):
+        assert single_batch_bytes(batch + follows) == size
+    for cut in (0, 5, 11, 16, size - 1):
+        with pytest.raises(InvalidRecord, match="no whole batch"):
+            single_batch_bytes(batch[:cut])
+    with pytest.raises(InvalidRecord, match="several"):
+        single_batch_bytes(batch + batch)
+    with pytest.raises(InvalidRecord, match="magic 1"):
+        single_batch_bytes(batch[:16] + b"\1" + batch[17:])
+    for position, what in ((16, b"\3"), (16, b"\xff"), (8, b"\xff\xff\xff\xff"), (8, b"\0\0\0\r")):
+        with pytest.raises(CorruptRecord):
+            single_batch_bytes(batch[:position] + what + batch[position + len(what) :])
 
 
 def _check_times(
@@ -91,6 +112,25 @@ def test_timestamps_are_bounded_on_both_sides() -> None:
         _check_times(10_000, 8_999, 10_000, before=1000)
 
 
+def test_records_outside_of_the_bounds_are_named() -> None:
+    with pytest.raises(InvalidTimestamp) as newer:
+        _check_times(10_000, 11_001, 8_000, 12_000, before=1500, after=1000)
+    assert [index for index, _ in newer.value.record_errors] == [1, 2, 3]
+    with pytest.raises(InvalidTimestamp) as older:
+        _check_times(10_000, -1, 8_000, before=1500)
+    assert [index for index, _ in older.value.record_errors] == [2]
+
+
+def test_an_answer_names_no_more_records_than_it_should() -> None:
+    batch = BatchView(build_batch([(0, None, b"")] * (RECORD_ERRORS_PER_BATCH_MAX + 5)))
+    with pytest.raises(InvalidRecord) as keys:
+        validate_keys(batch)
+    with pytest.raises(InvalidTimestamp) as times:
+        validate_timestamps(batch, batch.header, now_ms=10_000, before_max_ms=1, after_max_ms=1)
+    for refused in (keys.value, times.value):
+        assert len(refused.record_errors) == RECORD_ERRORS_PER_BATCH_MAX
+
+
 def _jumping() -> BatchView:
     builder = BatchBuilder()
     builder.append(0, b"k", b"v")
@@ -103,8 +143,9 @@ def test_keys_are_demanded_of_every_record(compression: Compression) -> None:
     validate_keys(BatchView(build_batch([(0, b"", b"v"), (0, b"k", None)], compression=compression)))
     batch = BatchView(build_batch([(0, b"k", b"v"), (0, None, b"v")], compression=compression))
     validate_records(batch)
-    with pytest.raises(InvalidRecord, match="record 1 of the batch has no key"):
+    with pytest.raises(InvalidRecord, match="record 1 of the batch has no key") as refused:
         validate_keys(batch)
+    assert refused.value.record_errors == ((1, "the record has no key"),)
 
 
 def _changed(change: Callable[[BatchHeader], BatchHeader], payload: bytes | None = None) -> BatchView:

@@ -34,15 +34,15 @@ class UnsupportedForMessageFormat(RequestError):
     """The stored message format cannot express what was asked."""
 
 
-class RecordsRefused(RequestError):
-    """A batch refused for what single records say. `record_errors` are (index in the batch, why), if known."""
+class RecordsRefused(OdradekError):
+    """What the refusals of a batch share that name its records: `record_errors` are (index in the batch, why)."""
 
-    def __init__(self, message: str, *, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
+    def __init__(self, message: str = "", *, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
         super().__init__(message)
         self.record_errors = record_errors
 
 
-class InvalidTimestamp(RecordsRefused):
+class InvalidTimestamp(RecordsRefused, RequestError):
     """A record's timestamp lies outside the bounds that the topic allows."""
 
 
@@ -141,7 +141,7 @@ class CorruptRecord(RequestError):
     """A batch whose CRC, length or layout is wrong."""
 
 
-class InvalidRecord(RecordsRefused):
+class InvalidRecord(RecordsRefused, RequestError):
     """A batch that is whole but not allowed: no key on a compacted topic, wrong offsets, a control batch from a
     client.
     """

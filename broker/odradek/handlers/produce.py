@@ -10,14 +10,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from odradek.foundation.errors import (
-    InvalidRecord,
-    InvalidRequiredAcks,
-    InvalidTxnState,
-    RequestError,
-)
+from odradek.foundation.errors import InvalidRequiredAcks, InvalidTxnState, RecordsRefused, RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
+from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, refusal_at_the_door, tells_log_start
 from odradek.handlers.produce_wire import (
     FIRST_FLEXIBLE,
     OnePartition,
@@ -66,7 +62,8 @@ def _append_one(one: OnePartition, context: RequestContext) -> bytes | None:
         partition = context.broker.partitions.get_by_key(key, index)
         appended = partition.append_as_leader(records, required_acks=acks)
     except Exception as error:
-        return _answer(context, acks, [(raw, [_failed(index, error, context, key, partition)])])
+        failed = _failed(index, error, context, key, partition, records)
+        return _answer(context, acks, [(raw, [failed])])
     if acks == 0:
         return None
     return pack_one_flexible(
@@ -111,27 +108,43 @@ def _append(
         if refusal is not None:
             raise refusal
         partition = context.broker.partitions.get_by_key(topic.key, index)
-        if not records:
-            raise InvalidRecord(f"There are no records for {partition.topic_partition} in the request.")
-        appended = partition.append_as_leader(records, required_acks=acks)
+        if not records or context.header.api_version < FIRST_WITH_ZSTD:
+            refusal = refusal_at_the_door(records or b"", context.header.api_version)
+            if refusal is not None:
+                raise refusal
+        appended = partition.append_as_leader(records or b"", required_acks=acks)
     except Exception as error:
-        return _failed(index, error, context, topic.key, partition)
+        return _failed(index, error, context, topic.key, partition, records)
     return PartitionResult(
         index, 0, appended.first_offset, appended.log_append_time_ms, appended.log_start_offset
     )
 
 
 def _failed(
-    index: int, error: Exception, context: RequestContext, key: Any, partition: Partition | None
+    index: int,
+    error: Exception,
+    context: RequestContext,
+    key: Any,
+    partition: Partition | None,
+    records: memoryview | None,
 ) -> PartitionResult:
     if not isinstance(error, RequestError):
         logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
     context.broker.counters.by_api[0].failures += 1
+    log_start_offset = -1
     if partition is not None:
         partition.append_failures += 1
-    record_errors = getattr(error, "record_errors", ())
+        refusal = refusal_at_the_door(records or b"", context.header.api_version)
+        if refusal is not None:
+            error = refusal
+        elif tells_log_start(error):
+            log_start_offset = partition.log.log_start_offset
     return PartitionResult(
-        index, error_code(error), record_errors=tuple(record_errors), error_message=error_message(error)
+        index,
+        error_code(error),
+        log_start_offset=log_start_offset,
+        record_errors=error.record_errors if isinstance(error, RecordsRefused) else (),
+        error_message=error_message(error),
     )
 
 

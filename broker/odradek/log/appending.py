@@ -9,12 +9,19 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from odradek.foundation.errors import InvalidRecord, RecordListTooLarge, RecordTooLarge
+from odradek.foundation.errors import (
+    InvalidRecord,
+    InvalidTimestamp,
+    RecordListTooLarge,
+    RecordTooLarge,
+)
 from odradek.foundation.ids import TopicPartition
 from odradek.log.config import LONG_MAX, LogConfig
 from odradek.records.batch import (
+    LOG_APPEND_TIME_FLAG,
     BatchHeader,
     BatchView,
+    clear_log_append_time,
     set_log_append_time,
     set_max_timestamp,
     verified_header,
@@ -49,7 +56,7 @@ class AppendResult(NamedTuple):
     first_offset: int
     last_offset: int
     log_append_time_ms: int
-    """The broker's time that the records were stamped with; -1 under create time."""
+    """The broker's time that the records were stamped with; -1 under create time; a duplicate's newest timestamp."""
     log_start_offset: int
     is_duplicate: bool
     """The batch was here already: nothing was written, the offsets are those of then."""
@@ -93,7 +100,8 @@ class AppendRules:
     ) -> tuple[BatchHeader, Records]:
         """The batch as it is to be stored, and its header: the same objects unless something had to change.
 
-        Raises RecordTooLarge InvalidRecord InvalidTimestamp CorruptRecord.
+        Raises RecordTooLarge InvalidRecord InvalidTimestamp InvalidProducerEpoch UnsupportedCompressionType
+        CorruptRecord.
         """
         if header[1] + 12 > self._size_max:
             raise RecordTooLarge(
@@ -106,6 +114,8 @@ class AppendRules:
                     f"a client's batch for {self._name} has the base offset {header[0]}; it has to be 0"
                 )
             validate_header(header)
+            if header[5] & LOG_APPEND_TIME_FLAG:
+                header, batch = self._with_its_own_times(batch)
             if header[8] < header[7]:
                 header, batch = _with_true_max_timestamp(batch)
         if self._needs_more:
@@ -128,6 +138,16 @@ class AppendRules:
                 batch = bytearray(batch)
             set_log_append_time(batch, 0, timestamp_ms=now_ms)
         return verified_header(batch), batch
+
+    def _with_its_own_times(self, batch: Records) -> tuple[BatchHeader, bytearray]:
+        """A client sends what another broker had stamped: its flag is taken away, as Kafka does."""
+        if self.is_log_append_time:
+            raise InvalidTimestamp(
+                f"a client's batch for {self._name} is marked with log-append time, which this topic's broker sets"
+            )
+        mended = bytearray(batch)
+        clear_log_append_time(mended, 0)
+        return verified_header(mended), mended
 
     def _validate_timestamps(self, header: BatchHeader, batch: Records, now_ms: int) -> None:
         validate_timestamps(

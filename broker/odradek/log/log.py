@@ -38,6 +38,7 @@ from odradek.log.segment import Segment
 from odradek.log.storage import SHORTAGES
 from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
 from odradek.records.control import parse_marker
+from odradek.records.validation import single_batch_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -129,9 +130,9 @@ class Log(ReadableLog):
     def append(self, records: Records, *, leader_epoch: int, origin: Origin = Origin.CLIENT) -> AppendResult:
         """Append what a leader was sent: offsets are given and the epoch is set, in `records` itself if it can be.
 
-        Usually one batch; several are appended together or not at all. Raises CorruptRecord InvalidRecord
-        RecordTooLarge RecordListTooLarge InvalidTimestamp OutOfOrderSequence InvalidProducerEpoch InvalidTxnState
-        KafkaStorageError; nothing is written then.
+        A client sends one batch; several of the broker's own are appended together or not at all. Raises
+        CorruptRecord InvalidRecord RecordTooLarge RecordListTooLarge InvalidTimestamp UnsupportedCompressionType
+        OutOfOrderSequence InvalidProducerEpoch InvalidTxnState KafkaStorageError; nothing is written then.
         """
         if self.failure is not None:
             raise self._unusable()
@@ -139,7 +140,9 @@ class Log(ReadableLog):
         is_client = origin is Origin.CLIENT
         header = verified_header(records)
         if header[1] + 12 != len(records):
-            return self._append_several(records, leader_epoch, is_client=is_client, now_ms=now_ms)
+            if not is_client:
+                return self._append_several(records, leader_epoch, now_ms=now_ms)
+            records = memoryview(records)[: single_batch_bytes(records)]
         header, records = self._rules.admit(header, records, is_client=is_client, now_ms=now_ms)
         if header[9] >= 0:
             if header[5] & CONTROL_FLAG:
@@ -246,7 +249,7 @@ class Log(ReadableLog):
         return AppendResult(
             known.first_offset,
             known.last_offset,
-            known.timestamp_ms if self._rules.is_log_append_time else -1,
+            known.timestamp_ms,
             self.log_start_offset,
             True,
             header[12],
@@ -270,23 +273,18 @@ class Log(ReadableLog):
                 # Without its entry a reader would be shown the aborted records.
                 raise self._disk_failed("noting an abort", error, may_pass=False) from error
 
-    def _append_several(
-        self, records: Records, leader_epoch: int, *, is_client: bool, now_ms: int
-    ) -> AppendResult:
+    def _append_several(self, records: Records, leader_epoch: int, *, now_ms: int) -> AppendResult:
         """Several batches in one append: all are checked and given offsets, then they go the followers' way."""
         checked: list[tuple[BatchHeader, bytearray]] = []
         next_offset = self.log_end_offset
         view = memoryview(records)
         for position, header in verified_headers(view):
             batch = view[position : position + header[1] + 12]
-            header, stored = self._rules.admit(header, batch, is_client=is_client, now_ms=now_ms)
+            header, stored = self._rules.admit(header, batch, is_client=False, now_ms=now_ms)
             if header[9] >= 0 and header[5] & CONTROL_FLAG:
                 self._check_marker(stored)
-            elif header[9] >= 0 and self.producers.check(header, is_client=is_client) is not None:
-                raise InvalidRecord(
-                    f"a batch of producer {header[9]} for {self.topic_partition} was here before, and others came "
-                    "in one append with it: an idempotent producer sends one batch per partition"
-                )
+            elif header[9] >= 0:
+                self.producers.check(header, is_client=False)
             data = bytearray(stored)
             _pack_front_into(data, 0, next_offset, header[1], leader_epoch)
             checked.append((header._replace(base_offset=next_offset, leader_epoch=leader_epoch), data))

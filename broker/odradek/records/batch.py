@@ -322,6 +322,18 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, *, timest
     update_crc(buffer, position)
 
 
+def clear_log_append_time(buffer: bytearray | memoryview, position: int) -> None:
+    """Make the records' own timestamps those that readers see, in place: attributes and CRC change.
+
+    Raises CorruptRecord when the length does not fit.
+    """
+    header = read_header(buffer, position)
+    if header.size_bytes < HEADER_BYTES or position + header.size_bytes > len(buffer):
+        raise _wrong_frame(header, position=position, size=len(buffer))
+    _INT16.pack_into(buffer, position + 21, header.attributes & ~LOG_APPEND_TIME_FLAG)
+    update_crc(buffer, position)
+
+
 def set_max_timestamp(buffer: bytearray | memoryview, position: int, *, timestamp_ms: int) -> None:
     """Write the newest record's timestamp into the header, in place; the CRC changes with it.
 

@@ -11,30 +11,41 @@ producer may write to, and nobody else: the broker itself never reads records by
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from odradek.foundation.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
-from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.foundation.errors import (
+    CorruptRecord,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTimestamp,
+    UnsupportedCompressionType,
+)
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_PER_BATCH_MAX
 from odradek.records.batch import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
-    HEADER_BYTES,
-    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
     BatchHeader,
     BatchView,
+    Buffer,
 )
 from odradek.records.compression import Compression
 from odradek.records.record import decompressed_payload, record_spans
 
 TIMESTAMP_BOUND_NONE: Final = 2**63 - 1
-_FORBIDDEN_FLAGS: Final = CONTROL_FLAG | LOG_APPEND_TIME_FLAG
 _RECORD_BYTES_MIN: Final = 7
+# What follows the length field in the smallest message there ever was (magic 0).
+_OLDEST_MESSAGE_BYTES_MIN: Final = 14
 
 
 def validate_header(header: BatchHeader) -> None:
     """Check a client's batch for contradictions in its header.
 
-    Raises InvalidRecord, or CorruptRecord for an unknown codec.
+    Raises InvalidRecord, UnsupportedCompressionType for an unknown codec, InvalidProducerEpoch for a negative one.
 
     The base offset may be anything: it is about to be replaced.
     """
@@ -58,20 +69,21 @@ def validate_header(header: BatchHeader) -> None:
             f"a batch of {count} records has the last offset delta {last_offset_delta};"
             " a client's batch holds one record or more, each one offset further"
         )
-    if attributes & _FORBIDDEN_FLAGS:
-        if attributes & CONTROL_FLAG:
-            raise InvalidRecord("a client's batch is marked as control records, which only brokers write")
-        raise InvalidRecord("a client's batch is marked with log-append time, which only brokers set")
+    if attributes & CONTROL_FLAG:
+        raise InvalidRecord("a client's batch is marked as control records, which only brokers write")
     codec = attributes & COMPRESSION_MASK
     if codec > Compression.ZSTD:
-        raise CorruptRecord(f"a batch names the compression codec {codec}; 0 to 4 are known")
+        raise UnsupportedCompressionType(f"a batch names the compression codec {codec}; 0 to 4 are known")
     if codec == 0 and count * _RECORD_BYTES_MIN > length:
         raise InvalidRecord(f"a batch claims {count} records in {length} bytes, fewer than they need")
     if producer_id >= 0:
-        if base_sequence < 0 or producer_epoch < 0:
+        if base_sequence < 0:
             raise InvalidRecord(
-                f"a batch of producer {producer_id} has the epoch {producer_epoch} and the base sequence"
-                f" {base_sequence}; neither may be negative"
+                f"a batch of producer {producer_id} has the base sequence {base_sequence}; 0 is the lowest"
+            )
+        if producer_epoch < 0:
+            raise InvalidProducerEpoch(
+                f"a batch of producer {producer_id} has the epoch {producer_epoch}; 0 is the lowest"
             )
     elif producer_id != -1:
         raise InvalidRecord(f"a batch has the producer id {producer_id}; -1 is the lowest")
@@ -88,24 +100,38 @@ def validate_timestamps(
     not `TIMESTAMP_BOUND_NONE`, reads the records. A timestamp of -1 (none) is allowed. Raises
     InvalidTimestamp.
     """
-    newest_ms = header.max_timestamp_ms
-    if newest_ms - now_ms > after_max_ms:
+    lowest_ms = now_ms - before_max_ms if before_max_ms < min(now_ms, TIMESTAMP_BOUND_NONE) else -1
+    if header.max_timestamp_ms - now_ms > after_max_ms:
         raise InvalidTimestamp(
-            f"a record's timestamp {newest_ms} is more than {after_max_ms} ms ahead of the broker's clock,"
-            f" {now_ms};"
-            " see message.timestamp.after.max.ms"
+            f"a record's timestamp {header.max_timestamp_ms} is more than {after_max_ms} ms ahead of the broker's"
+            f" clock, {now_ms}; see message.timestamp.after.max.ms",
+            record_errors=_outside(batch, header, lowest_ms=lowest_ms, highest_ms=now_ms + after_max_ms),
         )
-    if before_max_ms >= TIMESTAMP_BOUND_NONE or now_ms - before_max_ms <= 0:
+    if lowest_ms < 0:
         return
-    oldest_allowed_ms = now_ms - before_max_ms
-    base_timestamp_ms = header.base_timestamp_ms
-    for span in record_spans(decompressed_payload(batch), record_count=header.record_count):
-        timestamp_ms = base_timestamp_ms + span.timestamp_delta_ms
-        if timestamp_ms < oldest_allowed_ms and timestamp_ms != -1:
-            raise InvalidTimestamp(
-                f"a record's timestamp {timestamp_ms} is more than {before_max_ms} ms behind the broker's"
-                f" clock, {now_ms}; see message.timestamp.before.max.ms"
-            )
+    outside = _outside(batch, header, lowest_ms=lowest_ms, highest_ms=TIMESTAMP_BOUND_NONE)
+    if outside:
+        raise InvalidTimestamp(
+            f"records of a batch are more than {before_max_ms} ms behind the broker's clock, {now_ms}; see"
+            " message.timestamp.before.max.ms",
+            record_errors=outside,
+        )
+
+
+def _outside(
+    batch: BatchView, header: BatchHeader, *, lowest_ms: int, highest_ms: int
+) -> tuple[tuple[int, str], ...]:
+    """The records whose timestamps lie outside of both bounds, each with why."""
+    base_ms = header.base_timestamp_ms
+
+    def found() -> Iterator[tuple[int, str]]:
+        payload = decompressed_payload(batch)
+        for index, span in enumerate(record_spans(payload, record_count=header.record_count)):
+            timestamp_ms = base_ms + span.timestamp_delta_ms
+            if timestamp_ms > highest_ms or (timestamp_ms < lowest_ms and timestamp_ms != -1):
+                yield index, f"the timestamp {timestamp_ms} is outside of what the topic allows"
+
+    return tuple(islice(found(), RECORD_ERRORS_PER_BATCH_MAX))
 
 
 def validate_keys(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> None:
@@ -124,25 +150,52 @@ def validate_records(
     Raises CorruptRecord for damage, InvalidRecord for offsets that jump or, with `need_keys`, a missing key.
     """
     payload = decompressed_payload(batch, size_max=size_max)
+    without_key: list[int] = []
     for expected, span in enumerate(record_spans(payload, record_count=batch.record_count)):
         if span.offset_delta != expected:
             raise InvalidRecord(
                 f"record {expected} of a client's batch has the offset delta {span.offset_delta};"
                 " they must rise by one"
             )
-        if need_keys and span.key_start < 0:
-            raise InvalidRecord(
-                f"record {expected} of the batch has no key; a topic with cleanup.policy=compact needs one"
-            )
-
-
-def validate_size(header: BatchHeader, *, records_size_bytes: int) -> None:
-    """Check that a client sent exactly one batch: Kafka takes no more per partition since produce version 3.
-
-    Raises InvalidRecord when bytes follow the batch.
-    """
-    if header.size_bytes != records_size_bytes:
+        if need_keys and span.key_start < 0 and len(without_key) < RECORD_ERRORS_PER_BATCH_MAX:
+            without_key.append(expected)
+    if without_key:
         raise InvalidRecord(
-            f"a produce request holds {records_size_bytes} bytes for a partition and its first batch has"
-            f" {max(header.size_bytes, HEADER_BYTES)}; send one batch per partition"
+            f"record {without_key[0]} of the batch has no key; a topic with cleanup.policy=compact needs one",
+            record_errors=tuple((index, "the record has no key") for index in without_key),
         )
+
+
+def single_batch_bytes(records: Buffer) -> int:
+    """The size of the one batch that a client may send for a partition (produce version 3 and newer).
+
+    What follows it, too short to be another one, is left out, as Kafka does. Raises InvalidRecord where there is
+    no whole batch, one of an older format or more than one; CorruptRecord for a size or format that never was.
+    """
+    size = _next_batch_end(records, 0)
+    if size is None:
+        raise InvalidRecord("a produce request holds no whole batch for a partition; send one")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise InvalidRecord(
+            f"a produce request holds a batch of magic {records[MAGIC_POSITION]}; from version 3 on it has to be 2"
+        )
+    if _next_batch_end(records, size) is not None:
+        raise InvalidRecord("a produce request holds several batches for a partition; send one")
+    return size
+
+
+def _next_batch_end(buffer: Buffer, position: int) -> int | None:
+    """Where the batch or message at `position` ends; None when not all of it is there."""
+    left = len(buffer) - position
+    if left < LOG_OVERHEAD_BYTES:
+        return None
+    length = int.from_bytes(buffer[position + 8 : position + LOG_OVERHEAD_BYTES], "big", signed=True)
+    if length < _OLDEST_MESSAGE_BYTES_MIN:
+        raise CorruptRecord(f"the batch at byte {position} gives its length as {length} bytes, less than any needs")
+    if left <= MAGIC_POSITION:
+        return None
+    magic = buffer[position + MAGIC_POSITION]
+    if magic > MAGIC:
+        raise CorruptRecord(f"the batch at byte {position} has magic {magic}; 0 to 2 are known")
+    end = position + LOG_OVERHEAD_BYTES + length
+    return end if end <= len(buffer) else None

@@ -1,0 +1,60 @@
+"""How Kafka answers batches that it refuses: what it looks at first, and which refusals tell the log's start.
+
+Kafka looks at the frame of a batch before any log sees it, and answers what is wrong there as INVALID_RECORD; what
+only its checksum shows is CORRUPT_MESSAGE, upon which clients send again. Our log looks once and finds both, so the
+question which one it was is asked only when a batch was refused already.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.foundation.errors import (
+    CorruptRecord,
+    InvalidRecord,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    RecordTooLarge,
+    RequestError,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
+from odradek.records.batch import COMPRESSION_MASK, HEADER_BYTES, Buffer, read_header
+from odradek.records.compression import Compression
+from odradek.records.validation import single_batch_bytes
+
+# Consumers that are as old as producers of versions before this one cannot read zstd.
+FIRST_WITH_ZSTD: Final = 7
+
+_WITHOUT_LOG_START: Final = (
+    CorruptRecord,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    RecordTooLarge,
+    UnknownTopicOrPartition,
+)
+
+
+def tells_log_start(error: Exception) -> bool:
+    """Whether the answer to a batch that the log refused with `error` tells where the log starts."""
+    return not isinstance(error, _WITHOUT_LOG_START)
+
+
+def refusal_at_the_door(records: Buffer, version: int) -> RequestError | None:
+    """Why a produce request of `version` may not hold `records` for a partition, whatever its log is like.
+
+    None when nothing is wrong with the frame; checksum and contents are not looked at.
+    """
+    try:
+        size = single_batch_bytes(records)
+    except (CorruptRecord, InvalidRecord) as error:
+        return error
+    if version < FIRST_WITH_ZSTD and size >= HEADER_BYTES:
+        if read_header(records).attributes & COMPRESSION_MASK == Compression.ZSTD:
+            return UnsupportedCompressionType(
+                f"zstd is allowed from version {FIRST_WITH_ZSTD} of Produce on and the request has {version}; use a"
+                " newer client or another compression.type"
+            )
+    return None
