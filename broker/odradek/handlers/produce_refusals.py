@@ -51,10 +51,10 @@ def refusal_at_the_door(records: Buffer, version: int) -> RequestError | None:
         size = single_batch_bytes(records)
     except (CorruptRecord, InvalidRecord) as error:
         return error
-    if version < FIRST_WITH_ZSTD and size >= HEADER_BYTES:
-        if read_header(records).attributes & COMPRESSION_MASK == Compression.ZSTD:
-            return UnsupportedCompressionType(
-                f"zstd is allowed from version {FIRST_WITH_ZSTD} of Produce on and the request has {version}; use a"
-                " newer client or another compression.type"
-            )
+    is_zstd = size >= HEADER_BYTES and read_header(records).attributes & COMPRESSION_MASK == Compression.ZSTD
+    if version < FIRST_WITH_ZSTD and is_zstd:
+        return UnsupportedCompressionType(
+            f"zstd is allowed from version {FIRST_WITH_ZSTD} of Produce on and the request has {version}; use a newer"
+            " client or another compression.type"
+        )
     return None

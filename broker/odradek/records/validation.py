@@ -191,7 +191,9 @@ def _next_batch_end(buffer: Buffer, position: int) -> int | None:
         return None
     length = int.from_bytes(buffer[position + 8 : position + LOG_OVERHEAD_BYTES], "big", signed=True)
     if length < _OLDEST_MESSAGE_BYTES_MIN:
-        raise CorruptRecord(f"the batch at byte {position} gives its length as {length} bytes, less than any needs")
+        raise CorruptRecord(
+            f"the batch at byte {position} gives its length as {length} bytes, less than any needs"
+        )
     if left <= MAGIC_POSITION:
         return None
     magic = buffer[position + MAGIC_POSITION]
