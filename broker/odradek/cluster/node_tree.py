@@ -68,6 +68,10 @@ class NodeTree:
             raise NoNode(f"the registry has no node {path}")
         return Node(row.data, row.version, row.created, row.owner)
 
+    def row(self, path: str) -> Row | None:
+        """The node as it is stored, or None."""
+        return self._rows.get(path)
+
     def exists(self, path: str) -> bool:
         return path in self._rows
 

@@ -6,8 +6,10 @@ in exclusive mode: a second process is refused instead of reading what may chang
 written: they end with the process by whatever way it ends.
 
 The start is synchronous (`SqliteStore.open`), because it happens before anything is served and a thread would only
-delay it. Layout: `node(path TEXT PRIMARY KEY, data BLOB, version INTEGER, created INTEGER)`, `opening(number INTEGER)`
-with one row, `PRAGMA user_version` 2; layout 1, without `created` and `opening`, is brought up when it is opened.
+delay it. Layout: `node(path TEXT PRIMARY KEY, data BLOB, version INTEGER, created INTEGER)`, `opening(number INTEGER,
+seal TEXT)` with one row, `PRAGMA user_version` 3; layouts 1, without `created` and `opening`, and 2, without the seal,
+are brought up when they are opened. A file whose nodes do not match its seal (`cluster.seal`) is refused and left as
+it is.
 
 Changes are numbered from opening << 32 on, and the opening's number is written with its first change: so numbers
 rise across restarts without a write of their own.
@@ -23,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from odradek.cluster.node_tree import Changes, NodeTree, Row
+from odradek.cluster.seal import Seal
 from odradek.cluster.sessions import SessionListeners
 from odradek.cluster.store import (
     ANY_VERSION,
@@ -40,7 +43,7 @@ from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSess
 
 logger = logging.getLogger(__name__)
 
-_LAYOUT_VERSION: Final = 2
+_LAYOUT_VERSION: Final = 3
 # The only session is this process.
 _SESSION: Final = 1
 _OPENING_BITS: Final = 32
@@ -49,9 +52,10 @@ _OPENING_BITS: Final = 32
 class SqliteStore:
     """The registry of one process. Make it with `open`."""
 
-    def __init__(self, connection: sqlite3.Connection, tree: NodeTree) -> None:
+    def __init__(self, connection: sqlite3.Connection, tree: NodeTree, seal: Seal) -> None:
         self._connection = connection
         self._tree = tree
+        self._seal = seal
         self._watches = Watches()
         self._lock = asyncio.Lock()
         self._writer: ThreadPoolExecutor | None = None
@@ -69,8 +73,8 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise StoreError(f"cannot open the registry {path}: {error}; is the directory there?") from error
         try:
-            return cls(connection, _load(connection, path))
-        except sqlite3.Error as error:
+            return cls(connection, *_load(connection, path))
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             connection.close()
             raise StoreError(_open_failure(path, error)) from error
         except StoreError:
@@ -132,10 +136,15 @@ class SqliteStore:
     async def _write_and_apply(self, durable: Changes, changes: Changes) -> None:
         if self._writer is None:
             self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry-writer")
+        seal = self._seal
+        for path, row in durable.items():
+            old = self._tree.row(path)
+            seal = seal.after(path, None if old is not None and old.owner else old, row)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._write, durable)
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._write, durable, seal)
         except sqlite3.Error as error:
             raise StoreConnectionLost(f"the registry could not be written: {error}") from error
+        self._seal = seal
         self._is_noted = True
         self._watches.notify(self._tree.apply(changes))
 
@@ -174,7 +183,7 @@ class SqliteStore:
                 self._writer.shutdown(wait=True)
             self._connection.close()
 
-    def _write(self, changes: Changes) -> None:
+    def _write(self, changes: Changes, seal: Seal) -> None:
         """In the writer thread: one transaction, on disk when this returns."""
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
@@ -190,8 +199,10 @@ class SqliteStore:
                     if row is not None
                 ],
             )
-            if not self._is_noted:
-                connection.execute("UPDATE opening SET number = ?", [self._tree.last_change >> _OPENING_BITS])
+            opening = self._tree.last_change >> _OPENING_BITS
+            connection.execute(
+                "UPDATE opening SET number = ?, seal = ?", [opening, seal.text(opening=opening)]
+            )
             connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
@@ -203,7 +214,7 @@ class SqliteStore:
             raise StoreSessionExpired("the registry is closed")
 
 
-def _load(connection: sqlite3.Connection, path: str) -> NodeTree:
+def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Seal]:
     # Exclusive before WAL: the index of the write-ahead log then lives in memory, and the lock is held until close.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
@@ -216,12 +227,18 @@ def _load(connection: sqlite3.Connection, path: str) -> NodeTree:
         )
     if layout_version < _LAYOUT_VERSION:
         _lay_out(connection, layout_version)
-    (opening,) = connection.execute("SELECT number FROM opening").fetchone()
-    rows = connection.execute("SELECT path, data, version, created FROM node").fetchall()
-    return NodeTree(
-        ((path, Row(data, version, 0, created)) for path, data, version, created in rows),
-        last_change=(opening + 1) << _OPENING_BITS,
-    )
+    openings = connection.execute("SELECT number, seal FROM opening").fetchall()
+    found = connection.execute("SELECT path, data, version, created FROM node").fetchall()
+    rows = [(name, Row(data, version, 0, created)) for name, data, version, created in found]
+    try:
+        ((opening, text),) = openings
+        seal = Seal.over(rows)
+        is_whole = seal.text(opening=opening) == text
+    except (TypeError, ValueError, AttributeError):  # values of types that nobody wrote
+        is_whole = False
+    if not is_whole:
+        raise StoreError(_damaged(path, "what it holds does not match its checksum"))
+    return NodeTree(rows, last_change=(opening + 1) << _OPENING_BITS), seal
 
 
 def _lay_out(connection: sqlite3.Connection, layout_version: int) -> None:
@@ -232,15 +249,32 @@ def _lay_out(connection: sqlite3.Connection, layout_version: int) -> None:
             "CREATE TABLE node (path TEXT PRIMARY KEY, data BLOB NOT NULL, version INTEGER NOT NULL, "
             "created INTEGER NOT NULL) WITHOUT ROWID"
         )
-    else:
+    elif layout_version == 1:
         connection.execute("ALTER TABLE node ADD COLUMN created INTEGER NOT NULL DEFAULT 0")
-    connection.execute("CREATE TABLE opening (number INTEGER NOT NULL)")
-    connection.execute("INSERT INTO opening (number) VALUES (0)")
+    if layout_version < 2:
+        connection.execute("CREATE TABLE opening (number INTEGER NOT NULL)")
+        connection.execute("INSERT INTO opening (number) VALUES (0)")
+    (opening,) = connection.execute("SELECT number FROM opening").fetchone()
+    found = connection.execute("SELECT path, data, version, created FROM node").fetchall()
+    seal = Seal.over((name, Row(data, version, 0, created)) for name, data, version, created in found)
+    connection.execute("ALTER TABLE opening ADD COLUMN seal TEXT NOT NULL DEFAULT ''")
+    connection.execute("UPDATE opening SET seal = ?", [seal.text(opening=opening)])
     connection.execute(f"PRAGMA user_version = {_LAYOUT_VERSION}")
     connection.execute("COMMIT")
 
 
-def _open_failure(path: str, error: sqlite3.Error) -> str:
-    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+def _damaged(path: str, why: str) -> str:
+    return (
+        f"the registry {path} is damaged: {why}. Nothing was changed. Put a copy of it back, or move it away: a broker "
+        "without it finds topics, records and groups again in the logs, but not the settings of topics and brokers"
+    )
+
+
+def _open_failure(path: str, error: Exception) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"the registry {path} is in use by another process; stop it, or choose another data directory"
+    # A table or column that is not there is damage as well: the layout's number said that it is.
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+        return _damaged(path, "it cannot be decoded" if isinstance(error, UnicodeDecodeError) else str(error))
     return f"cannot read the registry {path}: {error}"
