@@ -125,6 +125,14 @@ class FencedLeaderEpoch(RequestError):
     """The request's leader epoch is older than the broker's."""
 
 
+class InvalidUpdateVersion(RequestError):
+    """A change of a partition was asked for on the ground of an older state of it."""
+
+
+class IneligibleReplica(RequestError):
+    """A replica that is gone or shutting down cannot come into the in-sync set."""
+
+
 class UnknownLeaderEpoch(RequestError):
     """The request's leader epoch is newer than the broker's."""
 

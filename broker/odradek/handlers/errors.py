@@ -70,6 +70,8 @@ ERROR_CODES: Final[dict[type[errors.OdradekError], int]] = {
     errors.ListenerNotFound: 72,
     errors.TopicDeletionDisabled: 73,
     errors.FencedLeaderEpoch: 74,
+    errors.InvalidUpdateVersion: 95,
+    errors.IneligibleReplica: 107,
     errors.UnknownLeaderEpoch: 75,
     errors.UnsupportedCompressionType: 76,
     errors.OffsetNotAvailable: 78,

@@ -1,0 +1,151 @@
+"""Who leads a partition and who counts as in sync: pure, each rule from a partition to the partition that follows.
+
+Every function gives None when nothing changes. A new leader, or none, begins a new leader epoch; members that leave
+the in-sync set under the same leader do not. `partition_epoch` is left as it was: it is the version of the registry's
+node, and the write that makes the result true raises it.
+
+Sources: Kafka's design 4.7 (in-sync replicas, unclean election), KIP-497 (AlterPartition), KIP-841 (brokers that are
+shutting down do not come back into the set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from odradek.cluster.image import NO_LEADER, PartitionImage
+from odradek.foundation.errors import (
+    FencedLeaderEpoch,
+    IneligibleReplica,
+    InvalidRequest,
+    InvalidUpdateVersion,
+    NotLeaderOrFollower,
+)
+from odradek.foundation.ids import TopicPartition
+
+
+def elected(
+    partition: PartitionImage, *, live: Collection[int], unclean: bool = False
+) -> PartitionImage | None:
+    """A leader for a partition whose leader is not live.
+
+    The first live replica, in the order of assignment, that is in sync. Without one: with `unclean` the first live
+    replica, which is then alone in sync and whatever it lacks is lost; else nobody, and the in-sync set stays as
+    it is, because its members have what was acknowledged.
+    """
+    if partition.leader in live:
+        return None
+    in_sync = [broker for broker in partition.replicas if broker in live and broker in partition.isr]
+    if in_sync:
+        remaining = tuple(broker for broker in partition.isr if broker in live)
+        return _led_by(partition, in_sync[0], isr=remaining)
+    if unclean:
+        alive = [broker for broker in partition.replicas if broker in live]
+        if alive:
+            return _led_by(partition, alive[0], isr=(alive[0],))
+    if partition.leader == NO_LEADER:
+        return None
+    return _led_by(partition, NO_LEADER, isr=partition.isr)
+
+
+def without_broker(
+    partition: PartitionImage, broker: int, *, live: Collection[int], unclean: bool = False
+) -> PartitionImage | None:
+    """After `broker`, no longer in `live`, went away: another leader if it led, and a smaller in-sync set.
+
+    The last member of the set stays in it, since nobody else is known to have everything.
+    """
+    if partition.leader == broker:
+        return elected(partition, live=live, unclean=unclean)
+    return _left_by(partition, broker)
+
+
+def after_unclean_stop(
+    partition: PartitionImage, broker: int, *, live: Collection[int], unclean: bool = False
+) -> PartitionImage | None:
+    """After `broker` came back from a stop that may have cost it records it had acknowledged.
+
+    It leaves the in-sync set and its leadership goes to another member; where it is the only member it leads from what
+    it has.
+    """
+    smaller = _left_by(partition, broker)
+    if smaller is None:
+        return elected(partition, live=live, unclean=unclean)
+    if partition.leader != broker:
+        return elected(smaller, live=live, unclean=unclean) or smaller
+    vacant = smaller._replace(leader=NO_LEADER)
+    return elected(vacant, live=live, unclean=unclean) or _led_by(smaller, NO_LEADER, isr=smaller.isr)
+
+
+def before_shutdown(
+    partition: PartitionImage, broker: int, *, live: Collection[int]
+) -> PartitionImage | None:
+    """Before `broker` stops in order: its leadership goes to another live member in sync, and it leaves the set.
+
+    Where no other member is live nothing changes; the caller counts what `broker` still leads.
+    """
+    others = [
+        other for other in partition.replicas if other != broker and other in live and other in partition.isr
+    ]
+    if not others:
+        return None
+    isr = tuple(other for other in partition.isr if other != broker)
+    if partition.leader == broker:
+        return _led_by(partition, others[0], isr=isr)
+    return partition._replace(isr=isr) if isr != partition.isr else None
+
+
+def preferred(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
+    """The first replica leads again, if it is live and in sync."""
+    first = partition.replicas[0] if partition.replicas else NO_LEADER
+    if first == partition.leader or first not in live or first not in partition.isr:
+        return None
+    return _led_by(partition, first, isr=partition.isr)
+
+
+def altered(
+    topic_partition: TopicPartition,
+    partition: PartitionImage,
+    *,
+    by: int,
+    leader_epoch: int,
+    partition_epoch: int,
+    isr: tuple[int, ...],
+    eligible: Collection[int],
+) -> PartitionImage | None:
+    """What a leader's AlterPartition comes to: its new in-sync set (KIP-497).
+
+    `eligible` are the brokers that may be in it: live and not shutting down. Raises NotLeaderOrFollower,
+    FencedLeaderEpoch, InvalidUpdateVersion (the leader's picture is older than the registry's), InvalidRequest, and
+    IneligibleReplica.
+    """
+    if partition.leader != by:
+        raise NotLeaderOrFollower(f"{topic_partition} is led by {partition.leader}, not by {by}.")
+    if leader_epoch != partition.leader_epoch:
+        raise FencedLeaderEpoch(
+            f"{topic_partition} is in leader epoch {partition.leader_epoch}, the request in {leader_epoch}."
+        )
+    if partition_epoch != partition.partition_epoch:
+        raise InvalidUpdateVersion(
+            f"{topic_partition} is at partition epoch {partition.partition_epoch}, the request at {partition_epoch}."
+        )
+    if by not in isr or len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas):
+        raise InvalidRequest(
+            f"{topic_partition} cannot have the in-sync set {list(isr)}: it must hold the leader {by} and only "
+            f"replicas out of {list(partition.replicas)}, each once."
+        )
+    unfit = [broker for broker in isr if broker not in eligible and broker not in partition.isr]
+    if unfit:
+        raise IneligibleReplica(
+            f"{topic_partition}: {unfit} cannot come into the in-sync set; they are gone or shutting down."
+        )
+    return partition._replace(isr=isr) if set(isr) != set(partition.isr) else None
+
+
+def _led_by(partition: PartitionImage, leader: int, *, isr: tuple[int, ...]) -> PartitionImage:
+    return partition._replace(leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
+
+
+def _left_by(partition: PartitionImage, broker: int) -> PartitionImage | None:
+    if broker not in partition.isr or len(partition.isr) == 1:
+        return None
+    return partition._replace(isr=tuple(other for other in partition.isr if other != broker))
