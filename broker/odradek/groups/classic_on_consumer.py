@@ -26,7 +26,7 @@ from odradek.groups import conversion
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_draft import Draft
 from odradek.groups.consumer_group import ConsumerGroup
-from odradek.groups.consumer_requests import advance_group
+from odradek.groups.consumer_requests import advance_group, fence
 from odradek.groups.consumer_schema import ClassicProtocols, CurrentValue, MemberState, MemberValue
 from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinRequest, JoinResult, SyncResult
 from odradek.groups.shard import Shard
@@ -245,24 +245,19 @@ def leave(
     members: Sequence[tuple[str, str | None]],
     answer: Answer[list[Departure]],
 ) -> None:
-    """Take members out; answered once that is written."""
+    """Take members of either protocol out (an administrator may name any); answered once that is written."""
     departures: list[Departure] = []
-    draft = Draft(group, coordinator, shard)
+    leaving: dict[str, None] = {}
     for member_id, instance_id in members:
+        departure = Departure(member_id, instance_id)
         try:
-            leaving = member_id
-            if instance_id is not None and member_id == UNKNOWN_MEMBER:
-                leaving = draft.group.id_of_instance(instance_id) or UNKNOWN_MEMBER
-            _member(draft.group, leaving, instance_id)
-            draft.remove_member(leaving)
-            departures.append(Departure(leaving, instance_id))
+            leaving[_leaving_member(group, member_id, instance_id)] = None
         except RequestError as error:
-            departures.append(Departure(member_id, instance_id, error))
-    if not draft.records:
+            departure = departure._replace(error=error)
+        departures.append(departure)
+    if not leaving:
         answer(departures)
         return
-    draft.refresh_topics()
-    draft.bump_epoch()
 
     def on_written(error: OdradekError | None) -> None:
         if error is None:
@@ -270,7 +265,16 @@ def leave(
         else:
             answer([departure._replace(error=departure.error or error) for departure in departures])
 
-    shard.write_group(group.group_id, draft.records, on_written)
+    fence(coordinator, shard, group, list(leaving), on_written)
+
+
+def _leaving_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str:
+    """The id of who is to leave; an empty id with an instance id means whoever has that. Raises as `_member`."""
+    if instance_id is None:
+        if member_id not in group.members:
+            raise UnknownMemberId(f"the group {group.group_id!r} has no member {member_id!r}")
+        return member_id
+    return _member_of_instance(group, instance_id, member_id or None)
 
 
 def _member(
@@ -278,17 +282,23 @@ def _member(
 ) -> tuple[MemberValue, ClassicProtocols]:
     """The member. Raises UnknownMemberId (also when it speaks the consumer protocol), FencedInstanceId."""
     if instance_id is not None:
-        existing = group.id_of_instance(instance_id)
-        if existing is None:
-            raise UnknownMemberId(f"the group {group.group_id!r} has no static member {instance_id!r}")
-        if existing != member_id:
-            raise FencedInstanceId(f"another member took over the instance id {instance_id!r}")
+        _member_of_instance(group, instance_id, member_id)
     member = group.members.get(member_id)
     if member is None:
         raise UnknownMemberId(f"the group {group.group_id!r} has no member {member_id!r}; join again")
     if member.classic is None:
         raise UnknownMemberId(f"the member {member_id!r} does not use the classic protocol")
     return member, member.classic
+
+
+def _member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str | None) -> str:
+    """The id of the static member, which must be `member_id` unless that is None."""
+    existing = group.id_of_instance(instance_id)
+    if existing is None:
+        raise UnknownMemberId(f"the group {group.group_id!r} has no static member {instance_id!r}")
+    if member_id is not None and existing != member_id:
+        raise FencedInstanceId(f"another member took over the instance id {instance_id!r}")
+    return existing
 
 
 def _at_generation(group: ConsumerGroup, member_id: str, generation: int) -> CurrentValue:

@@ -225,15 +225,13 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """The state that clients see."""
+        """The state that clients see; as in Kafka a static member that left for now is not done."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:
             return "Assigning"
         for member_id in self.members:
             current = self.current(member_id)
-            if current.member_epoch == LEFT_FOR_NOW_EPOCH:
-                continue
             if current.state is not MemberState.STABLE or current.member_epoch != self.target_epoch:
                 return "Reconciling"
         return "Stable"

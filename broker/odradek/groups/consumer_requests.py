@@ -191,6 +191,8 @@ def _heartbeat(
         written = shard.groups[group_id]
         assert isinstance(written, ConsumerGroup)
         written.topics_seen = topics
+        if first_records:
+            written.start_sessions()  # those who were there as classic members must show up too
         _after_step(coordinator, shard, written, member_id, current, has_moved=current != before)
         answer(result)
 

@@ -1,0 +1,112 @@
+"""Conversions under trouble: members that fall silent in the midst of them, and administrators who remove members."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.foundation.errors import FencedInstanceId, UnknownMemberId
+from odradek.groups import listing, membership
+from odradek.groups.subscription import Subscription, encode_assignment, encode_subscription
+from tests.support.consumer_members import ConsumerMember, converge
+from tests.support.group_world import World, in_world, settle, turns
+
+PROTOCOLS = (("cooperative-sticky", encode_subscription(Subscription(1, ("t",)))),)
+
+
+async def classic_group_of_two(world: World) -> list[str]:
+    """Two classic members with two partitions each, who will say nothing more; their ids."""
+    joins = [
+        world.join("g", requires_known_member_id=False, protocols=PROTOCOLS, session_timeout_ms=10_000)
+        for _ in range(2)
+    ]
+    joined = await asyncio.gather(*joins)
+    ids = [join.member_id for join in joined]
+    shares = {
+        member_id: encode_assignment([("t", (2 * number, 2 * number + 1))], version=1)
+        for number, member_id in enumerate(ids)
+    }
+    synced = await asyncio.gather(*(world.sync(join, shares) for join in joined))
+    assert [sync.error for sync in synced] == [None, None]
+    return ids
+
+
+def members(world: World) -> set[str]:
+    return {row.member_id for row in listing.describe_consumer_group(world.groups, "g").members}
+
+
+def test_classic_members_that_fall_silent_at_the_upgrade_leave_after_their_sessions() -> None:
+    async def story(world: World) -> None:
+        silent = await classic_group_of_two(world)
+        member = ConsumerMember(world, "a")
+        await member.must_beat()
+        assert members(world) == {"a", *silent}
+        for _ in range(4):
+            await asyncio.sleep(3)
+            await member.beat()
+        assert members(world) == {"a"}
+        await converge([member])
+        assert member.count() == 4
+
+    in_world(story, topics={"t": 4})
+
+
+def test_an_upgrade_that_could_not_be_written_leaves_the_sessions_as_they_were() -> None:
+    async def story(world: World) -> None:
+        await classic_group_of_two(world)
+        world.log.fail_with = OSError("no")
+        await ConsumerMember(world, "a").beat()
+        world.log.fail_with = None
+        assert listing.list_groups(world.groups)[0].group_type == "classic"
+        await asyncio.sleep(61)
+        assert listing.list_groups(world.groups)[0].state == "Empty"
+
+    in_world(story, topics={"t": 4})
+
+
+def test_an_administrator_removes_members_of_either_protocol() -> None:
+    async def story(world: World) -> None:
+        dynamic, static = ConsumerMember(world, "a"), ConsumerMember(world, "b", instance_id="i")
+        await converge([dynamic, static])
+        refused = await settle(membership.leave(world.groups, "g", [("a", "i"), ("x", None), ("", "j")]))
+        assert [type(departure.error) for departure in refused] == [
+            FencedInstanceId,
+            UnknownMemberId,
+            UnknownMemberId,
+        ]
+        left = await settle(membership.leave(world.groups, "g", [("", "i"), ("a", None), ("", "i")]))
+        assert [tuple(departure) for departure in left] == [
+            ("", "i", None),
+            ("a", None, None),
+            ("", "i", None),
+        ]
+        assert members(world) == set()
+
+    in_world(story, topics={"t": 4})
+
+
+def test_removing_the_last_member_of_the_consumer_protocol_makes_the_group_classic() -> None:
+    async def story(world: World) -> None:
+        await classic_group_of_two(world)
+        await ConsumerMember(world, "a", instance_id="i").must_beat()
+        (left,) = await settle(membership.leave(world.groups, "g", [("", "i")]))
+        assert left.error is None
+        await turns()
+        assert listing.list_groups(world.groups)[0].group_type == "classic"
+        assert len(listing.describe(world.groups, "g").members) == 2
+
+    in_world(story, topics={"t": 4})
+
+
+def test_a_static_member_that_left_for_now_keeps_the_group_reconciling() -> None:
+    async def story(world: World) -> None:
+        static = ConsumerMember(world, "a", instance_id="i")
+        await static.must_beat()
+        assert listing.describe_consumer_group(world.groups, "g").state == "Stable"
+        await static.leave(epoch=-2)
+        assert listing.describe_consumer_group(world.groups, "g").state == "Reconciling"
+        back = ConsumerMember(world, "b", instance_id="i")
+        await back.must_beat()
+        described = listing.describe_consumer_group(world.groups, "g")
+        assert (described.state, back.count(), len(described.members)) == ("Stable", 4, 1)
+
+    in_world(story, topics={"t": 4})
