@@ -50,6 +50,21 @@ def test_commit(version: int) -> None:
     in_world(story, topics={"t": 4})
 
 
+@pytest.mark.parametrize("version", [2, 9, 10])
+@pytest.mark.parametrize("partition", [4, -1])
+def test_a_partition_that_the_topic_does_not_have_takes_no_position(version: int, partition: int) -> None:
+    async def story(world: World) -> None:
+        name = {"topic_id": topic_id("t")} if version >= 10 else {"name": "t"}
+        rows = [{"partition_index": index, "committed_offset": 1} for index in (partition, 3)]
+        topics = [{**name, "partitions": rows}]
+        fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
+        answer = await ask(world, API, version, **fields)
+        assert [int(row.error_code) for row in answer.topics[0].partitions] == [3, 0]
+        assert [row[1:3] for row in positions.committed(world.groups)] == [("t", 3)]
+
+    in_world(story, topics={"t": 4})
+
+
 def test_failures_are_those_of_every_partition() -> None:
     async def story(world: World) -> None:
         assert await commit(world, 9, generation_id_or_member_epoch=4) == [[69], [3]]

@@ -33,5 +33,8 @@ def test_delete_offsets() -> None:
         assert codes == {"t": 86, "u": 0, "gone": 3}
         assert [row[1] for row in positions.committed(world.groups)] == ["t"]
         assert (await ask(world, API, 0, group_id="no", topics=topics)).error_code == 69
+        beyond = [{"name": "u", "partitions": [{"partition_index": 1}]}]
+        answer = await ask(world, API, 0, group_id="g", topics=beyond)
+        assert answer.topics[0].partitions[0].error_code == 3
 
     in_world(story, topics={"t": 4, "u": 1})

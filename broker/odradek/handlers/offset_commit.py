@@ -58,6 +58,7 @@ def _commits(request: Any, context: RequestContext) -> tuple[dict[tuple[Any, int
     now_ms = context.broker.clock.wall_ms()
     retention = messages.milliseconds(request.retention_time) if 2 <= version <= 4 else -1
     expire_timestamp_ms = now_ms + retention if retention >= 0 else -1
+    unknown_partition = error_code(UnknownTopicOrPartition())
     codes: dict[tuple[Any, int], int] = {}
     commits: Commits = []
     for topic in request.topics:
@@ -70,6 +71,9 @@ def _commits(request: Any, context: RequestContext) -> tuple[dict[tuple[Any, int
         for partition in topic.partitions:
             if found is None:
                 codes[_name(topic, version), partition.partition_index] = missing
+                continue
+            if not 0 <= partition.partition_index < len(found.partitions):
+                codes[_name(topic, version), partition.partition_index] = unknown_partition
                 continue
             commits.append(
                 (

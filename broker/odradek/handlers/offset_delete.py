@@ -26,6 +26,7 @@ def handle(request: Any, context: RequestContext) -> Any:
         for topic in request.topics
         if topic.name in topics
         for partition in topic.partitions
+        if 0 <= partition.partition_index < len(topics[topic.name].partitions)
     ]
     try:
         errors = positions.delete(context.broker.groups, request.group_id, known)
