@@ -72,6 +72,8 @@ class Loader:
         self._now_ms = now_ms
         # Base offsets of the segments whose indexes are absent or cannot be right.
         self._unindexed: set[int] = set()
+        # What a scan found out about producers, by base offset.
+        self._tails: dict[int, list[int]] = {}
         self._producers = ProducerStates(
             topic_partition,
             files=SnapshotFiles(disk=disk, directory=directory),
@@ -90,6 +92,7 @@ class Loader:
                 segments, recovery_point=recovery_point, config=self._config, epochs=epochs, name=self._name
             )
             segments, scanned, cut = done.kept, done.bytes_scanned, done.bytes_cut
+            self._tails = done.producer_tails
             for segment in done.removed:
                 self._remove(segment)
             self._unindexed = {base for base in self._unindexed if base < first_scanned}
@@ -258,7 +261,12 @@ class Loader:
         if from_offset >= end or (clean and not has_snapshots):
             return
         replay_producers(
-            segments, self._producers, from_offset=from_offset, now_ms=self._now_ms, rebuild_aborts=not clean
+            segments,
+            self._producers,
+            from_offset=from_offset,
+            now_ms=self._now_ms,
+            rebuild_aborts=not clean,
+            tails=self._tails,
         )
 
 

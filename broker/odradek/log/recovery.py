@@ -9,18 +9,18 @@ the number of bytes, because records may have been lost: on a cluster, the repli
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.log.config import LogConfig
 from odradek.log.epochs import EpochEntry, LeaderEpochs
-from odradek.log.headers import headers
+from odradek.log.headers import header_at, headers
 from odradek.log.producers import CompletedTransaction, ProducerStates
 from odradek.log.scan import Scan, ScanRules, scan
 from odradek.log.segment import Segment
 from odradek.log.transaction_index import AbortedTransaction
-from odradek.records.batch import BatchHeader, BatchView
+from odradek.records.batch import HEADER_BYTES, BatchHeader, BatchView
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ class Recovery:
     next_offset: int
     bytes_scanned: int = 0
     bytes_cut: int = 0
+    producer_tails: dict[int, list[int]] = field(default_factory=dict)
+    """By base offset, for segments without transactions: where the producers' newest batches are, in order."""
 
 
 def first_to_scan(segments: Sequence[Segment], recovery_point: int) -> int:
@@ -84,6 +86,13 @@ def recover(
             # What was cut off must not come back with the next crash, when it may lie below the recovery point.
             segment.file.sync()
         segment.adopt(found)
+        if found.producer_tails is not None:
+            result.producer_tails[segment.base_offset] = sorted(
+                position
+                for tail in found.producer_tails.values()
+                for position in tail
+                if position < found.valid_bytes
+            )
         for epoch, start_offset in found.epoch_starts:
             if epoch > epochs.latest_epoch:
                 epochs.assign(epoch=epoch, start_offset=start_offset)
@@ -149,14 +158,19 @@ def replay_producers(
     from_offset: int,
     now_ms: int,
     rebuild_aborts: bool,
+    tails: Mapping[int, Sequence[int]] | None = None,
 ) -> None:
     """Bring the producers' state from a snapshot at `from_offset` up to the end of these segments.
 
-    Reads headers only, and whole control batches. With `rebuild_aborts` the transaction indexes get the aborts
-    that they lack. Raises OSError, CorruptRecord.
+    Reads headers only, and whole control batches; of the segments in `tails` only those batches that a scan found to
+    matter. With `rebuild_aborts` the transaction indexes get the aborts that they lack. Raises OSError, CorruptRecord.
     """
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= from_offset:
+            continue
+        positions = None if tails is None else tails.get(segment.base_offset)
+        if positions is not None:
+            _replay_tails(segment, positions, producers, from_offset=from_offset, now_ms=now_ms)
             continue
         position = segment.position_of(from_offset) if from_offset > segment.base_offset else 0
         if position < 0:
@@ -168,6 +182,15 @@ def replay_producers(
             completed = replay_batch(segment, place, header, producers, now_ms=now_ms)
             if completed is not None and rebuild_aborts and completed.last_offset > last_abort:
                 note_abort(segment, producers, completed)
+
+
+def _replay_tails(
+    segment: Segment, positions: Sequence[int], producers: ProducerStates, *, from_offset: int, now_ms: int
+) -> None:
+    for position in positions:
+        header = header_at(segment.file.pread(position, HEADER_BYTES), 0)
+        if header.base_offset >= from_offset:
+            replay_batch(segment, position, header, producers, now_ms=now_ms)
 
 
 def replay_batch(
