@@ -258,6 +258,22 @@ def test_a_duplicate_is_answered_with_its_old_offset_and_a_gap_is_refused() -> N
     run(scenario())
 
 
+@pytest.mark.parametrize("version", [3, 9])
+def test_internal_topics_take_records_from_the_admin_client_only(version: int) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.broker.controller.ensure_topic("__consumer_offsets")
+        answer = await broker.produce("__consumer_offsets", b"noise", version=version)
+        assert (answer.error_code, answer.base_offset) == (17, -1)
+        assert broker.broker.partitions.get("__consumer_offsets", 0).log.log_end_offset == 0
+        broker.client_id = "__admin_client"
+        answer = await broker.produce("__consumer_offsets", b"noise", version=version)
+        assert answer.error_code == 87  # it came as far as the log, which asks for keys
+        await broker.broker.stop()
+
+    run(scenario())
+
+
 def test_transactions_are_refused_in_words() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()

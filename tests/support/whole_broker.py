@@ -38,6 +38,7 @@ class WholeBroker:
         self.disk = disk
         self.registry = registry
         self.dispatcher = Dispatcher(broker.parts)
+        self.client_id = "test"
         self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
 
     @classmethod
@@ -81,7 +82,7 @@ class WholeBroker:
     def send(self, api: ApiKey, version: int, /, connection: Connection | None = None, **fields: Any) -> Any:
         """What the dispatcher returns for the request: bytes, parts, a future, a coroutine or None."""
         messages.check_field_names()
-        sent = codec.encode_request(api, version, 7, "test", messages.request(api, version, **fields))
+        sent = codec.encode_request(api, version, 7, self.client_id, messages.request(api, version, **fields))
         return self.dispatcher(connection or self.connection, memoryview(bytearray(sent))[4:])
 
     async def ask(self, api: ApiKey, version: int, /, **fields: Any) -> Any:

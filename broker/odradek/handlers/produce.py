@@ -10,7 +10,13 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from odradek.foundation.errors import InvalidRequiredAcks, InvalidTxnState, RecordsRefused, RequestError
+from odradek.foundation.errors import (
+    InvalidRequiredAcks,
+    InvalidTopic,
+    InvalidTxnState,
+    RecordsRefused,
+    RequestError,
+)
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, refusal_at_the_door, tells_log_start
@@ -31,6 +37,7 @@ logger = logging.getLogger(__name__)
 VERSIONS: Final = (3, 13)
 
 _ACKS_ALLOWED: Final = (-1, 0, 1)
+_ADMIN_CLIENT_ID: Final = "__admin_client"
 
 
 def handle(frame: memoryview, context: RequestContext) -> bytes | None:
@@ -60,6 +67,8 @@ def _append_one(one: OnePartition, context: RequestContext) -> bytes | None:
     partition = None
     try:
         partition = context.broker.partitions.get_by_key(key, index)
+        if partition.is_internal:
+            _check_internal(partition, context)
         appended = partition.append_as_leader(records, required_acks=acks)
     except Exception as error:
         failed = _failed(index, error, context, key, partition, records)
@@ -95,6 +104,14 @@ def _refusal(acks: int, transactional_id: str | None) -> RequestError | None:
     return None
 
 
+def _check_internal(partition: Partition, context: RequestContext) -> None:
+    """Raises InvalidTopic unless the request comes from Kafka's own admin client: a topic that the broker keeps its
+    state in would be unreadable after a stranger's records.
+    """
+    if context.header.client_id != _ADMIN_CLIENT_ID:
+        raise InvalidTopic(f"Cannot append to internal topic {partition.topic_partition.topic}")
+
+
 def _append(
     topic: ProducedTopic,
     index: int,
@@ -112,6 +129,8 @@ def _append(
             refusal = refusal_at_the_door(records or b"", context.header.api_version)
             if refusal is not None:
                 raise refusal
+        if partition.is_internal:
+            _check_internal(partition, context)
         appended = partition.append_as_leader(records or b"", required_acks=acks)
     except Exception as error:
         return _failed(index, error, context, topic.key, partition, records)

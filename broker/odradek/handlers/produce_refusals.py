@@ -12,6 +12,7 @@ from typing import Final
 from odradek.foundation.errors import (
     CorruptRecord,
     InvalidRecord,
+    InvalidTopic,
     KafkaStorageError,
     NotLeaderOrFollower,
     RecordListTooLarge,
@@ -29,6 +30,7 @@ FIRST_WITH_ZSTD: Final = 7
 
 _WITHOUT_LOG_START: Final = (
     CorruptRecord,
+    InvalidTopic,
     KafkaStorageError,
     NotLeaderOrFollower,
     RecordListTooLarge,

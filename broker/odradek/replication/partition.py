@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
@@ -47,6 +48,7 @@ class Partition:
         "gone",
         "high_watermark",
         "in_sync_replicas",
+        "is_internal",
         "leader_epoch",
         "log",
         "min_insync_replicas",
@@ -70,6 +72,7 @@ class Partition:
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
+        self.is_internal = is_internal_topic(topic_partition.topic)
         self.log = log
         self.leader_epoch = leader_epoch
         self.replicas = replicas
