@@ -95,7 +95,7 @@ def test_a_partition_asked_for_twice_is_refused() -> None:
         asked = {"partition_index": 0, "timestamp": -1}
         topics = [{"name": "t", "partitions": [asked, asked]}]
         answer = await broker.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
-        assert [told.error_code for told in answer.topics[0].partitions] == [42, 42]
+        assert [told.error_code for told in answer.topics[0].partitions] == [42]
         await broker.broker.stop()
 
     run(scenario())

@@ -186,8 +186,9 @@ def test_the_mark_of_another_brokers_time_is_taken_away() -> None:
     assert stored.timestamp_type is TimestampType.CREATE_TIME
     assert bytes(stored.payload) == bytes(BatchView(sent).payload)
     stamping = open_log(SimulatedDisk(), config=LogConfig(message_timestamp_type="LogAppendTime"))
-    with pytest.raises(InvalidTimestamp):
+    with pytest.raises(InvalidTimestamp) as refused:
         stamping.append(bytes(sent), leader_epoch=0)
+    assert [index for index, _ in refused.value.record_errors] == [0, 1]
 
 
 def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_torn_end_out() -> None:

@@ -69,6 +69,7 @@ class KafkaPeer:
         heap: str = "1g",
         quick: bool = True,
         version: str = KAFKA_VERSION,
+        has_eligible_leader_replicas: bool = True,
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
@@ -78,6 +79,7 @@ class KafkaPeer:
         self._heap = heap
         self._quick = quick
         self._version = version
+        self._has_eligible_leader_replicas = has_eligible_leader_replicas
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "kafka.log"
 
@@ -178,6 +180,10 @@ class KafkaPeer:
 
     def _formatted(self, properties: Path) -> Path:
         kept = CACHE / "kafka" / f"{self._version}-formatted"
+        features: tuple[str, ...] = ()
+        if not self._has_eligible_leader_replicas:
+            kept = kept.with_name(f"{kept.name}-without-elr")
+            features = ("--feature", "eligible.leader.replicas.version=0")
         if kept.exists():
             return kept
         scratch = self.folder / "formatted"
@@ -186,7 +192,7 @@ class KafkaPeer:
         to_format.write_text(lines)
         run_kafka_tool(
             "kafka.tools.StorageTool",
-            *("format", "--cluster-id", CLUSTER_ID, "--config", str(to_format)),
+            *("format", "--cluster-id", CLUSTER_ID, "--config", str(to_format), *features),
             version=self._version,
         )
         staged = kept.with_name(f"{kept.name}.{self.port}")

@@ -55,7 +55,7 @@ def handle(request: Any, context: RequestContext) -> Any:
                     committed_only=committed_only,
                     is_asked_twice=counts[topic.name, asked.partition_index] > 1,
                 )
-                for asked in topic.partitions
+                for asked in {asked.partition_index: asked for asked in topic.partitions}.values()
             ],
         }
         for topic in request.topics

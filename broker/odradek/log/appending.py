@@ -16,6 +16,7 @@ from odradek.foundation.errors import (
     RecordTooLarge,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
 from odradek.log.config import LONG_MAX, LogConfig
 from odradek.records.batch import (
     LOG_APPEND_TIME_FLAG,
@@ -115,7 +116,7 @@ class AppendRules:
                 )
             validate_header(header)
             if header[5] & LOG_APPEND_TIME_FLAG:
-                header, batch = self._with_its_own_times(batch)
+                header, batch = self._with_its_own_times(header, batch)
             if header[8] < header[7]:
                 header, batch = _with_true_max_timestamp(batch)
         if self._needs_more:
@@ -139,11 +140,15 @@ class AppendRules:
             set_log_append_time(batch, 0, timestamp_ms=now_ms)
         return verified_header(batch), batch
 
-    def _with_its_own_times(self, batch: Records) -> tuple[BatchHeader, bytearray]:
+    def _with_its_own_times(self, header: BatchHeader, batch: Records) -> tuple[BatchHeader, bytearray]:
         """A client sends what another broker had stamped: its flag is taken away, as Kafka does."""
         if self.is_log_append_time:
             raise InvalidTimestamp(
-                f"a client's batch for {self._name} is marked with log-append time, which this topic's broker sets"
+                f"a client's batch for {self._name} is marked with log-append time, which this topic's broker sets",
+                record_errors=tuple(
+                    (index, "the timestamp is another broker's")
+                    for index in range(min(header[12], RECORD_ERRORS_PER_BATCH_MAX))
+                ),
             )
         mended = bytearray(batch)
         clear_log_append_time(mended, 0)

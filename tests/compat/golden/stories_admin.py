@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import uuid
 from typing import Any
 
@@ -29,7 +30,7 @@ def versions_story(wire: Wire) -> None:
         answer = wire.ask_quietly(
             ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=software_version
         )
-        wire.answers[f"software {name!r} {version!r}"] = answer.error_code.name
+        wire.answers[f"software {name!r} {software_version!r}"] = answer.error_code.name
     unreadable = {
         "an unknown api": struct.pack(">hhih", 999, 0, 7, -1),
         "a version too high": struct.pack(">hhih", ApiKey.METADATA, 99, 7, -1) + b"\0" * 8,
@@ -271,6 +272,16 @@ def delete_story(wire: Wire) -> None:
     wire.ask("log directories of none", ApiKey.DESCRIBE_LOG_DIRS, 3, topics=[])
 
 
+def _wait_for_the_default(wire: Wire, key: str) -> None:
+    """Until the broker's default for `key` shows: Kafka's brokers follow their controller a moment later."""
+    resource = {"resource_type": 2, "resource_name": "settings", "configuration_keys": ["retention.ms"]}
+    while True:
+        asked = wire.ask_quietly(ApiKey.DESCRIBE_CONFIGS, 4, include_synonyms=True, resources=[resource])
+        if any(synonym.name == key for synonym in asked.results[0].configs[0].synonyms):
+            return
+        time.sleep(0.05)
+
+
 def configs_story(wire: Wire) -> None:
     """DescribeConfigs with every default of a topic, and the two ways of altering."""
     make_topic(wire, "settings", retention_ms="5000")
@@ -349,6 +360,7 @@ def configs_story(wire: Wire) -> None:
     incremental("a read-only broker key", ("log.dirs", SET, "/x"), kind=4, name="")
     incremental("a bad broker value", ("log.retention.ms", SET, "x"), kind=4, name="")
     incremental("a broker default", ("log.retention.ms", SET, "777777"), kind=4, name="")
+    _wait_for_the_default(wire, "log.retention.ms")
     describe("a topic under the broker default", 2, "settings", ["retention.ms", "segment.ms"])
     incremental("topic key away", ("retention.ms", DELETE, None))
     describe("a topic that follows the broker default", 2, "settings", ["retention.ms"])

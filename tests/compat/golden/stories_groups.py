@@ -222,7 +222,6 @@ def committed_story(wire: Wire) -> None:
             version,
             group_id=group,
             generation_id_or_member_epoch=generation,
-            generation_id=generation,
             member_id=member,
             topics=[{**name, "partitions": [part]}],
         )
@@ -379,7 +378,7 @@ def consumer_story(wire: Wire) -> None:
                 for member in group.members
             ],
         ]
-        for group in described.groups
+        for group in sorted(described.groups, key=lambda group: group.group_id)
     ]
     wire.ask("described as classic", ApiKey.DESCRIBE_GROUPS, 6, groups=["modern"])
     part = {

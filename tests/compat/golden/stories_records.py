@@ -101,7 +101,8 @@ def produce_story(wire: Wire) -> None:
     produce(wire, "last offset delta too large", "produced", patched(good, 23, ">i", 7))
     produce(wire, "record count 0", "produced", patched(good, 57, ">i", 0))
     produce(wire, "unknown compression 5", "produced", patched(good, 21, ">h", 5))
-    produce(wire, "said to be gzip and is not", "produced", patched(good, 21, ">h", 1))
+    make_topic(wire, "unread")
+    produce(wire, "said to be gzip and is not", "unread", patched(good, 21, ">h", 1))
     produce(wire, "control batch", "produced", batch("a", is_control=True))
     produce(
         wire,
@@ -148,6 +149,7 @@ def limits_story(wire: Wire) -> None:
     produce(wire, "without key compressed", "compacted", batch("x", compression=Compression.LZ4))
     make_topic(wire, "stamped", message_timestamp_type="LogAppendTime")
     produce(wire, "stamped by the broker", "stamped", batch("x", timestamp_ms=5))
+    produce(wire, "stamped by another broker", "stamped", patched(batch("x"), 21, ">h", 8))
     make_topic(wire, "two-replicas-wanted", min_insync_replicas="2")
     produce(wire, "not enough replicas", "two-replicas-wanted", batch("x"))
     produce(wire, "not enough replicas with acks 1", "two-replicas-wanted", batch("x"), acks=1)
@@ -253,7 +255,7 @@ def fetch_story(wire: Wire) -> None:
         produce(wire, f"fill {number}", "fetched", batch(*(f"{number}-{one}" for one in range(3))))
     for version in range(4, 13):
         fetch(wire, f"version {version}", "fetched", 0, version=version)
-    for version in range(13, 18):
+    for version in range(13, 19):
         fetch(wire, f"version {version}", topic_id, 0, version=version)
     fetch(wire, "from inside a batch", "fetched", 4)
     fetch(wire, "at the end", "fetched", 12)
@@ -341,6 +343,16 @@ def offsets_story(wire: Wire) -> None:
     ask("right epoch", -1, epoch=0)
     ask("later epoch", -1, epoch=3)
     ask("read committed", -1, isolation=1)
+    twice = [
+        {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1} for timestamp in (-1, -2)
+    ]
+    wire.ask(
+        "a partition twice",
+        ApiKey.LIST_OFFSETS,
+        10,
+        replica_id=-1,
+        topics=[{"name": "listed", "partitions": twice}],
+    )
     for epoch, current in ((0, -1), (0, 0), (1, -1), (-1, -1), (0, 4)):
         parts = [{"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}]
         for version in (2, 3, 4):

@@ -49,6 +49,7 @@ class Wire:
     """Connections to one broker, by name, and what was answered on them."""
 
     def __init__(self, bootstrap: str) -> None:
+        messages.check_field_names()
         host, _, port = bootstrap.rpartition(":")
         self._address = (host, int(port))
         self._connections: dict[str, socket.socket] = {}
