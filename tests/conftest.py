@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.zookeeper import ZooKeeper
 
 # A failing example is printed with a blob that replays it; time is pytest's to bound, not a single example's.
 settings.register_profile(
@@ -27,3 +31,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
 
     items.sort(key=slowness)
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """A real ZooKeeper for all tests together: each keeps to a chroot of its own, and nobody stops it."""
+    from tests.support.zookeeper import ZooKeeper
+
+    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"))
+    server.start()
+    yield server
+    server.close()

@@ -1,6 +1,7 @@
 """What every registry does, whatever keeps it."""
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -8,25 +9,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.cluster import paths
 from odradek.cluster.memory_store import MemoryStore
 from odradek.cluster.node_tree import NodeTree
+from odradek.cluster.registries import open_registry
 from odradek.cluster.sqlite_store import SqliteStore
-from odradek.cluster.store import Check, Create, Delete, Operation, Put, Store
-from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
+from odradek.cluster.store import Check, Create, Delete, Operation, Put, SessionState, Store
+from odradek.foundation.errors import (
+    NodeExists,
+    NodeNotEmpty,
+    NoNode,
+    StoreError,
+    StoreSessionExpired,
+    VersionConflict,
+)
+from tests.support.zookeeper import ZooKeeper
 
 Scenario = Callable[[Store], Awaitable[None]]
 Run = Callable[[Scenario], None]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+async def open_store(kind: str, request: pytest.FixtureRequest) -> Store:
+    if kind == "memory":
+        return MemoryStore()
+    if kind == "sqlite":
+        folder: Path = request.getfixturevalue("tmp_path")
+        return SqliteStore.open(str(folder / "registry.db"))
+    server: ZooKeeper = request.getfixturevalue("zookeeper")
+    return await open_registry(f"{server.connect}/contract/{uuid.uuid4()}")
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.integration)])
+def run(request: pytest.FixtureRequest) -> Run:
+    if request.param == "zookeeper":
+        request.getfixturevalue("zookeeper")
+
     def run_scenario(scenario: Scenario) -> None:
         async def with_store() -> None:
-            store: Store
-            if request.param == "memory":
-                store = MemoryStore()
-            else:
-                store = SqliteStore.open(str(tmp_path / "registry.db"))
+            store = await open_store(request.param, request)
             try:
                 await scenario(store)
             finally:
@@ -35,6 +55,15 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         asyncio.run(with_store())
 
     return run_scenario
+
+
+async def settle(store: Store) -> None:
+    """Wait until the callbacks of all that happened before have been called: whatever tells of changes is in order
+    with the answers to requests, and telling takes a request more.
+    """
+    for _ in range(3):
+        await store.exists("/")
+        await asyncio.sleep(0)
 
 
 def test_a_node_is_made_read_changed_and_removed(run: Run) -> None:
@@ -69,8 +98,64 @@ def test_what_cannot_be_says_why(run: Run) -> None:
         ):
             with pytest.raises(error, match="/"):
                 await attempt
-        with pytest.raises(ValueError, match="not a path"):
-            await store.create("a")
+        for path in ("a", "", "/a/", "/a//b", "/a/..", "/./a", "/\0", "/\ue000", "/\U0001f600"):
+            with pytest.raises(ValueError, match="not a path"):
+                await store.create(path)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "...", "a/b", "100%", "%2F", "\0\x7f", "naïve 名", "\U0001f600\ufffe"]
+)
+def test_any_name_becomes_a_step_of_a_path_and_comes_back(run: Run, name: str) -> None:
+    async def scenario(store: Store) -> None:
+        step = paths.escape(name)
+        await store.create(f"/{step or 'empty'}")
+        if name:
+            assert [paths.unescape(child) for child in await store.children("/")] == [name]
+
+    run(scenario)
+
+
+def test_a_node_tells_who_made_it_and_when(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        first = await store.create("/a", b"x")
+        second = await store.create("/a/b", ephemeral=True)
+        await store.put("/a", b"y")
+        assert await store.get("/a") == (b"y", 1, first, 0)
+        assert await store.get("/a/b") == (b"", 0, second, store.session_id)
+        assert 0 < first < second
+        assert store.session_id != 0
+        await store.delete("/a/b")
+        await store.multi([Create("/a/b", ephemeral=True), Put("/a/b", b"z")])
+        again = await store.get("/a/b")
+        assert again[:2] == (b"z", 1)
+        assert again.created > second
+        assert again.owner == store.session_id
+
+    run(scenario)
+
+
+def test_a_session_that_lives_is_not_replaced_and_a_closed_store_does_nothing(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        states: list[SessionState] = []
+        forget = store.on_session_change(states.append)
+        store.on_session_change(states.append)
+        assert store.session_state is SessionState.CONNECTED
+        session = store.session_id
+        await store.reopen()
+        await store.sync()
+        assert store.session_id == session
+        assert states == []
+        forget()
+        forget()
+        await store.close()
+        await store.close()
+        assert states == [SessionState.CLOSED]
+        for attempt in (store.get("/"), store.create("/a"), store.multi([]), store.sync(), store.reopen()):
+            with pytest.raises(StoreSessionExpired, match="closed"):
+                await attempt
 
     run(scenario)
 
@@ -93,8 +178,10 @@ def test_a_batch_is_done_wholly_or_not_at_all(run: Run) -> None:
     async def scenario(store: Store) -> None:
         await store.multi([Create("/a"), Create("/a/b", b"x"), Put("/a", b"y"), Check("/a", 1)])
         assert (await store.get("/a"))[:2] == (b"y", 1)
-        with pytest.raises(NodeExists):
+        with pytest.raises(NodeExists, match="/a") as failure:
             await store.multi([Put("/a", b"z"), Delete("/a/b"), Create("/c"), Create("/a")])
+        assert failure.value.operation == 3
+        await store.multi([])
         assert (await store.get("/a"))[:2] == (b"y", 1)
         assert await store.exists("/a/b")
         assert not await store.exists("/c")
@@ -115,7 +202,7 @@ def test_watchers_hear_of_the_node_and_of_its_children(run: Run) -> None:
         store.watch("/later", heard.append)
 
         async def turn() -> list[str]:
-            await asyncio.sleep(0)
+            await settle(store)
             told = sorted(heard)
             heard.clear()
             return told
@@ -133,8 +220,12 @@ def test_watchers_hear_of_the_node_and_of_its_children(run: Run) -> None:
         with pytest.raises(NodeExists):
             await store.multi([Put("/a", b"2"), Create("/a")])
         assert await turn() == []
+        store.watch("/a", heard.append)()
+        store.watch("/later", heard.append)()
         unwatch()
         unwatch()
+        await store.put("/later", b"3")
+        assert await turn() == ["/later"]
         await store.put("/a", b"3")
         await store.delete("/a")
         assert await turn() == []

@@ -15,15 +15,16 @@ class SessionListeners:
 
     def __init__(self) -> None:
         self.state = SessionState.CONNECTED
-        self._callbacks: list[SessionCallback] = []
+        # By a key of their own, since one callback may be there twice.
+        self._callbacks: dict[object, SessionCallback] = {}
 
     def add(self, callback: SessionCallback) -> Callable[[], None]:
         """Tell `callback` of changes; the result ends it, and may be called more than once."""
-        self._callbacks.append(callback)
+        key = object()
+        self._callbacks[key] = callback
 
         def remove() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+            self._callbacks.pop(key, None)
 
         return remove
 
@@ -32,7 +33,9 @@ class SessionListeners:
         if state is self.state:
             return
         self.state = state
-        for callback in list(self._callbacks):
+        for key, callback in list(self._callbacks.items()):
+            if key not in self._callbacks:
+                continue  # taken back by one that was told before
             try:
                 callback(state)
             except Exception:

@@ -15,16 +15,17 @@ class Watches:
     """Callbacks by path, called on the event loop one step after the change."""
 
     def __init__(self) -> None:
-        self._callbacks: dict[str, list[WatchCallback]] = {}
+        # Below each path by a key of their own, since one callback may be there twice.
+        self._callbacks: dict[str, dict[object, WatchCallback]] = {}
 
     def add(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         """Watch `path`; the result takes the watch back, and may be called more than once."""
-        self._callbacks.setdefault(path, []).append(callback)
+        key = object()
+        self._callbacks.setdefault(path, {})[key] = callback
 
         def remove() -> None:
-            callbacks = self._callbacks.get(path, [])
-            if callback in callbacks:
-                callbacks.remove(callback)
+            callbacks = self._callbacks.get(path, {})
+            callbacks.pop(key, None)
             if not callbacks:
                 self._callbacks.pop(path, None)
 
@@ -36,12 +37,13 @@ class Watches:
             return
         loop = asyncio.get_running_loop()
         for path in paths:
-            for callback in self._callbacks.get(path, ()):
-                loop.call_soon(self._call, path, callback)
+            for key in self._callbacks.get(path, ()):
+                loop.call_soon(self._call, path, key)
 
-    def _call(self, path: str, callback: WatchCallback) -> None:
+    def _call(self, path: str, key: object) -> None:
+        callback = self._callbacks.get(path, {}).get(key)
         # Taken back between the change and now.
-        if callback in self._callbacks.get(path, ()):
+        if callback is not None:
             callback(path)
 
     def has(self, path: str) -> bool:

@@ -26,6 +26,14 @@ SLICE_PART_BYTES: Final = 128 * 1024
 # calls cost more than copying it.
 SENDFILE_BYTES_MIN: Final = 16 * 1024
 
+# What the kernel is told to send in one call: it stops where the socket is full, mostly before. Some hundreds of
+# microseconds at the most.
+SENDFILE_BYTES_MAX: Final = 1024 * 1024
+
+# Bytes of answers that one connection may send in one turn of the event loop: a reader that takes them as fast as they
+# come must not keep the others waiting.
+SENT_BYTES_PER_TURN_MAX: Final = 1024 * 1024
+
 # Requests that one connection may have answered in one turn of the event loop: a few milliseconds of tiny
 # requests, which is what a busy connection may delay the others.
 REQUESTS_PER_TURN_MAX: Final = 128
@@ -114,6 +122,10 @@ FETCHES_WAITING_MAX: Final = 65_536
 # Threads for what may wait for a disk: deletion, checkpoints, and reads that are not in the page cache.
 BLOCKING_THREADS_MAX: Final = 4
 
+# Appends of one partition that wait for a flush, each with an offset of its own; more are counted together with the
+# last. Answers bound those that are waited for, but acks=0 waits for nothing and a disk may take seconds.
+APPENDS_UNCOMMITTED_PER_PARTITION_MAX: Final = 10_000
+
 # Threads that wait for fsync. They use no processor, and a file system's journal commits what many ask for at once:
 # closing 1,000 partitions took 8.2 s with one thread here, 0.5 s with 4 and 0.3 s with 16.
 FLUSH_THREADS_MAX: Final = 16
@@ -162,3 +174,12 @@ CLUSTER_CHANGES_KEPT_MAX: Final = 100_000
 
 # Changes told in one answer.
 CLUSTER_CHANGES_PER_ANSWER_MAX: Final = 20_000
+
+# Paths whose watches are being armed in ZooKeeper at once, two requests each. With the requests of
+# zookeeper.max.in.flight.requests they stay below what kazoo's wake-up pipe holds (some 270), so that asking never
+# blocks the event loop.
+REGISTRY_WATCHES_ARMED_AT_ONCE_MAX: Final = 32
+
+# Bytes of one write to ZooKeeper: its jute.maxbuffer is 1 MiB by default, and a larger request ends the connection for
+# everybody.
+REGISTRY_WRITE_BYTES_MAX: Final = 1_000_000

@@ -1,0 +1,1 @@
+"""What `cluster.zookeeper_store` is made of: one session, lasting watches, addresses, access and encryption."""

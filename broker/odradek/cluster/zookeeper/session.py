@@ -1,0 +1,219 @@
+"""One session with ZooKeeper: kazoo's client of that session, asked from the event loop.
+
+A request is a future; what the session becomes is told by one callback. Requests are only handed to kazoo while the
+session is connected: kazoo would keep others in a queue without a bound and send them after a reconnection, when their
+author has long been told that they are lost. One can still slip in between the end of the connection and our hearing
+of it; so StoreConnectionLost also means "may yet be done", before anything that is asked after the reconnection.
+
+Left out: ZooKeeper's read-only mode, and finding out the timeout that the server agreed to (kazoo does not tell).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.protocol.states import KazooState, KeeperState
+
+from odradek.cluster.store import SessionState
+from odradek.cluster.zookeeper.address import Ensemble
+from odradek.cluster.zookeeper.failures import store_error
+from odradek.cluster.zookeeper.handler import LoopHandler
+from odradek.foundation.errors import StoreAccessDenied, StoreConnectionLost, StoreSessionExpired
+
+logger = logging.getLogger(__name__)
+
+# How long an orderly end may take before the connection is cut: the server then finds out by its timeout.
+_FAREWELL_SECONDS: Final = 2.0
+_RECONNECT_SECONDS: Final = 0.05
+_RECONNECT_SECONDS_MAX: Final = 1.0
+
+
+class Session:
+    """One session. `open` it once; when it has expired or was closed, make another.
+
+    `on_change` is told CONNECTED, SUSPENDED and EXPIRED, not CLOSED.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        *,
+        timeout_seconds: float,
+        credentials: Sequence[tuple[str, str]],
+        tls: ssl.SSLContext | None,
+        on_change: Callable[[SessionState], None],
+    ) -> None:
+        self._ensemble = ensemble
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._handler = LoopHandler(
+            self._loop, tls=tls, connect_seconds_max=timeout_seconds / len(ensemble.servers)
+        )
+        # The chroot is the store's matter: it also has to make it.
+        self._client = KazooClient(
+            hosts=ensemble.hosts,
+            timeout=timeout_seconds,
+            handler=self._handler,
+            auth_data=list(credentials),
+            connection_retry={
+                "max_tries": -1,
+                "delay": _RECONNECT_SECONDS,
+                "max_delay": _RECONNECT_SECONDS_MAX,
+                "sleep_func": self._handler.sleep_func,
+            },
+            command_retry={"max_tries": 0, "sleep_func": self._handler.sleep_func},
+        )
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._was_refused = False
+        self.state = SessionState.SUSPENDED
+        self.id = 0
+
+    async def open(self, *, seconds_max: float) -> None:
+        """Connect for the first time. Raises StoreConnectionLost when no server answers in time, StoreAccessDenied
+        when the credentials are refused; the session is closed then.
+        """
+        self._client.add_listener(self._kazoo_changed)
+        self._client.start_async()
+        try:
+            async with asyncio.timeout(seconds_max):
+                await self._opened
+        except TimeoutError:
+            reason = self._handler.last_failure
+            await self.close()
+            raise StoreConnectionLost(
+                f"no ZooKeeper of {self._ensemble} answered within {seconds_max:g} s"
+                f"{'' if reason is None else f' ({reason})'}; is it running, and is zookeeper.connect right?"
+            ) from reason
+        except BaseException:
+            await self.close()
+            raise
+
+    def ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> asyncio.Future[Any]:
+        """Have kazoo's `method` (one whose name ends in _async) do something about `path`; the future of its answer.
+
+        What is asked first is done first. The future fails with an error of ours.
+        """
+        return self.send(path, lambda: getattr(self._client, method)(*arguments, **keywords))
+
+    def send(self, path: str, start: Callable[[], Any]) -> asyncio.Future[Any]:
+        """As `ask`, for anything that gives a kazoo result."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self.state is not SessionState.CONNECTED:
+            future.set_exception(self._out_of_reach())
+            return future
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        start().rawlink(partial(_settle, future, path))
+        return future
+
+    @property
+    def client(self) -> Any:
+        """kazoo's client, for what is built before it is sent."""
+        return self._client
+
+    def _out_of_reach(self) -> Exception:
+        if self.state is SessionState.SUSPENDED:
+            return StoreConnectionLost("ZooKeeper does not answer at the moment; nothing was asked of it")
+        return StoreSessionExpired("the session with ZooKeeper is over; open a new one")
+
+    # --- what becomes of it --------------------------------------------------------------------------------------
+
+    def _kazoo_changed(self, state: str) -> None:
+        """In kazoo's thread."""
+        if state == KazooState.LOST:
+            self._handler.end()
+        client_id = self._client.client_id
+        work = partial(self._changed, state, self._client.client_state, client_id[0] if client_id else None)
+        self._handler.deliver(work)
+
+    def _changed(self, state: str, detail: str, session_id: int | None) -> None:
+        if self.state in (SessionState.EXPIRED, SessionState.CLOSED):
+            return
+        if state == KazooState.CONNECTED:
+            self.id = session_id or self.id
+            self.state = SessionState.CONNECTED
+            if not self._opened.done():
+                self._opened.set_result(None)
+        elif state == KazooState.SUSPENDED:
+            self.state = SessionState.SUSPENDED
+        else:
+            self._was_refused = detail == KeeperState.AUTH_FAILED
+            self.state = SessionState.EXPIRED
+            if not self._opened.done():
+                self._opened.set_exception(self._end_before_opening())
+        self._fail_waiting()
+        self._on_change(self.state)
+
+    def _end_before_opening(self) -> Exception:
+        if self._was_refused:
+            return StoreAccessDenied(
+                f"ZooKeeper at {self._ensemble} refuses the credentials; check zookeeper.digest.*"
+            )
+        return StoreConnectionLost(f"ZooKeeper at {self._ensemble} ended the session before it began")
+
+    def _fail_waiting(self) -> None:
+        """kazoo fails what it sent; this is for what slipped into its queue after that."""
+        if self.state is not SessionState.CONNECTED:
+            for future in list(self._waiting):
+                if not future.done():
+                    future.set_exception(
+                        StoreConnectionLost(
+                            "the connection to ZooKeeper ended: whether it was done is not known"
+                        )
+                        if self.state is SessionState.SUSPENDED
+                        else self._out_of_reach()
+                    )
+
+    async def close(self) -> None:
+        """End the session, so that its ephemerals go at once where ZooKeeper can be reached. Takes a few seconds at
+        most.
+        """
+        was_connected = self.state is SessionState.CONNECTED
+        self.state = SessionState.CLOSED
+        self._fail_waiting()
+        if not self._opened.done():
+            self._opened.cancel()
+        if not was_connected:
+            self._handler.end()
+        ended = self._loop.create_future()
+        threading.Thread(
+            target=self._stop_kazoo, args=(ended,), name="zookeeper-farewell", daemon=True
+        ).start()
+        _, late = await asyncio.wait([ended], timeout=_FAREWELL_SECONDS)
+        if late:
+            self._handler.end()
+            await asyncio.wait([ended], timeout=_FAREWELL_SECONDS)
+
+    def _stop_kazoo(self, ended: asyncio.Future[None]) -> None:
+        """In a thread of its own, since kazoo waits for its own one."""
+        try:
+            self._client.stop()
+            self._client.close()
+        except (KazooException, OSError) as error:
+            logger.warning("the session with ZooKeeper could not be ended in order: %s", error)
+        finally:
+            self._handler.deliver(partial(_finish, ended))
+
+
+def _settle(future: asyncio.Future[Any], path: str, result: Any) -> None:
+    """On the loop: kazoo has an answer."""
+    if future.done():
+        return
+    if result.successful():
+        future.set_result(result.value)
+    else:
+        future.set_exception(store_error(result.exception, path))
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,184 @@
+"""A real ZooKeeper on loopback: 3.9.3, from the jars that the PySpark wheel carries, up in about a second.
+
+Its ticks are short, so that sessions of a few tenths of a second can be asked for. Left out: ensembles of several
+servers; a client sees one server at a time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.broker_process import free_port
+from tests.support.java import java_arguments, java_environment, pyspark_jars
+
+START_SECONDS_MAX = 60
+TICK_MS = 100
+
+
+class Certificates:
+    """A certificate authority of the test's own, and what it signed: PEM files made by openssl."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.authority = folder / "authority.pem"
+        self._openssl(
+            *(
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+            ),
+            *("-keyout", "authority.key", "-out", "authority.pem", "-subj", "/CN=authority"),
+        )
+
+    def signed(self, name: str, *, host: str = "127.0.0.1", password: str = "") -> Path:
+        """A PEM file with a private key and its certificate."""
+        self._openssl(
+            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}"),
+        )
+        kind = "IP" if host[0].isdecimal() else "DNS"
+        (self.folder / f"{name}.ext").write_text(f"subjectAltName={kind}:{host}\n")
+        self._openssl(
+            *(
+                "x509",
+                "-req",
+                "-in",
+                f"{name}.csr",
+                "-CA",
+                "authority.pem",
+                "-CAkey",
+                "authority.key",
+                "-days",
+                "2",
+            ),
+            *("-CAcreateserial", "-extfile", f"{name}.ext", "-out", f"{name}.crt"),
+        )
+        hidden = ("-v2", "aes256", "-passout", f"pass:{password}") if password else ("-nocrypt",)
+        self._openssl("pkcs8", "-topk8", "-in", f"{name}.key", "-out", f"{name}.p8", *hidden)
+        both = self.folder / f"{name}.pem"
+        both.write_text((self.folder / f"{name}.p8").read_text() + (self.folder / f"{name}.crt").read_text())
+        return both
+
+    def _openssl(self, *arguments: str) -> None:
+        done = subprocess.run(
+            ["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+class ZooKeeper:
+    """One server; with `certificates` it also has a TLS port, which asks its clients for certificates."""
+
+    def __init__(self, folder: Path, *, certificates: Certificates | None = None) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.tls_port = free_port() if certificates is not None else None
+        self._certificates = certificates
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "zookeeper.log"
+
+    @property
+    def connect(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start, and wait until it answers clients."""
+        assert self._process is None, "ZooKeeper runs already"
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        configuration = self.folder / "zoo.cfg"
+        configuration.write_text("".join(f"{line}\n" for line in self._configuration()))
+        command = java_arguments(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            [str(configuration)],
+            classpath=f"{pyspark_jars()}/*",
+            heap="128m",
+            options=self._options(),
+        )
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=java_environment(),
+                cwd=self.folder,
+            )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.close()
+                raise AssertionError(
+                    f"ZooKeeper did not start\n{self._log.read_text(errors='replace')[-6000:]}"
+                )
+            time.sleep(0.01)
+
+    def _configuration(self) -> list[str]:
+        lines = [
+            f"tickTime={TICK_MS}",
+            f"dataDir={self.folder / 'data'}",
+            f"clientPort={self.port}",
+            "clientPortAddress=127.0.0.1",
+            "maxSessionTimeout=60000",
+            "maxClientCnxns=0",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=ruok",
+        ]
+        if self._certificates is not None:
+            server = self._certificates.signed("server")
+            lines += [
+                f"secureClientPort={self.tls_port}",
+                "secureClientPortAddress=127.0.0.1",
+                "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+                f"ssl.keyStore.location={server}",
+                f"ssl.trustStore.location={self._certificates.authority}",
+            ]
+        return lines
+
+    def _options(self) -> Sequence[str]:
+        # fsync would be the slowest part of every test.
+        return ("-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64")
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
+                probe.sendall(b"ruok")
+                return probe.recv(4) == b"imok"
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """SIGKILL; `start` begins again with the same data."""
+        self._signal(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+        self._process = None
+
+    def pause(self) -> None:
+        """SIGSTOP: it neither answers nor goes away."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it if it runs, and remove what it wrote."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, "ZooKeeper was not started"
+        self._process.send_signal(number)
