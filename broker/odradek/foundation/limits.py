@@ -168,8 +168,8 @@ LAG_LOOKUPS_PER_SCRAPE_MAX: Final = 1000
 # Ages of lag that are remembered from scrape to scrape.
 LAG_TIMES_REMEMBERED_MAX: Final = 100_000
 
-# Changes of the registry that the active controller keeps for the brokers that follow it, at some 200 bytes each; a broker
-# that is further behind is given everything.
+# Changes of the registry that the active controller keeps for the brokers that follow it, at some 200 bytes each; a
+# broker that is further behind is given everything.
 CLUSTER_CHANGES_KEPT_MAX: Final = 100_000
 
 # Changes told in one answer.
