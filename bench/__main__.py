@@ -1,65 +1,105 @@
 """`python -m bench`: Odradek against Apache Kafka 4.1.1, in one interleaved run on one machine.
 
-python -m bench --rounds 5             everything, as `make bench` does it
-python -m bench --quick                one round of small sizes
+python -m bench everything             what `make bench` does: all of the below, about half an hour
+python -m bench --rounds 5             the comparison: medians of five rounds after a discarded one
+python -m bench --quick                one round of small sizes, about three minutes
 python -m bench --only tiny latency    some questions
 python -m bench --disk /var/tmp        logs on a disk instead of in memory
+python -m bench --output json          for programs
 python -m bench growth --gigabytes 20  does a longer log slow it down?
-python -m bench spark                  a Spark job writes and reads a million records
+python -m bench spark                  a Spark job writes, copies and reads a million records
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
-from pathlib import Path
 
-import psutil
-
-
-def machine(disk: str | None, rounds: int) -> str:
-    """What the numbers were measured on, in one line."""
-    model = "an unnamed processor"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    memory = psutil.virtual_memory().total / 2**30
-    place = f"logs below {disk}" if disk else "logs in memory (/dev/shm)"
-    return (
-        f"{psutil.cpu_count()} cores of {model}, {memory:.0f} GiB, Linux {platform.release()}, "
-        f"Python {platform.python_version()}; {place}; medians of {rounds} interleaved rounds after a discarded one."
-    )
+DISK = "/var/tmp"
 
 
 def main() -> int:
+    arguments = _parsed()
+    match arguments.program:
+        case "growth":
+            return _growth(arguments)
+        case "spark":
+            return _spark(arguments)
+        case "compare":
+            return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
+        case _:
+            codes = [
+                _compare(arguments, rounds=arguments.rounds, disk=None),
+                _compare(arguments, rounds=1, disk=arguments.disk or DISK),
+                _spark(arguments),
+                _growth(arguments),
+            ]
+            return max(codes)
+
+
+def _parsed() -> argparse.Namespace:
+    from bench.rounds import PARTS
+
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("program", nargs="?", choices=["compare", "growth", "spark"], default="compare")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one round of small sizes")
-    parser.add_argument("--only", nargs="*", default=[], help="parts of: throughput, tiny, latency, start")
-    parser.add_argument("--disk", help="folder for the logs instead of memory")
-    parser.add_argument("--gigabytes", type=int, default=20)
-    parser.add_argument("--records", type=int, default=1_000_000)
+    programs = ["compare", "growth", "spark", "everything"]
+    parser.add_argument("program", nargs="?", choices=programs, default="compare")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
+    parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
+    parser.add_argument(
+        "--only", nargs="+", default=[], choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
+    )
+    parser.add_argument("--disk", help=f"folder for the logs instead of memory; `everything` takes {DISK}")
+    parser.add_argument(
+        "--pin", action="store_true", help="both brokers on one half of the cores, clients on the other"
+    )
+    parser.add_argument(
+        "--minutes-max", type=float, default=30, help="begin no further round after that (default: 30)"
+    )
+    parser.add_argument("--gigabytes", type=int, default=20, help="how far the log grows (default: 20)")
+    parser.add_argument(
+        "--records", type=int, default=1_000_000, help="of the Spark job (default: 1,000,000)"
+    )
+    parser.add_argument("--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args()
-    if arguments.program == "growth":
-        from bench.growth import grow
+    if arguments.rounds < 1 or arguments.gigabytes < 1 or arguments.records < 1:
+        parser.error("--rounds, --gigabytes and --records are at least 1")
+    if arguments.quick:
+        arguments.rounds, arguments.gigabytes = 1, min(arguments.gigabytes, 4)
+    return arguments
 
-        return grow(gigabytes=arguments.gigabytes, disk=arguments.disk)
-    if arguments.program == "spark":
-        from bench.spark import run_job
 
-        return run_job(records=arguments.records)
-    from bench.questions import FULL, QUICK, compare, print_all
+def _compare(arguments: argparse.Namespace, *, rounds: int, disk: str | None) -> int:
+    from bench import report
+    from bench.rounds import FULL, QUICK, compare
 
-    rounds = 1 if arguments.quick else arguments.rounds
-    sizes = QUICK if arguments.quick else FULL
-    answers = compare(rounds=rounds, sizes=sizes, disk=arguments.disk, only=arguments.only)
-    print_all(answers, machine(arguments.disk, rounds))
+    answers, done = compare(
+        rounds=rounds,
+        sizes=QUICK if arguments.quick else FULL,
+        disk=disk,
+        only=arguments.only,
+        is_pinned=arguments.pin,
+        minutes_max=arguments.minutes_max,
+    )
+    described = report.machine(disk=disk, rounds=done, is_pinned=arguments.pin)
+    show = report.document if arguments.output == "json" else report.table
+    print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0
+
+
+def _growth(arguments: argparse.Namespace) -> int:
+    from bench.growth import grow
+
+    return grow(
+        gigabytes=arguments.gigabytes, disk=arguments.disk or DISK, is_json=arguments.output == "json"
+    )
+
+
+def _spark(arguments: argparse.Namespace) -> int:
+    from bench.spark import run_job
+
+    return run_job(records=arguments.records, is_json=arguments.output == "json")
 
 
 if __name__ == "__main__":

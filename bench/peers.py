@@ -6,23 +6,30 @@ the same settings of the log, on memory-backed storage unless a folder is named,
 
 from __future__ import annotations
 
+import compileall
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
 
-from tests.support.broker_process import Broker
+from tests.support.broker_process import CHECKOUT, Broker
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import topic_creator
 
 Peer = Broker | KafkaPeer
 
-# Deleted topics give their memory back at once; all else is as it comes.
-SETTINGS = {"log.segment.delete.delay.ms": "100", "log.retention.check.interval.ms": "600000"}
+# Deleted topics give their memory back at once and a group's first member does not wait; all else is as it comes.
+SETTINGS = {
+    "log.segment.delete.delay.ms": "100",
+    "log.retention.check.interval.ms": "600000",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,14 @@ def storage(disk: str | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@cache
+def _compiled() -> None:
+    """An installed package has its bytecode beside it; a checkout may lack it, and would be compiled at each start."""
+    compileall.compile_dir(CHECKOUT / "broker", quiet=1)
+
+
 def ours(folder: Path) -> Broker:
+    _compiled()
     return Broker(folder / "odradek", settings=SETTINGS)
 
 
@@ -61,16 +75,31 @@ def kafka(folder: Path) -> KafkaPeer:
     return KafkaPeer(folder / "kafka", settings=SETTINGS, quick=False)
 
 
+def pin(peers: list[Peer]) -> None:
+    """Brokers on the upper half of the processor's cores, this process and the clients it will start on the lower."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2
+    assert half, "there is one core only: nothing to part between brokers and clients"
+    for peer in peers:
+        for thread in os.listdir(f"/proc/{peer.pid}/task"):
+            os.sched_setaffinity(int(thread), cores[half:])
+    os.sched_setaffinity(0, cores[:half])
+
+
 @contextmanager
-def both(disk: str | None) -> Iterator[list[Peer]]:
+def both(disk: str | None, *, is_pinned: bool = False) -> Iterator[list[Peer]]:
     """Both brokers, started."""
     with storage(disk) as folder:
         peers: list[Peer] = [ours(folder), kafka(folder)]
+        cores = os.sched_getaffinity(0)
         try:
             for peer in peers:
                 peer.start()
+            if is_pinned:
+                pin(peers)
             yield peers
         finally:
+            os.sched_setaffinity(0, cores)
             for peer in peers:
                 peer.close()
 
@@ -84,5 +113,5 @@ def fresh_topic(peer: Peer, partitions: int) -> Iterator[str]:
     try:
         yield name
     finally:
-        admin = AdminClient({"bootstrap.servers": peer.bootstrap})
+        admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 4})
         admin.delete_topics([name])[name].result(30)

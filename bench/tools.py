@@ -60,24 +60,6 @@ def consume(peer: Peer, topic: str, *, records: int, record_bytes: int) -> Run:
     return Run(records_per_second, megabytes_per_second, cpu_seconds, records * record_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Milliseconds from sending a record to its arrival at a consumer, one record at a time."""
-
-    average_ms: float
-    p50_ms: float
-    p99_ms: float
-
-
-def latency(peer: Peer, topic: str, *, records: int) -> Latency:
-    """EndToEndLatency; it prints percentiles in whole milliseconds, so `probe.latency` says more."""
-    printed = _run("EndToEndLatency", peer.bootstrap, topic, str(records), "all", "100")
-    average = re.search(r"Avg latency: ([\d.]+) ms", printed)
-    percentiles = re.search(r"50th = ([\d.]+), 99th = ([\d.]+)", printed)
-    assert average and percentiles, printed
-    return Latency(float(average[1]), float(percentiles[1]), float(percentiles[2]))
-
-
 def _run(tool: str, *arguments: str) -> str:
     command = java_arguments(
         f"{TOOLS}.{tool}", arguments, classpath=kafka_classpath(), heap="512m", quick=False

@@ -42,7 +42,7 @@ def java_producer(jvm: Any, bootstrap: str, **settings: Any) -> Any:
     serializer = f"{BYTE_ARRAY}Serializer"
     own = {"key.serializer": serializer, "value.serializer": serializer}
     return jvm.org.apache.kafka.clients.producer.KafkaProducer(
-        _properties(jvm, bootstrap, {**own, **dotted(settings)})
+        java_properties(jvm, bootstrap, {**own, **dotted(settings)})
     )
 
 
@@ -56,12 +56,12 @@ def java_consumer(jvm: Any, bootstrap: str, **settings: Any) -> Any:
         "enable.auto.commit": "false",
     }
     return jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
-        _properties(jvm, bootstrap, {**own, **dotted(settings)})
+        java_properties(jvm, bootstrap, {**own, **dotted(settings)})
     )
 
 
 def java_admin(jvm: Any, bootstrap: str) -> Any:
-    return jvm.org.apache.kafka.clients.admin.Admin.create(_properties(jvm, bootstrap, {}))
+    return jvm.org.apache.kafka.clients.admin.Admin.create(java_properties(jvm, bootstrap, {}))
 
 
 def poll(jvm: Any, consumer: Any, wait_ms: int = 200) -> list[Any]:
@@ -82,7 +82,8 @@ def dotted(settings: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", "."): str(value) for key, value in settings.items()}
 
 
-def _properties(jvm: Any, bootstrap: str, settings: Mapping[str, str]) -> Any:
+def java_properties(jvm: Any, bootstrap: str, settings: Mapping[str, str]) -> Any:
+    """java.util.Properties of a client."""
     properties = jvm.java.util.Properties()
     for key, value in {"bootstrap.servers": bootstrap, **settings}.items():
         properties.setProperty(key, value)

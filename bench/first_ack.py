@@ -1,57 +1,20 @@
-"""Measurements that Kafka's tools do not make: microseconds end to end, and the first acknowledged record.
-
-The end-to-end probe uses librdkafka, the same for both brokers. The first acknowledgement is asked for with bare
-requests, so that no client's start is measured.
-"""
+"""From exec to the first acknowledged record, asked for with bare requests so that no client's start is measured."""
 
 from __future__ import annotations
 
 import socket
-import statistics
 import struct
 import threading
 import time
 from typing import Any
 
 from bench.peers import Peer
-from bench.tools import Latency
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_request
 from odradek.records.builder import build_batch
 
 FIRST_ACK_SECONDS_MAX = 60
-
-
-def latency(peer: Peer, topic: str, *, records: int, discarded: int = 500) -> Latency:
-    """One record of 100 B after another, acks=all: each is sent when the one before it has arrived."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-
-    producer = Producer({"bootstrap.servers": peer.bootstrap, "acks": "all", "linger.ms": 0})
-    consumer = Consumer(
-        {
-            "bootstrap.servers": peer.bootstrap,
-            "group.id": "none",
-            "fetch.wait.max.ms": 500,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    took: list[float] = []
-    for number in range(records + discarded):
-        started = time.perf_counter()
-        producer.produce(topic, b"x" * 100, partition=0)
-        while (message := consumer.poll(10)) is None:
-            pass
-        ended = time.perf_counter()
-        assert message.error() is None, message.error()
-        producer.poll(0)
-        if number >= discarded:
-            took.append((ended - started) * 1000)
-    producer.flush(10)
-    consumer.close()
-    took.sort()
-    return Latency(statistics.fmean(took), took[len(took) // 2], took[int(len(took) * 0.99)])
 
 
 def first_ack_seconds(peer: Peer) -> float:

@@ -1,0 +1,162 @@
+"""Interleaved rounds: every step asked of one broker, then of the other, and the next round begins with the other.
+
+So whatever else the machine does meets both. Both get the same tools with the same settings. The first round warms
+Kafka's JVM and is discarded. Left out: what the numbers mean, which `questions` says.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench import end_to_end, tools
+from bench.first_ack import first_ack_seconds
+from bench.peers import Peer, both, fresh_topic, kafka, ours, storage, usage
+from bench.questions import Answers
+from tests.support.kafka_peer import KafkaPeer
+
+PARTITIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of each is sent in a round."""
+
+    records_100: int
+    records_1k: int
+    tiny: int
+    latency: int
+
+
+FULL = Sizes(records_100=5_000_000, records_1k=1_000_000, tiny=150_000, latency=5000)
+QUICK = Sizes(records_100=1_000_000, records_1k=300_000, tiny=30_000, latency=1000)
+
+Step = Callable[[Peer, Answers, Sizes], None]
+
+
+def compare(
+    *,
+    rounds: int,
+    sizes: Sizes,
+    disk: str | None,
+    only: Sequence[str] = (),
+    is_pinned: bool = False,
+    minutes_max: float = 60,
+) -> tuple[Answers, int]:
+    """Ask everything `rounds` times after a discarded round; the answers, and how many rounds there was time for.
+
+    `only` names steps (see PARTS). At least one round is kept, however long it takes.
+    """
+    answers = Answers()
+    done = rounds
+    steps = [step for name, step in _STEPS.items() if not only or name in only]
+    deadline = time.monotonic() + minutes_max * 60
+    if steps:
+        with both(disk, is_pinned=is_pinned) as peers:
+            done = _rounds(peers, steps, answers, rounds=rounds, sizes=sizes, deadline=deadline)
+            for peer in peers:
+                answers.add("memory after the rounds", peer.name, usage(peer).resident_bytes / 1e6)
+    if not only or START in only:
+        for number in range(done):
+            _say(f"start {number + 1} of {done}")
+            _starts(answers, disk, number)
+    return answers, done
+
+
+def _rounds(
+    peers: Sequence[Peer],
+    steps: Sequence[Step],
+    answers: Answers,
+    *,
+    rounds: int,
+    sizes: Sizes,
+    deadline: float,
+) -> int:
+    """The discarded round and those that count; how many counted."""
+    for number in range(rounds + 1):
+        began = time.monotonic()
+        kept = answers if number else Answers()
+        order = peers if number % 2 else peers[::-1]
+        for step in steps:
+            for peer in order:
+                _say(
+                    f"round {number} of {rounds}{'' if number else ' (discarded)'}: {peer.name}, {step.__name__}"
+                )
+                step(peer, kept, sizes)
+        ended = time.monotonic()
+        if number and number < rounds and ended + (ended - began) > deadline:
+            _say(f"no time for more than {number} rounds (--minutes-max)")
+            return number
+    return rounds
+
+
+def _say(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+def throughput_100(peer: Peer, answers: Answers, sizes: Sizes) -> None:
+    _throughput(peer, answers, label="100 B", record_bytes=100, records=sizes.records_100)
+
+
+def throughput_1k(peer: Peer, answers: Answers, sizes: Sizes) -> None:
+    _throughput(peer, answers, label="1 KB", record_bytes=1000, records=sizes.records_1k)
+
+
+def _throughput(peer: Peer, answers: Answers, *, label: str, record_bytes: int, records: int) -> None:
+    """A topic is filled as fast as the producer goes, then read from its beginning."""
+    with fresh_topic(peer, PARTITIONS) as topic:
+        sent = tools.produce(peer, topic, records=records, record_bytes=record_bytes)
+        answers.add(f"produce {label}", peer.name, sent.megabytes_per_second)
+        answers.add(f"broker CPU, produce {label}", peer.name, sent.cpu_seconds_per_gigabyte)
+        got = tools.consume(peer, topic, records=records, record_bytes=record_bytes)
+        answers.add(f"consume {label}", peer.name, got.megabytes_per_second)
+        answers.add(f"broker CPU, consume {label}", peer.name, got.cpu_seconds_per_gigabyte)
+
+
+def tiny(peer: Peer, answers: Answers, sizes: Sizes) -> None:
+    """Each request carries one record of 100 B; as many are in flight as the producer's default allows."""
+    with fresh_topic(peer, 1) as topic:
+        sent = tools.produce(peer, topic, records=sizes.tiny, record_bytes=100, linger_ms="0", batch_size="0")
+        answers.add("tiny requests", peer.name, sent.records_per_second)
+        answers.add("broker CPU, tiny requests", peer.name, sent.broker_cpu_seconds / sizes.tiny * 1e6)
+
+
+def latency(peer: Peer, answers: Answers, sizes: Sizes) -> None:
+    """As many records are sent before those that count, for the clients' own warming."""
+    for client, suffix in ((end_to_end.kafkas_clients, ""), (end_to_end.librdkafka, ", librdkafka")):
+        with fresh_topic(peer, 1) as topic:
+            found = client(peer, topic, records=sizes.latency, discarded=sizes.latency)
+            answers.add(f"end to end p50{suffix}", peer.name, found.p50_ms)
+            answers.add(f"end to end p99{suffix}", peer.name, found.p99_ms)
+
+
+def _starts(answers: Answers, disk: str | None, number: int) -> None:
+    """Each broker alone on a new folder: time to the first acknowledged record, and memory when idle."""
+    for make in (ours, kafka) if number % 2 else (kafka, ours):
+        with storage(disk) as folder:
+            peer = make(folder / "new")
+            if isinstance(peer, KafkaPeer):
+                peer.prepare()  # formatting its storage is not part of Kafka's start
+            try:
+                seconds = first_ack_seconds(peer)
+                answers.add("exec to first ack", peer.name, seconds * 1000)
+            finally:
+                peer.close()
+            idle = make(folder / "idle")
+            try:
+                idle.start()
+                answers.add("idle memory", idle.name, usage(idle).resident_bytes / 1e6)
+            finally:
+                idle.close()
+
+
+START = "start"
+_STEPS: dict[str, Step] = {
+    "100B": throughput_100,
+    "1KB": throughput_1k,
+    "tiny": tiny,
+    "latency": latency,
+}
+PARTS = (*_STEPS, START)
