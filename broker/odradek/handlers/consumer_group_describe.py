@@ -54,7 +54,7 @@ def _member(described: listing.DescribedConsumer, context: RequestContext) -> Ma
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": member.topic_names,
-        "subscribed_topic_regex": member.topic_regex or None,
+        "subscribed_topic_regex": member.topic_regex or "",
         "assignment": _assignment(described.assigned, context),
         "target_assignment": _assignment(described.target, context),
         "member_type": CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,

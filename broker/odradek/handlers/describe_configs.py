@@ -57,7 +57,7 @@ def _result(
         failure = error
     return {
         "error_code": error_code(failure),
-        "error_message": error_message(failure),
+        "error_message": error_message(failure) or "",
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
         "configs": [_fields(entry, with_synonyms=with_synonyms, with_docs=with_docs) for entry in entries],

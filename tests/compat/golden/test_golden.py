@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,10 +20,12 @@ from typing import Any
 
 import pytest
 
+from odradek.handlers.table import HANDLERS
 from tests.compat.golden.allowed import ALLOWED
 from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_groups import STORIES as GROUPS
 from tests.compat.golden.stories_records import STORIES as RECORDS
+from tests.compat.golden.stories_versions import STORIES as VERSIONS
 from tests.compat.golden.wire import Wire
 from tests.support.broker_process import Broker
 from tests.support.kafka_peer import KafkaPeer
@@ -30,7 +33,7 @@ from tests.support.kafka_peer import KafkaPeer
 pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
-STORIES = {**RECORDS, **ADMIN, **GROUPS}
+STORIES = {**RECORDS, **ADMIN, **GROUPS, **VERSIONS}
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
@@ -68,6 +71,22 @@ def test_our_answers_are_kafkas(peer: Broker | KafkaPeer, story: str) -> None:
     )
     needless = [row for row in allowed if not any(fnmatchcase(path, row) for path in found)]
     assert not needless, f"no longer different: {needless}"
+
+
+def test_every_version_of_every_api_is_compared() -> None:
+    """The labels of the stories that go through versions end with the API and the version."""
+    labels = [label for story in VERSIONS for label in json.loads((HERE / f"{story}.json").read_text())]
+    found = {
+        (match[1], int(match[2]))
+        for match in (re.search(r"([A-Z_]{5,}) (\d+)", label) for label in labels)
+        if match
+    }
+    offered = {
+        (api.name, version)
+        for api, handler in HANDLERS.items()
+        for version in range(handler.version_min, handler.version_max + 1)
+    }
+    assert offered <= found, f"without a story: {sorted(offered - found)}"
 
 
 def differences(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
