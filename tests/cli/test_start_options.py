@@ -87,6 +87,7 @@ def test_a_listener_of_ones_own_name_is_plain_text() -> None:
         (("--config", "/no/such/file"), "/no/such/file"),
         (("--listen", "127.0.0.1"), "listeners"),
         (("--id", "-7"), "node.id"),
+        (("--data", ""), "--data is empty"),
         (("--set", "num.partitions=many"), "num.partitions"),
     ],
 )

@@ -153,7 +153,8 @@ def test_no_broker_is_one_line_and_ends_with_4(invoke: Invoke) -> None:
 
 def test_an_address_that_is_none(invoke: Invoke) -> None:
     result = invoke("topics", "list", "--bootstrap", "a:b")
-    assert result.exit_code == ExitCode.FAILED
+    assert result.exit_code == ExitCode.USAGE
+    assert "--bootstrap a:b" in result.stderr
     assert "no port between" in result.stderr
 
 

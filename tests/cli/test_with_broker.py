@@ -47,7 +47,11 @@ def test_a_topic_is_made_shown_changed_and_deleted(shell: Shell, unique: str) ->
     assert "PARTITION  LEADER" in shell.run("topics", "describe", unique)
     assert shell.json("topics", "delete", unique) == [{"topic": unique, "result": "deleted"}]
     shell.run("topics", "delete", unique, code=ExitCode.NOT_FOUND)
-    assert "odradek: " in shell.error
+    assert (
+        shell.error == f"odradek: there is no topic '{unique}'; `odradek topics list` shows those that are\n"
+    )
+    shell.run("topics", "alter", unique, "--partitions", "9", code=ExitCode.NOT_FOUND)
+    assert "`odradek topics list`" in shell.error
     shell.run("topics", "delete", unique, "--if-exists")
     shell.run("topics", "describe", unique, code=ExitCode.NOT_FOUND)
 

@@ -104,6 +104,26 @@ def test_a_taken_port_is_named(started: Started, tmp_path: Path) -> None:
     code, errors = second.end()
     assert code == 1
     assert f"127.0.0.1:{started.port}" in errors
+    assert "Errno" not in errors
+
+
+def test_a_taken_port_for_http_is_named(started: Started, tmp_path: Path) -> None:
+    second = Started(tmp_path / "other", "--admin", f"127.0.0.1:{started.port}")
+    code, errors = second.end()
+    assert code == 1
+    assert (
+        f"--admin cannot listen on 127.0.0.1:{started.port}: Address already in use; choose another" in errors
+    )
+
+
+def test_a_marker_of_the_directory_that_makes_no_sense_is_refused_and_kept(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "meta.properties").write_text("garbage\n")
+    code, errors = Started(data).end()
+    assert code == 1
+    assert "has no version" in errors
+    assert (data / "meta.properties").read_text() == "garbage\n"
 
 
 def test_bad_settings_have_an_exit_code_of_their_own(tmp_path: Path) -> None:

@@ -56,12 +56,15 @@ class Session:
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         from odradek.client.client import Client
 
-        client = Client(
-            self.bootstrap,
-            client_id="odradek-cli",
-            request_timeout_ms=round(self.timeout_seconds * 1000),
-            connect_timeout_ms=round(min(self.timeout_seconds, 10.0) * 1000),
-        )
+        try:
+            client = Client(
+                self.bootstrap,
+                client_id="odradek-cli",
+                request_timeout_ms=round(self.timeout_seconds * 1000),
+                connect_timeout_ms=round(min(self.timeout_seconds, 10.0) * 1000),
+            )
+        except ValueError as failure:
+            raise click.UsageError(f"--bootstrap {self.bootstrap}: {failure}") from failure
         async with client:
             return await work(client)
 

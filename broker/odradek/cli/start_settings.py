@@ -18,6 +18,8 @@ def settings_of(arguments: StartArguments) -> Settings:
     """The broker's settings. Raises SettingError, also for a --config file that cannot be read."""
     entries = {} if arguments.config is None else _read(arguments.config)
     if arguments.data is not None:
+        if not arguments.data.strip():
+            raise SettingError("--data is empty; name a directory, as --data ./data")
         entries["log.dirs"] = arguments.data
     elif "log.dirs" not in entries and "log.dir" not in entries:
         entries["log.dirs"] = DATA_DEFAULT

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
     from odradek.client.metadata import TopicInfo
 
+_NO_SUCH_TOPIC = "there is no topic '{}'; `odradek topics list` shows those that are"
+
 
 @click.group()
 def topics() -> None:
@@ -109,11 +111,13 @@ def create(
 
 def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_fine: bool = False) -> int:
     """Print what became of each topic; the exit code of the first that failed."""
-    from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+    from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
 
     exit_code: int = ExitCode.OK
     documents: list[dict[str, Any]] = []
     for name, result in outcome.items():
+        if isinstance(result, UnknownTopicOrPartition):
+            result = UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name))
         if isinstance(result, OdradekError):
             if exists_is_fine and isinstance(result, TopicAlreadyExists):
                 documents.append({"topic": name, "result": "exists"})
@@ -216,13 +220,17 @@ def alter(
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
         from odradek.client.admin.topics import TopicAdmin
+        from odradek.foundation.errors import UnknownTopicOrPartition
 
         changes = [ConfigChange(key, value) for key, value in settings.items()]
         changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in unset]
-        if changes:
-            await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
-        if partitions:
-            await TopicAdmin(client).create_partitions(name, total=partitions)
+        try:
+            if changes:
+                await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
+            if partitions:
+                await TopicAdmin(client).create_partitions(name, total=partitions)
+        except UnknownTopicOrPartition as failure:
+            raise UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name)) from failure
 
     session.run(work)
     say(session.output, f"altered  {name}", {"topic": name, "result": "altered"})

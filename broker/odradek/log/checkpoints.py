@@ -121,6 +121,12 @@ def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
         raise CheckpointDamagedError(f"{path}: version and node.id must be numbers: {error}") from error
     if version not in (0, 1):
         raise CheckpointDamagedError(f"{path} has the version {version}; 0 and 1 are known")
+    missing = {"version", "cluster.id"} if version else {"version"}
+    if missing := missing - values.keys():
+        raise CheckpointDamagedError(
+            f"{path} has no {' and no '.join(sorted(missing))}: it was damaged or written by hand; put back what was "
+            "there, or move it away to let this broker mark the directory as its own"
+        )
     return MetaProperties(
         cluster_id=values.get("cluster.id", ""),
         node_id=node_id,

@@ -140,10 +140,14 @@ class LogDirectories(Volumes):
         if len(self._directories) > 1:
             self._bar_lost()
         for directory in self._online():
+            log_count = sum(log.path_of_directory == directory.path for log in self._logs.values())
+            if not log_count:
+                logger.info("%s: there are no logs in it yet", directory.path)
+                continue
             logger.info(
                 "%s: %d logs opened in %.3f s after %s stop; %d bytes were scanned",
                 directory.path,
-                sum(log.path_of_directory == directory.path for log in self._logs.values()),
+                log_count,
                 self._clock.monotonic_seconds() - self.progress.started_seconds,
                 "a clean" if directory.was_clean else "an unclean",
                 self.progress.scanned_bytes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from typing import Any
 
 from aiohttp import web
@@ -44,9 +45,15 @@ class AdminServer:
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, self._host or None, self._port).start()
-        except OSError:
+        except OSError as error:
             await self._runner.cleanup()
-            raise
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(
+                error.errno,
+                f"--admin cannot listen on {host}:{self._port}: {reason}; choose another address, or stop the "
+                "process that uses it",
+            ) from error
 
     async def stop(self) -> None:
         """Stop listening; a scrape under way is finished."""

@@ -82,7 +82,7 @@ async def _serve(
     except (OdradekError, OSError) as error:
         if admin_server is not None:
             await admin_server.stop()
-        print(f"odradek: cannot start: {error}", file=sys.stderr, flush=True)
+        print(f"odradek: cannot start: {_words(error)}", file=sys.stderr, flush=True)
         return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
     _tell_guessed_addresses(broker, settings)
     print(_ready_line(broker, admin_server), flush=True)
@@ -93,6 +93,13 @@ async def _serve(
         await admin_server.stop()
     await broker.stop()
     return EXIT_CLEAN
+
+
+def _words(error: Exception) -> str:
+    """An error without its number, which says nothing to people."""
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
+        return error.strerror
+    return str(error)
 
 
 def _ready_line(broker: Any, admin_server: Any) -> str:
