@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from odradek.handlers.table import HANDLERS
+from odradek.protocol.api import ApiKey
 from tests.compat.golden.allowed import ALLOWED
 from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_groups import STORIES as GROUPS
@@ -82,7 +83,7 @@ def test_every_version_of_every_api_is_compared() -> None:
         if match
     }
     offered = {
-        (api.name, version)
+        (ApiKey(api).name, version)
         for api, handler in HANDLERS.items()
         for version in range(handler.version_min, handler.version_max + 1)
     }
