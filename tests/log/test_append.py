@@ -205,11 +205,14 @@ def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_torn_end_out() -> None
     assert [record.offset for record in stored_records(log, from_offset=10)] == [10, 11, 15]
 
 
-def test_flush_messages_flushes_before_the_append_returns() -> None:
+def test_flush_messages_tells_which_append_has_to_be_flushed() -> None:
     disk = SimulatedDisk()
     log = open_log(disk, config=LogConfig(flush_messages=3))
     for expected in (0, 0, 3, 3, 3, 6):
         log.append(batch(), leader_epoch=0)
+        assert log.must_flush == (expected == log.log_end_offset)
+        if log.must_flush:
+            log.flush()
         assert log.recovery_point == expected
     disk.crash()
     assert open_log(disk, recovery_point=6).log_end_offset == 6

@@ -1,6 +1,7 @@
 """The offsets topic of a running broker: `OffsetsLog` over the partitions that this broker leads.
 
-With one replica an append is committed when it returns. What is not in the page cache is read in a thread.
+With one replica an append is committed when it returns, or with flush.messages when it is flushed. What is not in
+the page cache is read in a thread.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 from odradek.cluster.image import ImageHolder
 from odradek.controller.controller import Controller
 from odradek.groups.offsets_log import OFFSETS_TOPIC
-from odradek.log.log import Origin
+from odradek.log.log import AppendResult, Origin
 from odradek.replication.flushing import Flusher
+from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
 
 
@@ -60,12 +62,13 @@ class PartitionsOffsetsLog:
     def size_bytes(self, partition: int) -> int:
         return int(self._partitions.get(OFFSETS_TOPIC, partition).log.size_bytes)
 
-    def append(self, partition: int, batch: bytearray) -> int:
+    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
         """Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError, and what logs raise."""
         found = self._partitions.get(OFFSETS_TOPIC, partition)
-        return found.append_as_leader(
-            memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR
-        ).first_offset
+        result = found.append_as_leader(memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR)
+        if found.high_watermark > result.last_offset:
+            return result.first_offset
+        return _when_committed(found, result)
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
         """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
@@ -86,3 +89,8 @@ class PartitionsOffsetsLog:
 
     async def ensure_topic(self) -> None:
         await self._controller.ensure_topic(OFFSETS_TOPIC)
+
+
+async def _when_committed(partition: Partition, result: AppendResult) -> int:
+    await partition.committed(result.last_offset)
+    return result.first_offset

@@ -1,19 +1,22 @@
 """Produce: batches into partitions, each answered for itself.
 
-Everything here is synchronous: with one replica a record is committed once its log holds it, so acks=1 and
-acks=all are answered at once. acks=0 gets no answer; when such a request fails the connection is closed, as
-Kafka does, so that its client looks at the metadata again.
+Everything here is synchronous but for flush.messages: with one replica a record is committed once its log holds it,
+so acks=1 and acks=all are answered at once, or when the flush that the setting asks for is done.
+acks=0 gets no answer; when such a request fails the connection is closed, as Kafka does, so that its client looks at
+the metadata again.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Any, Final, NamedTuple
 
 from odradek.foundation.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     InvalidTxnState,
+    KafkaStorageError,
     RecordsRefused,
     RequestError,
 )
@@ -30,6 +33,7 @@ from odradek.handlers.produce_wire import (
     parse_one_partition,
     parse_produce_request,
 )
+from odradek.log.log import AppendResult
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -40,7 +44,20 @@ _ACKS_ALLOWED: Final = (-1, 0, 1)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 
 
-def handle(frame: memoryview, context: RequestContext) -> bytes | None:
+class Uncommitted(NamedTuple):
+    """A partition's result that counts only once the last record is committed."""
+
+    result: PartitionResult
+    partition: Partition
+    last_offset: int
+    key: Any
+    records: memoryview | None
+
+
+Answer = bytes | None | Awaitable[bytes | None]
+
+
+def handle(frame: memoryview, context: RequestContext) -> Answer:
     header = context.header
     version = header.api_version
     if version >= FIRST_FLEXIBLE:
@@ -52,17 +69,40 @@ def handle(frame: memoryview, context: RequestContext) -> bytes | None:
     topics = request.topics
     acks = request.acks
     refusal = _refusal(acks, request.transactional_id)
+    uncommitted: list[Uncommitted] = []
     results = [
         (
             topic.raw,
-            [_append(topic, index, records, acks, context, refusal) for index, records in topic.partitions],
+            [
+                _append(topic, index, records, acks, context, refusal, uncommitted)
+                for index, records in topic.partitions
+            ],
         )
         for topic in topics
     ]
+    if uncommitted and acks != 0:
+        return _when_committed(context, acks, results, uncommitted)
     return _answer(context, acks, results)
 
 
-def _append_one(one: OnePartition, context: RequestContext) -> bytes | None:
+async def _when_committed(
+    context: RequestContext,
+    acks: int,
+    topics: list[tuple[bytes, list[PartitionResult]]],
+    uncommitted: list[Uncommitted],
+) -> bytes | None:
+    """The answer once every partition's records are flushed, or cannot be."""
+    failed: dict[int, PartitionResult] = {}
+    for result, partition, last_offset, key, records in uncommitted:
+        try:
+            await partition.committed(last_offset)
+        except (KafkaStorageError, RequestError) as error:
+            failed[id(result)] = _failed(result.partition, error, context, key, partition, records)
+    answered = [(raw, [failed.get(id(result), result) for result in results]) for raw, results in topics]
+    return _answer(context, acks, answered)
+
+
+def _append_one(one: OnePartition, context: RequestContext) -> Answer:
     acks, raw, key, index, records = one
     partition = None
     try:
@@ -75,6 +115,10 @@ def _append_one(one: OnePartition, context: RequestContext) -> bytes | None:
         return _answer(context, acks, [(raw, [failed])])
     if acks == 0:
         return None
+    if partition.high_watermark <= appended.last_offset:
+        result = _appended(index, appended)
+        uncommitted = [Uncommitted(result, partition, appended.last_offset, key, records)]
+        return _when_committed(context, acks, [(raw, [result])], uncommitted)
     return pack_one_flexible(
         context.header.correlation_id,
         raw,
@@ -119,6 +163,7 @@ def _append(
     acks: int,
     context: RequestContext,
     refusal: RequestError | None,
+    uncommitted: list[Uncommitted],
 ) -> PartitionResult:
     partition = None
     try:
@@ -134,6 +179,13 @@ def _append(
         appended = partition.append_as_leader(records or b"", required_acks=acks)
     except Exception as error:
         return _failed(index, error, context, topic.key, partition, records)
+    result = _appended(index, appended)
+    if partition.high_watermark <= appended.last_offset:
+        uncommitted.append(Uncommitted(result, partition, appended.last_offset, topic.key, records))
+    return result
+
+
+def _appended(index: int, appended: AppendResult) -> PartitionResult:
     return PartitionResult(
         index, 0, appended.first_offset, appended.log_append_time_ms, appended.log_start_offset
     )

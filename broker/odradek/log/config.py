@@ -26,7 +26,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     """Bytes of log between two index entries."""
     flush_messages: int = LONG_MAX
-    """So many records unflushed make the append flush them before it returns."""
+    """With so many records unflushed an append is to be flushed before it is acknowledged (`Log.must_flush`)."""
     flush_ms: int = LONG_MAX
     """Records unflushed for so long are due for a flush (`Log.is_flush_due`)."""
     retention_ms: int = 7 * 24 * 3600 * 1000

@@ -130,6 +130,7 @@ class Log(ReadableLog):
     def append(self, records: Records, *, leader_epoch: int, origin: Origin = Origin.CLIENT) -> AppendResult:
         """Append what a leader was sent: offsets are given and the epoch is set, in `records` itself if it can be.
 
+        Afterwards `must_flush` tells whether flush.messages wants the log flushed before the append is acknowledged.
         A client sends one batch; several of the broker's own are appended together or not at all. Raises
         CorruptRecord InvalidRecord RecordTooLarge RecordListTooLarge InvalidTimestamp UnsupportedCompressionType
         OutOfOrderSequence InvalidProducerEpoch InvalidTxnState KafkaStorageError; nothing is written then.
@@ -214,8 +215,7 @@ class Log(ReadableLog):
     def _after_append(self, segment: Segment) -> None:
         if segment.offset_index.is_write_due:
             self._write_index_entries(segment)
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+        self.must_flush = self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def _write_index_entries(self, segment: Segment) -> None:
         try:

@@ -77,6 +77,8 @@ class Storage:
         self._opened_at_offset = loaded.log_end_offset
         self._generation = 0
         self._flushed_at_ms = clock.wall_ms()
+        # Whether as many records are unflushed since the last append as flush.messages allows, or more.
+        self.must_flush = False
         # What a flush has to sync besides log files: names that are new, and the epochs' file when it changed.
         self._unsynced_directories = {directory, self.path_of_directory}
         self._unsynced_paths = {f"{directory}/{EPOCHS_FILE}"}

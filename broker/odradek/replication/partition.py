@@ -1,8 +1,8 @@
 """One partition that this broker leads: appends, reads up to the high watermark, and who waits for it.
 
 With one replica the whole in-sync set holds a record once the leader's log does, so the high watermark is
-the log's end after every append. Followers, and with them a high watermark that lags, come with replication
-between brokers.
+the log's end after every append, or after the flush that flush.messages asks for (`commits`).
+Followers, and with them a high watermark that lags, come with replication between brokers.
 
 Appends and reads may raise what the log raises; a partition whose log directory failed raises
 KafkaStorageError.
@@ -25,6 +25,8 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.files import FileSlice
 from odradek.log.log import AppendResult, Log, Origin
+from odradek.replication.commits import Commits
+from odradek.replication.flushing import Flusher
 from odradek.replication.purgatory import WaitingFetch
 
 
@@ -41,6 +43,8 @@ class Partition:
     """A partition led here. Its log's bytes belong to the log, its high watermark to this object."""
 
     __slots__ = (
+        "_commits",
+        "_flusher",
         "append_failures",
         "batches_in",
         "bytes_in",
@@ -69,7 +73,11 @@ class Partition:
         replicas: tuple[int, ...],
         in_sync_replicas: tuple[int, ...],
         min_insync_replicas: int,
+        flusher: Flusher,
     ) -> None:
+        self._flusher = flusher
+        # What waits for a flush, with flush.messages only.
+        self._commits: Commits | None = None
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.is_internal = is_internal_topic(topic_partition.topic)
@@ -98,6 +106,9 @@ class Partition:
     ) -> AppendResult:
         """Append one client's batches and move the high watermark; wakes the fetches that wait for it.
 
+        Where flush.messages asks for a flush first, the high watermark follows it: as long as it is not above the
+        last offset, `committed` is to be waited for before the append is answered.
+
         Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync (never more
         than there are replicas, as Kafka counts), KafkaStorageError, and whatever `Log.append` raises.
         """
@@ -107,15 +118,39 @@ class Partition:
             self._check_in_sync()
         result = self.log.append(records, leader_epoch=self.leader_epoch, origin=origin)
         if not result.is_duplicate:
-            self.high_watermark = result.last_offset + 1
             size_bytes = result.size_bytes
             self.bytes_in += size_bytes
             self.batches_in += 1
             self.records_in += result.record_count
+            if self.log.must_flush:
+                self._known_commits().add(result.last_offset + 1, size_bytes)
+                return result
+            self.high_watermark = result.last_offset + 1
             if self.waiting:
                 for fetch in tuple(self.waiting):
                     fetch.advanced(size_bytes)
         return result
+
+    def _known_commits(self) -> Commits:
+        if self._commits is None:
+            self._commits = Commits(self.log, flusher=self._flusher, on_commit=self._committed)
+        return self._commits
+
+    def _committed(self, end_offset: int, size_bytes: int) -> None:
+        self.high_watermark = max(self.high_watermark, end_offset)
+        for fetch in tuple(self.waiting):
+            fetch.advanced(size_bytes)
+
+    async def committed(self, last_offset: int) -> None:
+        """Returns once the record at `last_offset`, which was appended, is committed.
+
+        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile.
+        """
+        if self.high_watermark <= last_offset:
+            try:
+                await self._known_commits().wait(last_offset + 1)
+            except KafkaStorageError as failure:
+                raise self.gone or failure from failure
 
     def _check_in_sync(self) -> None:
         needed = min(self.min_insync_replicas, len(self.replicas))

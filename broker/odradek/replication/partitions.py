@@ -29,6 +29,7 @@ from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
 from odradek.log.log import Log
+from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -43,12 +44,14 @@ class Partitions:
         broker_id: int,
         images: ImageHolder,
         directories: LogDirectories,
+        flusher: Flusher,
         current_settings: Callable[[], Settings],
     ) -> None:
         """`current_settings` gives the broker's settings as they are now: some change while it runs."""
         self._broker_id = broker_id
         self._images = images
         self._directories = directories
+        self._flusher = flusher
         self._current_settings = current_settings
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names_by_id: dict[bytes, str] = {}
@@ -167,6 +170,7 @@ class Partitions:
             replicas=partition.replicas,
             in_sync_replicas=partition.isr,
             min_insync_replicas=self._min_insync_replicas(topic.name, image),
+            flusher=self._flusher,
         )
 
     def _log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:

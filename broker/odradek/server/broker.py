@@ -176,6 +176,7 @@ class Broker:
             broker_id=self.broker_id,
             images=self.images,
             directories=self.directories,
+            flusher=self.flusher,
             current_settings=lambda: self.dynamic_settings.current,
         )
         await self._open_logs()
