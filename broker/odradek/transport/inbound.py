@@ -26,6 +26,7 @@ from odradek.foundation.limits import (
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
     REQUESTS_PER_TURN_MAX,
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
+    SENT_BYTES_PER_TURN_MAX,
 )
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.framing import FrameReader
@@ -66,6 +67,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         "_is_closing",
         "_is_dispatching",
         "_is_loading",
+        "_is_pumping_later",
         "_is_reading_paused",
         "_is_scheduled",
         "_is_writing_paused",
@@ -116,6 +118,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
+        self._is_pumping_later = False  # the next turn sends more
         self._is_reading_paused = False
         self._is_scheduled = False
         self._is_writing_paused = False
@@ -222,6 +225,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         return (
             self._is_writing_paused
             or self._is_loading
+            or self._is_pumping_later
             or len(self._answers) >= REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
             or self._is_closing
         )
@@ -325,9 +329,16 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._transport.writelines(ready)
 
     def _pump(self) -> None:
-        """Give the transport what is due until it has enough."""
+        """Give the transport what is due until it has enough, or others must have their turn."""
         out = self._out
+        sent_in_turn = 0
         while out and not self._is_writing_paused and not self._is_loading and not self.is_lost:
+            if self._is_pumping_later:
+                return
+            if sent_in_turn >= SENT_BYTES_PER_TURN_MAX:
+                self._is_pumping_later = True
+                self._loop.call_soon(self._pump_again)
+                return
             try:
                 sent = self._source.send_next(out, self._loaded)
             except OSError as failure:
@@ -336,8 +347,17 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             if sent < 0:
                 self._is_loading = True
                 return
+            sent_in_turn += sent
             self.bytes_out += sent
             self.is_active = True
+
+    def _pump_again(self) -> None:
+        self._is_pumping_later = False
+        if self.is_lost:
+            return
+        self._pump()
+        self._go_on()
+        self._close_when_done()
 
     def _loaded(self, failure: BaseException | None) -> None:
         """The thread has replaced the slice at the head of `_out` with bytes, or failed."""

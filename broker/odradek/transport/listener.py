@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
@@ -34,7 +35,7 @@ class Listener:
     `name` is the listener's in the settings; `dispatch` is called with every frame. `frame_bytes_max` is
     socket.request.max.bytes, `idle_ms_max` connections.max.idle.ms (negative for never). Slices that are
     not in the page cache are read on `executor` (None: the loop's own). With `sendfile` the kernel sends
-    slices.
+    large slices where it can.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Listener:
         idle_ms_max: int = 600_000,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
         executor: Executor | None = None,
-        sendfile: bool = False,
+        sendfile: bool = sys.platform == "linux",
     ) -> None:
         self.name = name
         self.host = host

@@ -1,12 +1,13 @@
 """From file slices to the socket: read and written, or sent by the kernel.
 
-Measured on loopback, `pread` and `write` move more than `os.sendfile`; across a network card the reverse is
-usual. So either can be chosen. Both send a large slice in parts as the socket takes them, and neither ever
-waits for a device on the event loop: a part that is not in the page cache is read on a thread.
+Where a connection has a socket of its own and the file a descriptor, the kernel sends from the page cache, which takes
+two thirds of the processor's time that reading and writing take; else, and for small slices, bytes are read and
+written. Both send a large slice in parts as the socket takes them, and neither waits for a device on the event loop: a
+part that is not in the page cache is read on a thread. Whether it is there is asked for one byte in every so many, as
+the kernel brings in and drops more than a page at a time.
 
-With sendfile the transport must have nothing unsent, or bytes would overtake each other: its high-water
-mark is zero then, so it says when it is empty. A full socket is waited for by handing the transport a small
-part to send.
+With sendfile the transport must have nothing unsent, or bytes would overtake each other: its high-water mark is zero
+then, so it says when it is empty. A full socket is waited for by handing the transport a few bytes to send.
 """
 
 from __future__ import annotations
@@ -18,23 +19,53 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from odradek.foundation.limits import SENDFILE_BYTES_MIN, SLICE_PART_BYTES
+from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENDFILE_BYTES_MIN, SLICE_PART_BYTES
 
 LOADING: Final = -1
 
 _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
+# One byte in so many is asked for before the kernel sends: the kernel's usual read-ahead.
+_PROBE_BYTES: Final = 128 * 1024
+
+# What the transport is given to send when the socket is full: few, as they are copied.
+_HANDED_OVER_BYTES: Final = 1024
+
 
 class _Rest:
     """What is still to be sent of a large slice, or a part of it that a thread reads."""
 
-    __slots__ = ("file", "position", "size", "whole")
+    __slots__ = ("_cached_until", "file", "position", "size", "whole")
 
     def __init__(self, whole: Any, position: int, size: int) -> None:
         self.whole = whole  # keeps the file open
         self.file = whole.file
         self.position = position
         self.size = size
+        self._cached_until = -1
+
+    def shorten(self, sent: int) -> None:
+        """Take the first `sent` bytes off."""
+        self.position += sent
+        self.size -= sent
+
+    def cached(self, size_max: int) -> int:
+        """How many of the next bytes, `size_max` at the most, the page cache seems to have."""
+        position = self.position
+        end = position + min(self.size, size_max)
+        is_cached = self.file.pread_cached
+        until = self._cached_until
+        if until < position:
+            if is_cached(position, 1) is None:
+                return 0
+            until = position
+        while until < end:
+            further = min(until + _PROBE_BYTES, position + self.size)
+            if is_cached(further - 1, 1) is None:
+                break
+            until = further
+        self._cached_until = until
+        return min(until, end) - position
 
     def fileno(self) -> int:
         descriptor: int = self.whole.fileno()
@@ -98,6 +129,7 @@ class PartSource:
                 sent = self._send_by_kernel(out, head)
                 if sent:
                     return sent
+                head = out[0]
             if size > SLICE_PART_BYTES:
                 head = self._first_part(out, head)
             data = head.read_cached()
@@ -119,45 +151,43 @@ class PartSource:
 
     def _first_part(self, out: deque[Any], head: Any) -> _Rest:
         """Split the large slice at the head of `out` in two, and give the first."""
-        part = _Rest(getattr(head, "whole", head), head.position, SLICE_PART_BYTES)
-        self._shorten(out, head, SLICE_PART_BYTES)
+        rest = self._rest(out, head)
+        part = _Rest(rest.whole, rest.position, SLICE_PART_BYTES)
+        rest.shorten(SLICE_PART_BYTES)
         out.appendleft(part)
         return part
 
-    def _shorten(self, out: deque[Any], head: Any, sent: int) -> None:
-        """Take the first `sent` bytes off the slice at the head of `out`."""
-        if sent == head.size:
-            out.popleft()
-        elif isinstance(head, _Rest):
-            head.position += sent
-            head.size -= sent
-        else:
-            out[0] = _Rest(head, head.position + sent, head.size - sent)
+    def _rest(self, out: deque[Any], head: Any) -> _Rest:
+        """The slice at the head of `out` as one of which parts can be taken."""
+        if isinstance(head, _Rest):
+            return head
+        rest = out[0] = _Rest(head, head.position, head.size)
+        return rest
 
     def _send_by_kernel(self, out: deque[Any], head: Any) -> int:
-        """Bytes sent by sendfile: 0 when the transport's own must go first, the socket is full, or the file
-        is cold.
-        """
+        """Bytes sent by sendfile: 0 when the transport's own must go first, or the file is cold."""
         if self._transport.get_write_buffer_size() or self._transport.is_closing():
             return 0
-        size = min(head.size, SLICE_PART_BYTES)
-        is_cached = (
-            head.file.pread_cached(head.position, 1) is not None
-            and head.file.pread_cached(head.position + size - 1, 1) is not None
-        )
-        if not is_cached:
+        rest = self._rest(out, head)
+        size = rest.cached(SENDFILE_BYTES_MAX)
+        if not size:
             return 0
         try:
-            sent = os.sendfile(self._socket_descriptor, head.fileno(), head.position, size)
+            sent = os.sendfile(self._socket_descriptor, rest.fileno(), rest.position, size)
         except BlockingIOError:
-            # Give the transport a little to send, so that it says when the socket takes more.
-            size = min(head.size, SENDFILE_BYTES_MIN)
-            data = head.file.pread(head.position, size)
+            sent = 0
+        else:
+            if sent == 0:
+                raise OSError(f"no bytes are left at position {rest.position} of a log file")
+            rest.shorten(sent)
+        if sent < size:
+            # The socket is full. Give the transport a little to send, so that it says when there is room.
+            data = rest.file.pread(rest.position, min(rest.size, _HANDED_OVER_BYTES))
             self._transport.write(data)
-            sent = len(data)
-        if sent == 0:
-            raise OSError(f"no bytes are left at position {head.position} of a log file")
-        self._shorten(out, head, sent)
+            rest.shorten(len(data))
+            sent += len(data)
+        if not rest.size:
+            out.popleft()
         return sent
 
     def _load(self, out: deque[Any], part: Any, loaded: Callable[[BaseException | None], None]) -> None:

@@ -1,0 +1,149 @@
+"""File slices on real sockets: which parts the kernel sends, which a thread reads first, and who waits meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENT_BYTES_PER_TURN_MAX, SLICE_PART_BYTES
+from odradek.log.files import FileSlice, SystemDisk, SystemFile
+from odradek.transport.connection import Connection
+from tests.transport.test_on_loopback import LOOPS, connect, listen, play
+
+CONTENT_BYTES = 4_000_000
+LOOP_NAMES = ["asyncio", "uvloop"]
+
+
+class WarmUpTo:
+    """A file of which the page cache has the first `warm` bytes; notes what a thread read."""
+
+    def __init__(self, file: SystemFile, warm: int) -> None:
+        self.file = file
+        self.warm = warm
+        self.read_cold: list[tuple[int, int]] = []
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def pread(self, position: int, size: int) -> bytes:
+        if position + size > self.warm:
+            self.read_cold.append((position, size))
+        return self.file.pread(position, size)
+
+    def pread_cached(self, position: int, size: int) -> bytes | None:
+        return self.file.pread(position, size) if position + size <= self.warm else None
+
+
+class Calls:
+    """Takes the place of the module `os`: notes the calls of sendfile, and lets a test shorten what they send."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int, int]] = []
+
+    def sendfile(self, descriptor: int, source: int, position: int, size: int) -> int:
+        count = os.sendfile(descriptor, source, position, size)
+        self.sent.append((position, size, count))
+        return count
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    noted = Calls()
+    monkeypatch.setattr("odradek.transport.sendfile.os", noted)
+    return noted
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> bytes:
+    whole = random.Random(5).randbytes(CONTENT_BYTES)
+    (tmp_path / "log").write_bytes(whole)
+    return whole
+
+
+@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+@pytest.mark.parametrize("warm", [0, 1_000_000, 1_500_000, CONTENT_BYTES])
+def test_only_what_is_cached_is_sent_by_the_kernel(
+    warm: int, loops: Any, calls: Calls, content: bytes, tmp_path: Path
+) -> None:
+    file: Any = WarmUpTo(SystemDisk().open(str(tmp_path / "log")), warm)
+    position = 1_000_000
+
+    def dispatch(connection: Connection, frame: memoryview) -> Any:
+        size = CONTENT_BYTES - position
+        return [size.to_bytes(4, "big"), FileSlice(file, position, size)]
+
+    async def story() -> None:
+        listener = listen(dispatch)
+        await listener.start()
+        peer = await connect(listener)
+        peer.send(b"x")
+        assert await peer.frames(1) == [content[position:]]
+        await listener.close()
+
+    play(story(), loops)
+    assert bool(calls.sent) is (warm > position)
+    assert all(asked <= SENDFILE_BYTES_MAX for _, asked, _ in calls.sent)
+    # Up to the byte that was asked for and not there, none of what follows.
+    assert all(at + asked <= warm for at, asked, _ in calls.sent)
+    assert bool(file.read_cold) is (warm < CONTENT_BYTES)
+    assert all(size <= SLICE_PART_BYTES for _, size in file.read_cold)
+
+
+@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+def test_a_file_cut_off_below_a_slice_ends_the_connection(loops: Any, content: bytes, tmp_path: Path) -> None:
+    file = SystemDisk().open(str(tmp_path / "log"))
+
+    def dispatch(connection: Connection, frame: memoryview) -> Any:
+        file.truncate(100_000)
+        return [CONTENT_BYTES.to_bytes(4, "big"), FileSlice(file, 0, CONTENT_BYTES)]
+
+    async def story() -> None:
+        listener = listen(dispatch)
+        await listener.start()
+        peer = await connect(listener)
+        peer.send(b"x")
+        await peer.is_lost.wait()
+        assert peer.received_bytes < CONTENT_BYTES
+        await listener.close()
+
+    play(story(), loops)
+
+
+@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+def test_a_reader_as_fast_as_its_answer_leaves_the_others_their_turn(
+    loops: Any, monkeypatch: pytest.MonkeyPatch, content: bytes, tmp_path: Path
+) -> None:
+    # A socket that is never full: without a bound one turn would send everything.
+    sent: list[int] = []
+
+    class Endless:
+        @staticmethod
+        def sendfile(descriptor: int, source: int, position: int, size: int) -> int:
+            sent.append(size)
+            return size
+
+    monkeypatch.setattr("odradek.transport.sendfile.os", Endless)
+    file = SystemDisk().open(str(tmp_path / "log"))
+    at_each_answer: list[int] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> Any:
+        if bytes(frame) == b"small":
+            at_each_answer.append(sum(sent))
+            return b"\0\0\0\1x"
+        return [FileSlice(file, 0, CONTENT_BYTES) for _ in range(10)]
+
+    async def story() -> None:
+        listener = listen(dispatch)
+        await listener.start()
+        greedy, other = await connect(listener), await connect(listener)
+        greedy.send(b"all")
+        other.send(b"small")
+        assert await other.frames(1) == [b"x"]
+        await listener.close(grace_seconds=0)
+
+    play(story(), loops)
+    assert at_each_answer[0] <= 4 * SENT_BYTES_PER_TURN_MAX
