@@ -166,6 +166,16 @@ LOG_SIZE_BYTES = _gauge(
 LOG_SEGMENTS = _gauge("odradek_log_segments", "Segments of a partition.", "topic", "partition")
 LOG_FLUSHES = _counter("odradek_log_flushes_total", "Times that a log was synced to disk.")
 LOG_FLUSH_SECONDS = _counter("odradek_log_flush_seconds_total", "Seconds spent syncing logs to disk.")
+LOGS_TO_OPEN = _gauge(
+    "odradek_logs_to_open", "Logs that the start has still to open and, after an unclean stop, to scan."
+)
+LOG_RECOVERY_SCANNED_BYTES = _counter(
+    "odradek_log_recovery_scanned_bytes_total", "Bytes of log that this start had to read in full."
+)
+LOG_RECOVERY_CUT_BYTES = _counter(
+    "odradek_log_recovery_cut_bytes_total",
+    "Bytes that this start cut off the ends of logs as torn or damaged.",
+)
 LOG_DIRECTORY_ONLINE = _gauge(
     "odradek_log_directory_online", "1 while a log directory works, else 0.", "path"
 )

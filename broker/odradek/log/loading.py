@@ -18,7 +18,7 @@ from odradek.log.epochs import LeaderEpochs
 from odradek.log.files import DirectoryEntry, Disk
 from odradek.log.headers import headers
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
-from odradek.log.producer_snapshots import SnapshotFiles
+from odradek.log.producer_snapshots import SnapshotFiles, snapshot_offset
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import first_to_scan, rebuild_indexes, recover, replay_producers
 from odradek.log.segment import (
@@ -256,9 +256,16 @@ class Loader:
     def _load_producers(
         self, segments: list[Segment], files: dict[str, DirectoryEntry], *, start: int, end: int, clean: bool
     ) -> None:
-        from_offset = self._producers.reload(log_start_offset=start, log_end_offset=end, now_ms=self._now_ms)
-        has_snapshots = any(name.endswith(SNAPSHOT_SUFFIX) for name in files)
-        if from_offset >= end or (clean and not has_snapshots):
+        listed = (snapshot_offset(name) for name in files)
+        snapshots = [offset for offset in listed if offset is not None]
+        from_offset = self._producers.reload(
+            log_start_offset=start,
+            log_end_offset=end,
+            now_ms=self._now_ms,
+            # Recovery may have removed some; after a clean stop nobody has to look again.
+            snapshots=snapshots if clean else None,
+        )
+        if from_offset >= end or (clean and not snapshots):
             return
         replay_producers(
             segments,

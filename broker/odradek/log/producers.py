@@ -332,9 +332,17 @@ class ProducerStates:
         self._snapshot_offset = offset
         return True
 
-    def reload(self, *, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
+    def reload(
+        self,
+        *,
+        log_start_offset: int,
+        log_end_offset: int,
+        now_ms: int,
+        snapshots: Collection[int] | None = None,
+    ) -> int:
         """Forget everything and load the newest usable snapshot of a log that spans these offsets.
 
+        `snapshots` are the offsets of those that there are, where they are known; else the directory is listed.
         Returns the offset from which the log's batches are to be replayed. Snapshots that do not fit the log
         (it was cut, or records were deleted) and damaged ones are removed. Raises OSError.
         """
@@ -342,7 +350,7 @@ class ProducerStates:
         self._snapshot_offset = log_start_offset
         if self.files is None:
             return log_start_offset
-        for offset in sorted(self.files.offsets(), reverse=True):
+        for offset in sorted(self.files.offsets() if snapshots is None else snapshots, reverse=True):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.files.remove(offset)
                 continue

@@ -38,6 +38,7 @@ class Volumes:
         broker_id: int = -1,
         producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
         on_offline: Callable[[str, str], None] | None = None,
+        progress: LoadProgress | None = None,
     ) -> None:
         """`on_offline` is called with a directory's path and why it failed. `broker_id` -1 takes any."""
         self._disk = disk
@@ -56,7 +57,7 @@ class Volumes:
         self._closed: set[TopicPartition] = set()
         self._not_closed_in_order: set[str] = set()
         self.cluster_id: str | None = None
-        self.progress = LoadProgress()
+        self.progress = progress or LoadProgress()
         """How far the opening of the logs has come."""
 
     # --- state -----------------------------------------------------------------------------------------------------

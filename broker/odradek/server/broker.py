@@ -36,6 +36,7 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.fetch_sessions import FetchSessions
 from odradek.log.directory import LogDirectories
 from odradek.log.files import Disk, SystemDisk
+from odradek.log.pieces import LoadProgress
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.flushing import Flusher
 from odradek.replication.housekeeping import Housekeeping
@@ -103,6 +104,8 @@ class Broker:
         """`server.faults.Faults` of a broker that was started with them."""
         self.is_serving = False
         self._has_loaded = False
+        self.load_progress = LoadProgress()
+        """How far the opening of the logs has come; there before the directories are."""
         self.directories: LogDirectories
         self.controller: Controller
         self.partitions: Partitions
@@ -144,6 +147,7 @@ class Broker:
             broker_id=self.broker_id,
             producer_expiration_ms=self.settings.producer_id_expiration_ms,
             on_offline=self._directory_failed,
+            progress=self.load_progress,
         )
         self.directories.open()
         self._open.push_async_callback(self._close_directories)

@@ -31,6 +31,8 @@ def register(broker: Broker, registry: MetricsRegistry) -> None:
     registry.register(lambda: _build(broker))
     registry.register(metrics.process_samples)
     registry.register(lambda: _requests(broker))
+    # A start may scan for minutes: this is what there is to see of it.
+    registry.register(lambda: _recovery(broker))
     for source in (_waiting, _connections, _topics, _logs, _directories, _cluster, _groups):
         registry.register(_once_serving(broker, source))
     registry.register(_once_serving(broker, lambda serving: _lag(serving, ages)))
@@ -113,6 +115,13 @@ def _logs(broker: Broker) -> Iterator[Sample]:
     yield metrics.PARTITIONS_OFFLINE.sample(offline)
     yield metrics.LOG_FLUSHES.sample(broker.flusher.flushes)
     yield metrics.LOG_FLUSH_SECONDS.sample(broker.flusher.flush_seconds)
+
+
+def _recovery(broker: Broker) -> Iterator[Sample]:
+    progress = broker.load_progress
+    yield metrics.LOGS_TO_OPEN.sample(progress.logs - progress.logs_opened)
+    yield metrics.LOG_RECOVERY_SCANNED_BYTES.sample(progress.scanned_bytes)
+    yield metrics.LOG_RECOVERY_CUT_BYTES.sample(progress.cut_bytes)
 
 
 def _directories(broker: Broker) -> Iterator[Sample]:

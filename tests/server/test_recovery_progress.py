@@ -1,0 +1,154 @@
+"""A start after an unclean stop: opened beside each other, seen from outside while it lasts, and stopped when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.controller.requests import NewTopic
+from odradek.foundation.metrics import MetricsRegistry
+from odradek.foundation.settings import Settings
+from odradek.log.files import SystemDisk, SystemFile
+from odradek.server import measures
+from odradek.server.broker import Broker
+from tests.support.disk import SimulatedDisk
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker, batch
+
+PARTITIONS = 5
+
+
+class _SlowDisk(SystemDisk):
+    """Reads of log files wait until they are let through."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.reached = threading.Semaphore(0)
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        if path.endswith(".log") and not create:
+            self.reached.release()
+            assert self.gate.wait(60), "the gate was never opened"
+        return super().open(path, create=create)
+
+
+def _broker(path: Path, registry: MemoryRegistry, *, disk: Any = None) -> Broker:
+    texts = {
+        "log.dirs": str(path),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "num.recovery.threads.per.data.dir": "2",
+    }
+    return Broker(Settings(texts), store=MemoryStore(registry), disk=disk)
+
+
+async def _written(path: Path, registry: MemoryRegistry) -> int:
+    """A directory with records that looks as if nobody had closed it; how many bytes of log there are."""
+    broker = _broker(path, registry)
+    await broker.start()
+    await broker.controller.create_topics([NewTopic(name="t", partition_count=PARTITIONS)])
+    for partition in broker.partitions:
+        partition.append_as_leader(memoryview(batch([b"v" * 100])), required_acks=1)
+    size_bytes = sum(partition.log.size_bytes for partition in broker.partitions)
+    await broker.stop()
+    (path / ".kafka_cleanshutdown").unlink()
+    return size_bytes
+
+
+def _scrape(broker: Broker) -> dict[str, float]:
+    registry = MetricsRegistry()
+    measures.register(broker, registry)
+    lines = registry.render().decode().splitlines()
+    return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line.startswith("odradek_log")}
+
+
+def test_a_start_is_seen_while_it_scans_and_scans_as_many_logs_at_once_as_it_may(tmp_path: Path) -> None:
+    async def story() -> None:
+        registry, disk = MemoryRegistry(), _SlowDisk()
+        size_bytes = await _written(tmp_path, registry)
+        broker = _broker(tmp_path, registry, disk=disk)
+        assert _scrape(broker)["odradek_logs_to_open"] == 0
+        starting = asyncio.ensure_future(broker.start())
+        for _ in range(2):
+            await asyncio.get_running_loop().run_in_executor(None, disk.reached.acquire)
+        # Two logs are being scanned, each in its thread, and the loop is free to tell.
+        assert not disk.reached.acquire(blocking=False)
+        assert not starting.done()
+        found = _scrape(broker)
+        assert found["odradek_logs_to_open"] == PARTITIONS
+        assert found["odradek_log_recovery_scanned_bytes_total"] == 0
+        disk.gate.set()
+        await starting
+        found = _scrape(broker)
+        assert found["odradek_logs_to_open"] == 0
+        assert found["odradek_log_recovery_scanned_bytes_total"] == size_bytes
+        assert found["odradek_log_recovery_cut_bytes_total"] == 0
+        assert len(broker.partitions) == PARTITIONS
+        await broker.stop()
+
+    asyncio.run(story())
+
+
+def test_a_start_that_is_called_off_ends_after_the_logs_at_hand_and_vouches_for_nothing(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        registry, disk = MemoryRegistry(), _SlowDisk()
+        await _written(tmp_path, registry)
+        broker = _broker(tmp_path, registry, disk=disk)
+        starting = asyncio.ensure_future(broker.start())
+        for _ in range(2):
+            await asyncio.get_running_loop().run_in_executor(None, disk.reached.acquire)
+        starting.cancel()
+        disk.gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        # The two that had begun were finished, no other was.
+        assert not disk.reached.acquire(blocking=False)
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+        again = _broker(tmp_path, registry)
+        await again.start()
+        assert {partition.high_watermark for partition in again.partitions} == {1}
+        await again.stop()
+
+    asyncio.run(story())
+
+
+def test_a_directory_that_fails_while_it_is_opened_takes_its_own_logs_only() -> None:
+    async def story() -> None:
+        disk = SimulatedDisk()
+        broker = await WholeBroker.start({"log.dirs": "/one,/two"}, disk=disk)
+        await broker.create_topic("t", partitions=6)
+        for partition in range(6):
+            await broker.produce("t", b"v", partition=partition)
+        await broker.broker.stop()
+        disk.remove("/one/.kafka_cleanshutdown")
+        disk.fail_path("/one/t-", errno.EIO)
+        again = await WholeBroker.start({"log.dirs": "/one,/two"}, disk=disk, registry=broker.registry)
+        assert again.broker.directories.offline == {"/one"}
+        assert [partition.high_watermark for partition in again.broker.partitions] == [1, 1, 1]
+        assert all(log.path_of_directory == "/two" for log in again.broker.directories.logs())
+        await again.broker.stop()
+
+    run(story())
+
+
+def test_a_log_that_cannot_be_closed_keeps_its_directory_from_being_marked() -> None:
+    async def story() -> None:
+        disk = SimulatedDisk()
+        broker = await WholeBroker.start({"log.dirs": "/one,/two"}, disk=disk)
+        await broker.create_topic("t", partitions=4)
+        for partition in range(4):
+            await broker.produce("t", b"v", partition=partition)
+        (bad, *_) = [log for log in broker.broker.directories.logs() if log.path_of_directory == "/one"]
+        disk.fail_path(f"{bad.directory}/", errno.EIO)
+        await broker.broker.stop()
+        assert not disk.exists("/one/.kafka_cleanshutdown")
+        assert disk.exists("/two/.kafka_cleanshutdown")
+
+    run(story())
