@@ -10,10 +10,16 @@ $(VENV)/.product: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Odradek needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Name another one: make PYTHON=python3.12 …"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@$(BIN)/python -m compileall -q broker  # so that the first start is as quick as the second
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+# Real clients for the tour; it goes on to Spark when PySpark is there already.
+$(VENV)/.demo: $(VENV)/.product
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 
 setup: $(VENV)/.product
@@ -24,7 +30,7 @@ run: $(VENV)/.product
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy broker operator pipeline tests bench
+	$(BIN)/mypy broker operator pipeline tests bench demo
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
 
 test: $(VENV)/.test
@@ -33,6 +39,14 @@ test: $(VENV)/.test
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test
 	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz
+
+# BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` tells; all of it takes half an hour.
+BENCH_ARGS ?= everything
+bench: $(VENV)/.test
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+demo: $(VENV)/.demo
+	@$(BIN)/python -m demo
 
 reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
