@@ -1,11 +1,12 @@
 """What a topic's settings come to, and where they are said to come from."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
 
-from odradek.cluster.changes import config_changes, topic_changes, with_configs, with_topics
+from odradek.cluster.changes import config_changes, topic_changes
 from odradek.cluster.config_description import (
     BrokerSources,
     ConfigEntry,
@@ -28,8 +29,8 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 def _sources(
     given: Mapping[str, str] = NOTHING, own: Mapping[str, str] = NOTHING, default: Mapping[str, str] = NOTHING
 ) -> BrokerSources:
-    image = with_configs(
-        ClusterImage(), {(ResourceKind.BROKER, "1"): own, (ResourceKind.BROKER, "<default>"): default}
+    image = ClusterImage(
+        configs={(ResourceKind.BROKER, "1"): own, (ResourceKind.BROKER, "<default>"): default}
     )
     return BrokerSources(Settings(given), image)
 
@@ -144,16 +145,13 @@ def test_changes_between_images(name: str) -> None:
     first = TopicImage(name, TopicId(int=7), (), False)
     remade = TopicImage(name, TopicId(int=8), (), False)
     empty = ClusterImage()
-    one = with_topics(empty, [first])
-    other = with_topics(one, [remade])
+    one = replace(empty, topics={name: first})
+    other = replace(one, topics={name: remade})
     assert topic_changes(empty, one).created == (first,)
     assert topic_changes(one, empty).deleted == (first,)
     both = topic_changes(one, other)
     assert (both.created, both.deleted, both.changed) == ((remade,), (first,), ())
-    assert other.topics_by_id == {remade.id: remade}
-    configured = with_configs(one, {(ResourceKind.TOPIC, name): {"a": "1"}})
+    configured = replace(one, configs={(ResourceKind.TOPIC, name): {"a": "1"}})
     assert config_changes(one, configured) == {(ResourceKind.TOPIC, name)}
-    assert config_changes(configured, with_configs(configured, {(ResourceKind.TOPIC, name): None})) == {
-        (ResourceKind.TOPIC, name)
-    }
+    assert config_changes(configured, one) == {(ResourceKind.TOPIC, name)}
     assert topic_changes(one, configured).changed == ()

@@ -74,6 +74,15 @@ class ClusterImage:
     topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
     configs: Configs = field(default_factory=dict)
 
+    def is_same_as(self, other: ClusterImage) -> bool:
+        """Whether both are made of the same parts, so that nobody has to hear of the one after the other."""
+        return (self.cluster_id, self.controller_id) == (other.cluster_id, other.controller_id) and (
+            self.brokers is other.brokers
+            and self.topics is other.topics
+            and self.topics_by_id is other.topics_by_id
+            and self.configs is other.configs
+        )
+
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
         """The texts set for one resource, by key; empty when none are."""
         return self.configs.get((kind, name), _NOTHING)

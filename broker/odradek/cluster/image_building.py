@@ -4,9 +4,9 @@ The only reading of nodes into an image: the controller's start, a broker that f
 through `apply`. Changes are taken in their order, so that a topic deleted and made anew within one batch is the new
 one. Topics that no change names stay the same objects.
 
-A topic with the mark of deletion is not in the image, whatever of it is still there. A partition without a state was
-never led (the controller died between two writes): it is shown without a leader. Nodes that are no part of the image
-are passed over, so that older brokers can follow newer controllers.
+A topic with the mark of deletion is not in the image, nor are its settings, whatever is still there. A partition
+without a state was never led (the controller died between two writes): it is shown without a leader. Nodes that are
+no part of the image are passed over, so that older brokers can follow newer controllers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class _Drafts(NamedTuple):
 
 
 def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
-    """The image after the changes. Raises StoreError for a node that cannot be read."""
+    """The image after the changes; the same object when they change nothing of it.
+
+    Raises StoreError for a node that cannot be read.
+    """
     drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs))
     cluster_id, controller_id = image.cluster_id, image.controller_id
     for change in changes:
@@ -95,7 +98,10 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         elif path == paths.CLUSTER_ID and data is not None:
             cluster_id = nodes.read_cluster_id(path, data)
     topics, topics_by_id = _topics(drafts)
-    return replace(
+    for name, draft in drafts.topics.items():
+        if draft.is_doomed:
+            drafts.configs.pop((ResourceKind.TOPIC, name), None)
+    after = replace(
         image,
         cluster_id=cluster_id,
         controller_id=controller_id,
@@ -104,19 +110,20 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         topics=topics,
         topics_by_id=topics_by_id,
     )
+    return image if after.is_same_as(image) else after
 
 
 def _topics(drafts: _Drafts) -> tuple[Mapping[str, TopicImage], Mapping[TopicId, TopicImage]]:
     image = drafts.image
-    if not drafts.topics:
-        return image.topics, image.topics_by_id
-    by_name = dict(image.topics)
-    by_id = dict(image.topics_by_id)
+    differing: dict[str, tuple[TopicImage | None, TopicImage | None]] = {}
     for name, draft in drafts.topics.items():
-        before = by_name.get(name)
-        after = draft.finished(name)
-        if before == after:
-            continue
+        before, after = image.topics.get(name), draft.finished(name)
+        if before != after:
+            differing[name] = before, after
+    if not differing:
+        return image.topics, image.topics_by_id
+    by_name, by_id = dict(image.topics), dict(image.topics_by_id)
+    for name, (before, after) in differing.items():
         if before is not None:
             del by_id[before.id]
         if after is None:

@@ -17,13 +17,13 @@ import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from odradek.cluster import changes, nodes, paths
+from odradek.cluster import nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
-from odradek.cluster.image import BrokerImage, ImageHolder, ResourceKind, TopicImage
-from odradek.cluster.loading import load_image
+from odradek.cluster.image import BrokerImage, ImageHolder, TopicImage
 from odradek.cluster.store import Create, Operation, Put, Store, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
+from odradek.controller.commits import Commits
 from odradek.controller.decisions import Decisions, decision
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.requests import (
@@ -69,7 +69,7 @@ class Controller(Decisions):
         self._settings = settings
         self._clock = clock
         self._rng = rng or random.SystemRandom()
-        self._term = terms.Term(0, 0)
+        self._commits = Commits(store, images)
         self._collisions: dict[str, str] = {}
         self._deleting: dict[str, TopicId] = {}
 
@@ -83,17 +83,16 @@ class Controller(Decisions):
         InconsistentClusterId when the registry has another, DuplicateBrokerRegistration when another controller is
         active.
         """
-        self._term = await terms.begin(
+        term = await terms.begin(
             self._store,
             broker_id=self._broker_id,
             cluster_id=cluster_id,
             wall_ms=self._clock.wall_ms(),
             rng=self._rng,
         )
-        image = await load_image(self._store)
-        self._collisions = {collision_key(name): name for name in image.topics}
         self._deleting = await terms.unfinished_deletions(self._store)
-        self._images.replace(image)
+        await self._commits.begin(term)
+        self._collisions = {collision_key(name): name for name in self._images.current.topics}
 
     @decision
     async def stop(self) -> None:
@@ -107,6 +106,10 @@ class Controller(Decisions):
     @property
     def _broker_id(self) -> int:
         return self._settings.static.effective_broker_id
+
+    @property
+    def _controller_epoch(self) -> int:
+        return self._commits.term.controller_epoch
 
     @property
     def pending_deletions(self) -> Mapping[str, TopicId]:
@@ -130,7 +133,7 @@ class Controller(Decisions):
             id=self._broker_id if broker_id is None else broker_id,
             endpoints=dict(endpoints),
             rack=rack,
-            epoch=self._term.broker_epoch,
+            epoch=self._commits.term.broker_epoch,
         )
         data = nodes.write_broker(
             broker,
@@ -138,12 +141,11 @@ class Controller(Decisions):
             wall_ms=self._clock.wall_ms(),
         )
         try:
-            await self._store.create(paths.broker(broker.id), data, ephemeral=True)
+            await self._commits.commit([Create(paths.broker(broker.id), data, ephemeral=True)])
         except NodeExists as error:
             raise DuplicateBrokerRegistration(
                 f"a live broker has the id {broker.id} already; give this one another node.id"
             ) from error
-        self._images.replace(changes.with_broker(self._images.current, broker))
         return broker
 
     # --- topics --------------------------------------------------------------------------------------------------
@@ -195,17 +197,10 @@ class Controller(Decisions):
     async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
         operations: list[Operation] = []
         for plan in plans:
-            operations.extend(
-                topic_plans.creation_operations(plan, controller_epoch=self._term.controller_epoch)
-            )
-        await self._store.multi(operations)
-        image = changes.with_topics(self._images.current, [plan.topic for plan in plans])
-        configs = {(ResourceKind.TOPIC, plan.topic.name): plan.config for plan in plans if plan.config}
-        if configs:
-            image = changes.with_configs(image, configs)
+            operations.extend(topic_plans.creation_operations(plan, controller_epoch=self._controller_epoch))
+        await self._commits.commit(operations)
         for plan in plans:
             self._collisions[collision_key(plan.topic.name)] = plan.topic.name
-        self._images.replace(image)
 
     async def ensure_topic(self, name: str) -> TopicImage:
         """The topic, made with the broker's defaults when it is not there (internal topics with their own).
@@ -277,18 +272,15 @@ class Controller(Decisions):
             made = internal_topic(name, settings=self._settings.current, broker_count=1).config
             config = {key: text for key, text in made.items() if text is not None}
         await self._make_topics([topic_plans.TopicPlan(topic, config)])
-        return topic
+        return self._images.current.topics[name]
 
     @decision
     async def bump_leader_epochs(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin a new leadership of partitions whose log may have lost its tail, so that readers notice."""
         image = self._images.current
-        operations, bumped = topic_plans.new_leaderships(
-            image, partitions, controller_epoch=self._term.controller_epoch
-        )
+        operations = topic_plans.new_leaderships(image, partitions, controller_epoch=self._controller_epoch)
         if operations:
-            await self._store.multi(operations)
-            self._images.replace(changes.with_topics(image, bumped))
+            await self._commits.commit(operations)
 
     @decision
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
@@ -308,11 +300,8 @@ class Controller(Decisions):
             doomed[topic.name] = topic.id
             outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
         if doomed:
-            await self._store.multi([Create(paths.deletion(name)) for name in doomed])
+            await self._commits.commit([Create(paths.deletion(name)) for name in doomed])
             self._deleting.update(doomed)
-            image = changes.with_topics(self._images.current, without=doomed)
-            gone = {(ResourceKind.TOPIC, name): None for name in doomed}
-            self._images.replace(changes.with_configs(image, gone))
             await self._remove_nodes(doomed)
         return outcomes
 
@@ -333,7 +322,7 @@ class Controller(Decisions):
     async def _remove_nodes(self, names: Iterable[str]) -> None:
         for name in list(names):
             operations = await topic_removal(self._store, name)
-            await self._store.multi(operations)
+            await self._commits.commit(operations)
             self._deleting.pop(name, None)
             if self._collisions.get(collision_key(name)) == name:
                 del self._collisions[collision_key(name)]
@@ -352,12 +341,11 @@ class Controller(Decisions):
                 continue
             if not validate_only:
                 first_new = len(self._images.current.topics[request.topic].partitions)
-                await self._store.multi(
+                await self._commits.commit(
                     topic_plans.growth_operations(
-                        grown, first_new=first_new, controller_epoch=self._term.controller_epoch
+                        grown, first_new=first_new, controller_epoch=self._controller_epoch
                     )
                 )
-                self._images.replace(changes.with_topics(self._images.current, [grown]))
             outcomes.append(None)
         return outcomes
 
@@ -421,17 +409,17 @@ class Controller(Decisions):
             path = paths.config(resource.kind, name)
             there = await self._store.exists(path)
             data = nodes.write_config(valid)
-            await self._store.multi([Put(path, data) if there else Create(path, data)])
-            self._images.replace(changes.with_configs(image, {(resource.kind, name): valid}))
+            await self._commits.commit([Put(path, data) if there else Create(path, data)])
         return None
 
     # --- producer ids --------------------------------------------------------------------------------------------
 
     @decision
-    async def allocate_producer_ids(self) -> tuple[int, int]:
-        """A block of producer ids that nobody was ever given: the first, and how many."""
+    async def allocate_producer_ids(self, *, above: int = -1) -> tuple[int, int]:
+        """A block of producer ids that nobody was ever given, and all greater than `above`: the first, and how many."""
         block = await get_or_none(self._store, paths.PRODUCER_ID_BLOCK)
         first = 0 if block is None else nodes.read_producer_ids(paths.PRODUCER_ID_BLOCK, block.data) + 1
+        first = max(first, above + 1)
         last = first + nodes.PRODUCER_ID_BLOCK_SIZE - 1
         data = nodes.write_producer_ids(self._broker_id, first=first, last=last)
         if block is None:

@@ -19,10 +19,14 @@ from odradek.foundation.ids import TopicId
 
 
 class Term(NamedTuple):
-    """One controller's reign. `broker_epoch` is that of the brokers that register during it."""
+    """One controller's reign. `broker_epoch` is that of the brokers that register during it.
+
+    `epoch_version` is the version of the node that holds the controller's epoch: while it is the same, so is the term.
+    """
 
     controller_epoch: int
     broker_epoch: int
+    epoch_version: int
 
 
 async def begin(
@@ -50,7 +54,8 @@ async def begin(
         await store.multi(operations)
     except NodeExists as error:
         raise DuplicateBrokerRegistration(f"another controller is active: {error}") from error
-    return Term(number, (await store.get(paths.BROKER_EPOCHS)).version)
+    version = 0 if epoch is None else epoch.version + 1
+    return Term(number, (await store.get(paths.BROKER_EPOCHS)).version, version)
 
 
 async def _cluster_id_operations(store: Store, cluster_id: str | None, rng: random.Random) -> list[Operation]:

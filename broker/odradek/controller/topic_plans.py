@@ -239,30 +239,18 @@ def growth_operations(topic: TopicImage, *, first_new: int, controller_epoch: in
 
 def new_leaderships(
     image: ClusterImage, partitions: Iterable[TopicPartition], *, controller_epoch: int
-) -> tuple[list[Operation], list[TopicImage]]:
-    """The registry's writes that raise the leader epochs of `partitions`, and the topics as they then are."""
+) -> list[Operation]:
+    """The registry's writes that raise the leader epochs of `partitions`."""
     operations: list[Operation] = []
-    raised: dict[str, dict[int, PartitionImage]] = {}
     for name, number in partitions:
         topic = image.topics.get(name)
         if topic is None or number >= len(topic.partitions):
             continue
         before = topic.partitions[number]
-        after = before._replace(
-            leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1
-        )
+        after = before._replace(leader_epoch=before.leader_epoch + 1)
         state = nodes.write_partition_state(after, controller_epoch=controller_epoch)
         operations.append(Put(paths.partition_state(name, number), state, before.partition_epoch))
-        raised.setdefault(name, {})[number] = after
-    topics = [
-        image.topics[name]._replace(
-            partitions=tuple(
-                numbers.get(partition.partition, partition) for partition in image.topics[name].partitions
-            )
-        )
-        for name, numbers in raised.items()
-    ]
-    return operations, topics
+    return operations
 
 
 def created(plan: TopicPlan) -> CreatedTopic:

@@ -1,0 +1,72 @@
+"""The only place where the cluster's shape is written: the registry first, then the image and those who follow.
+
+Every write checks in the same step that this controller's term goes on, so one that was succeeded without knowing it
+(a long pause, an expired session) changes nothing. What was written becomes changes of nodes, the image is made of
+them as every follower makes it, and they go to the change log: there is no second account of what a write means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.cluster import paths
+from odradek.cluster.change_log import ChangeLog, NodeChange
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.cluster.image_building import apply
+from odradek.cluster.loading import load_nodes
+from odradek.cluster.store import ANY_VERSION, Check, Create, Delete, Operation, Put, Store
+from odradek.controller.terms import Term
+from odradek.foundation.errors import NotController, VersionConflict
+
+_NO_TERM: Final = Term(0, 0, 0)
+
+
+class Commits:
+    """The registry as the active controller sees it. `begin` before anything else."""
+
+    def __init__(self, store: Store, images: ImageHolder) -> None:
+        self._store = store
+        self._images = images
+        self.term = _NO_TERM
+        self.change_log = ChangeLog(0)
+
+    async def begin(self, term: Term) -> None:
+        """Take the registry as it is for the start of a term. Raises StoreError."""
+        nodes = await load_nodes(self._store)
+        self.term = term
+        self.change_log = ChangeLog(term.controller_epoch, nodes)
+        self._images.replace(apply(ClusterImage(), nodes))
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        """Write all or none, then let the image and the followers know.
+
+        Raises NotController when another term has begun, and what the operations raise.
+        """
+        fence = Check(paths.CONTROLLER_EPOCH, self.term.epoch_version)
+        try:
+            await self._store.multi([fence, *operations])
+        except VersionConflict as conflict:
+            if (await self._store.get(paths.CONTROLLER_EPOCH)).version != self.term.epoch_version:
+                raise NotController(
+                    f"another controller's term began after term {self.term.controller_epoch}; nothing was changed"
+                ) from conflict
+            raise
+        changes = [change for operation in operations if (change := _change(operation)) is not None]
+        image = apply(self._images.current, changes)
+        self.change_log.append(changes)
+        if image is not self._images.current:
+            self._images.replace(image)
+
+
+def _change(operation: Operation) -> NodeChange | None:
+    """What a node is after an operation that was done. The version matters where it is given: a partition's state."""
+    if isinstance(operation, Create):
+        return NodeChange(operation.path, operation.data, 0)
+    if isinstance(operation, Put):
+        return NodeChange(
+            operation.path, operation.data, 0 if operation.version == ANY_VERSION else operation.version + 1
+        )
+    if isinstance(operation, Delete):
+        return NodeChange(operation.path, None)
+    return None
