@@ -13,6 +13,7 @@ This module imports kazoo, which takes some 80 ms: import it only where ZooKeepe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Sequence
@@ -96,10 +97,10 @@ class ZookeeperStore:
         steps = self._ensemble.chroot.split("/")[1:]
         for count in range(1, len(steps) + 1):
             path = "/" + "/".join(steps[:count])
-            try:
-                await self._ask(path, "create_async", path, acl=self._access(path))
-            except NodeExists:
-                continue
+            # Asked first: a user who may not make nodes there may still use the one that is.
+            if await self._ask(path, "exists_async", path) is None:
+                with contextlib.suppress(NodeExists):
+                    await self._ask(path, "create_async", path, acl=self._access(path))
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 

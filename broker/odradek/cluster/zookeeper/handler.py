@@ -35,20 +35,29 @@ class _LoopQueue:
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """kazoo's way to threads, sockets and callbacks, for one session.
 
-    `connect_seconds_max` bounds one attempt on one server. `last_failure` is why the last attempt failed.
+    `connect_seconds_max` bounds one attempt on one server. `last_failure` is why the last attempt failed, and
+    `distrusted_count` how often a server's certificate was the reason.
     """
 
     running = True
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, tls: ssl.SSLContext | None, connect_seconds_max: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        tls: ssl.SSLContext | None,
+        connect_seconds_max: float,
+        on_pause: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._tls = tls
         self._connect_seconds_max = connect_seconds_max
+        # Called on the loop after each round of attempts that came to nothing.
+        self._on_pause = on_pause
         self._is_over = threading.Event()
         self._socket: socket.socket | None = None
         self.last_failure: Exception | None = None
+        self.distrusted_count = 0
         super().__init__()
         self.completion_queue = _LoopQueue(self.deliver)
 
@@ -85,7 +94,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
         return thread
 
     def sleep_func(self, seconds: float) -> None:
-        """kazoo's pause between attempts; over at once when the session is."""
+        """kazoo's pause between rounds of attempts; over at once when the session is."""
+        self.deliver(self._on_pause)
         self._is_over.wait(seconds)
 
     def select(
@@ -121,6 +131,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
                 connection = self._encrypt(connection, hostname)
         except OSError as error:
             self.last_failure = error
+            self.distrusted_count += isinstance(error, ssl.SSLCertVerificationError)
             raise
         self._socket = connection
         if self._is_over.is_set():

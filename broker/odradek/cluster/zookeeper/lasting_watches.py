@@ -90,6 +90,8 @@ class LastingWatches:
         self._connection += 1
         for sight in self._sights.values():
             sight.is_armed = False
+            # What was never seen may have changed since somebody asked to be told.
+            sight.must_tell = sight.must_tell or sight.look is None
             self._waiting[sight.path] = None
         self._arm_waiting()
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.protocol.states import KazooState, KeeperState
 
 from odradek.cluster.store import SessionState
@@ -29,6 +29,10 @@ from odradek.cluster.zookeeper.handler import LoopHandler
 from odradek.foundation.errors import StoreAccessDenied, StoreConnectionLost, StoreSessionExpired
 
 logger = logging.getLogger(__name__)
+
+# kazoo writes a line for each attempt to connect. What users need is told by the store; the last failure is kept.
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
 
 # How long an orderly end may take before the connection is cut: the server then finds out by its timeout.
 _FAREWELL_SECONDS: Final = 2.0
@@ -55,13 +59,17 @@ class Session:
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._handler = LoopHandler(
-            self._loop, tls=tls, connect_seconds_max=timeout_seconds / len(ensemble.servers)
+            self._loop,
+            tls=tls,
+            connect_seconds_max=timeout_seconds / len(ensemble.servers),
+            on_pause=self._came_to_nothing,
         )
         # The chroot is the store's matter: it also has to make it.
         self._client = KazooClient(
             hosts=ensemble.hosts,
             timeout=timeout_seconds,
             handler=self._handler,
+            logger=_kazoo_logger,
             auth_data=list(credentials),
             connection_retry={
                 "max_tries": -1,
@@ -97,6 +105,17 @@ class Session:
             await self.close()
             raise
 
+    def _came_to_nothing(self) -> None:
+        """A round of attempts failed. Two rounds of certificates that are not trusted need no third."""
+        reason = self._handler.last_failure
+        if self._handler.distrusted_count >= 2 * len(self._ensemble.servers) and not self._opened.done():
+            self._opened.set_exception(
+                StoreConnectionLost(
+                    f"the certificate of ZooKeeper at {self._ensemble} is not trusted ({reason}); "
+                    "check zookeeper.ssl.truststore.location, and that the certificate names the server"
+                )
+            )
+
     def ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> asyncio.Future[Any]:
         """Have kazoo's `method` (one whose name ends in _async) do something about `path`; the future of its answer.
 
@@ -112,8 +131,20 @@ class Session:
             return future
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
-        start().rawlink(partial(_settle, future, path))
+        start().rawlink(partial(self._settle, future, path))
         return future
+
+    def _settle(self, future: asyncio.Future[Any], path: str, result: Any) -> None:
+        """On the loop: kazoo has an answer."""
+        if isinstance(result.exception, ConnectionLoss):
+            # kazoo tells so only after it has failed what was under way, whose authors must find the state changed.
+            self._changed(KazooState.SUSPENDED, "", None)
+        if future.done():
+            return
+        if result.successful():
+            future.set_result(result.value)
+        else:
+            future.set_exception(store_error(result.exception, path))
 
     @property
     def client(self) -> Any:
@@ -138,6 +169,7 @@ class Session:
     def _changed(self, state: str, detail: str, session_id: int | None) -> None:
         if self.state in (SessionState.EXPIRED, SessionState.CLOSED):
             return
+        before = self.state
         if state == KazooState.CONNECTED:
             self.id = session_id or self.id
             self.state = SessionState.CONNECTED
@@ -150,8 +182,9 @@ class Session:
             self.state = SessionState.EXPIRED
             if not self._opened.done():
                 self._opened.set_exception(self._end_before_opening())
-        self._fail_waiting()
-        self._on_change(self.state)
+        if self.state is not before:
+            self._fail_waiting()
+            self._on_change(self.state)
 
     def _end_before_opening(self) -> Exception:
         if self._was_refused:
@@ -202,16 +235,6 @@ class Session:
             logger.warning("the session with ZooKeeper could not be ended in order: %s", error)
         finally:
             self._handler.deliver(partial(_finish, ended))
-
-
-def _settle(future: asyncio.Future[Any], path: str, result: Any) -> None:
-    """On the loop: kazoo has an answer."""
-    if future.done():
-        return
-    if result.successful():
-        future.set_result(result.value)
-    else:
-        future.set_exception(store_error(result.exception, path))
 
 
 def _finish(future: asyncio.Future[None]) -> None:

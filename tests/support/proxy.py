@@ -1,0 +1,89 @@
+"""A TCP proxy on loopback, in the test's own event loop, that loses what it is told to lose.
+
+Left out: slowness; it would make tests slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Proxy:
+    """Passes bytes on to a port of 127.0.0.1. Make it with `proxy_to`."""
+
+    def __init__(self, target_port: int) -> None:
+        self.port = 0
+        # Set when bytes of an answer were dropped.
+        self.lost_an_answer = asyncio.Event()
+        self._target_port = target_port
+        self._loses_answers = False
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def mend(self) -> None:
+        """Take connections (again), on the same port as before."""
+        self._loses_answers = False
+        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        """End all connections and take no more."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def lose_answers(self) -> None:
+        """From now on requests arrive and answers do not."""
+        self.lost_an_answer.clear()
+        self._loses_answers = True
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target_port)
+        except OSError:
+            writer.close()
+            self._connections.discard(task)
+            return
+        ways = [
+            asyncio.create_task(self._pump(reader, back, is_answer=False)),
+            asyncio.create_task(self._pump(there, writer, is_answer=True)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            pass  # cut
+        finally:
+            for way in ways:
+                way.cancel()
+            for end in (writer, back):
+                end.transport.abort()
+            await asyncio.gather(*ways, return_exceptions=True)
+            self._connections.discard(task)
+
+    async def _pump(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
+        while data := await source.read(65_536):
+            if is_answer and self._loses_answers:
+                self.lost_an_answer.set()
+                continue
+            sink.write(data)
+            await sink.drain()
+
+
+@asynccontextmanager
+async def proxy_to(port: int) -> AsyncIterator[Proxy]:
+    proxy = Proxy(port)
+    await proxy.mend()
+    try:
+        yield proxy
+    finally:
+        await proxy.cut()
