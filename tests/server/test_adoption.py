@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from odradek.controller.requests import NewPartitions, NewTopic
+from odradek.foundation.clock import SystemClock
 from odradek.foundation.settings import Settings
+from odradek.records.builder import build_batch
 from odradek.server.broker import REGISTRY_FILE, Broker
 
 pytestmark = pytest.mark.integration
@@ -68,3 +70,26 @@ def test_topics_without_a_registry_are_taken_in_with_their_ids(tmp_path: Path) -
         path.unlink()
     assert asyncio.run(adopt()) == before
     assert asyncio.run(adopt()) == before
+
+
+def test_producer_ids_that_logs_know_are_not_given_again_without_the_registry(tmp_path: Path) -> None:
+    async def write() -> None:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        await broker.controller.create_topics([NewTopic(name="t")])
+        now_ms = SystemClock().wall_ms()  # A producer that was silent for a day is forgotten.
+        records = build_batch([(now_ms, None, b"v")], producer_id=4321, producer_epoch=0, base_sequence=0)
+        broker.partitions.get("t", 0).append_as_leader(bytes(records), required_acks=-1)
+        await broker.stop()
+
+    async def adopt() -> int:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        first, _ = await broker.controller.allocate_producer_ids()
+        await broker.stop()
+        return first
+
+    asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    assert asyncio.run(adopt()) > 4321

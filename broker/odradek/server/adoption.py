@@ -1,13 +1,15 @@
 """What the log directories hold compared with what the registry knows, at the start.
 
 topic whose deletion was cut short      its logs go, then the rest of its nodes
-topic that the registry does not know   taken in, as when the directory was written by Apache Kafka
+topic that the registry does not know   taken in, as when the directory was written by Apache Kafka; producer
+                                        ids that its logs know are given to nobody
 log after an unclean stop               a new leader epoch, so that readers of what may be lost notice
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 from odradek.cluster.image import ImageHolder
 from odradek.controller.controller import Controller
@@ -30,8 +32,18 @@ async def adopt_logs(directories: LogDirectories, controller: Controller, images
             doubtful.append(log.topic_partition)
     for topic, logs in unknown.items():
         await _register(topic, logs, controller)
+    await _reserve_producer_ids(unknown, controller)
     if doubtful:
         await controller.bump_leader_epochs(doubtful)
+
+
+async def _reserve_producer_ids(unknown: Mapping[str, Sequence[Log]], controller: Controller) -> None:
+    """Give none of the producer ids that these logs know: a new producer's batches would pass for another's."""
+    known = [
+        entry.producer_id for logs in unknown.values() for log in logs for entry in log.producers.entries()
+    ]
+    if known:
+        await controller.allocate_producer_ids(above=max(known))
 
 
 async def _finish_deletions(directories: LogDirectories, controller: Controller) -> None:
