@@ -41,6 +41,8 @@ _ONE_INDEX_BYTES: Final = _ONE_INDEX.size
 _HEAD: Final = struct.Struct(">ii")
 _RESULT: Final = struct.Struct(">ihqq")
 _RESULT_WITH_START: Final = struct.Struct(">ihqqq")
+# The same with an empty array, null and no tags.
+_GOOD_RESULT: Final = struct.Struct(">ihqqqBBB")
 
 _short_at = _SHORT.unpack_from
 _int_at = _INT.unpack_from
@@ -48,6 +50,7 @@ _acks_at = _ACKS_AND_TIMEOUT.unpack_from
 _one_by_id_at = _ONE_BY_ID.unpack_from
 _one_by_name_at = _ONE_BY_NAME.unpack_from
 _one_index_at = _ONE_INDEX.unpack_from
+_good_result = _GOOD_RESULT.pack
 _new = tuple.__new__
 
 
@@ -258,6 +261,11 @@ def pack_produce_answer(
         out += raw
         _put_count(out, len(results), is_flexible=is_flexible)
         for result in results:
+            if is_flexible and not (
+                result.error_code or result.record_errors or result.error_message is not None
+            ):
+                out += _good_result(*result[:5], 1, 0, 0)
+                continue
             if version >= _FIRST_WITH_LOG_START:
                 out += _RESULT_WITH_START.pack(*result[:5])
             else:

@@ -114,7 +114,7 @@ class Partition:
         """
         if self.gone is not None:
             raise self.gone
-        if required_acks == -1:
+        if required_acks == -1 and len(self.in_sync_replicas) < self.min_insync_replicas:
             self._check_in_sync()
         result = self.log.append(records, leader_epoch=self.leader_epoch, origin=origin)
         if not result.is_duplicate:
