@@ -137,6 +137,26 @@ def test_a_node_tells_who_made_it_and_when(run: Run) -> None:
     run(scenario)
 
 
+def test_many_nodes_are_read_as_one_by_one(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        assert await store.get_many([]) == []
+        await store.multi(
+            [Create("/a")] + [Create(f"/a/{number}", b"x" * (number % 300)) for number in range(1200)]
+        )
+        await store.create("/e", ephemeral=True)
+        await store.put("/a/7", b"")
+        names = ["/", "/e", "/none", "/a/none", *(f"/a/{number}" for number in range(1200)), "/a/7"]
+        nodes = await store.get_many(names)
+        assert nodes[2:4] == [None, None]
+        assert [None if node is None else len(node.data) for node in nodes[-3:]] == [298, 299, 0]
+        assert nodes[:2] + nodes[4:9] == [await store.get(path) for path in names[:2] + names[4:9]]
+        with pytest.raises(StoreSessionExpired, match="closed"):
+            await store.close()
+            await store.get_many([])
+
+    run(scenario)
+
+
 def test_a_session_that_lives_is_not_replaced_and_a_closed_store_does_nothing(run: Run) -> None:
     async def scenario(store: Store) -> None:
         states: list[SessionState] = []

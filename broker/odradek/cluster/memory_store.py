@@ -90,6 +90,9 @@ class MemoryStore:
     async def get(self, path: str) -> Node:
         return await self._ask(lambda: self.registry.tree.get(path))
 
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        return await self._ask(lambda: [self.registry.tree.find(path) for path in paths])
+
     async def exists(self, path: str) -> bool:
         return await self._ask(lambda: self.registry.tree.exists(path))
 

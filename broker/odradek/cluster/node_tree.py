@@ -63,10 +63,14 @@ class NodeTree:
         self.last_change = last_change
 
     def get(self, path: str) -> Node:
-        row = self._rows.get(path)
-        if row is None:
+        node = self.find(path)
+        if node is None:
             raise NoNode(f"the registry has no node {path}")
-        return Node(row.data, row.version, row.created, row.owner)
+        return node
+
+    def find(self, path: str) -> Node | None:
+        row = self._rows.get(path)
+        return None if row is None else Node(row.data, row.version, row.created, row.owner)
 
     def row(self, path: str) -> Row | None:
         """The node as it is stored, or None."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from odradek.cluster.configs import TOPIC_SETTINGS
 from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of
 from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
+from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.metrics import METRICS
 from odradek.foundation.setting_types import Kind, Setting
 from odradek.foundation.setting_values import AREAS
@@ -64,7 +65,7 @@ def _settings_lines() -> Iterator[str]:
     yield "# Settings"
     yield ""
     yield from _INTRODUCTION
-    for area in AREAS:
+    for area in (*AREAS, ZookeeperSettings):
         yield ""
         yield f"## {area.__name__.removesuffix('Settings')}"
         yield ""

@@ -85,6 +85,10 @@ class SqliteStore:
         self._reach()
         return self._tree.get(path)
 
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        self._reach()
+        return [self._tree.find(path) for path in paths]
+
     async def exists(self, path: str) -> bool:
         self._reach()
         return self._tree.exists(path)

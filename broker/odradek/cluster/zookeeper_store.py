@@ -17,6 +17,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from odradek.cluster.node_tree import check_path
@@ -37,6 +38,7 @@ from odradek.cluster.zookeeper import security
 from odradek.cluster.zookeeper.address import Ensemble, parse_ensemble
 from odradek.cluster.zookeeper.failures import batch_error
 from odradek.cluster.zookeeper.lasting_watches import LastingWatches
+from odradek.cluster.zookeeper.multi_read import MultiRead, nodes_read
 from odradek.cluster.zookeeper.session import Session
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import (
@@ -46,7 +48,7 @@ from odradek.foundation.errors import (
     StoreError,
     StoreSessionExpired,
 )
-from odradek.foundation.limits import REGISTRY_WRITE_BYTES_MAX
+from odradek.foundation.limits import REGISTRY_READS_PER_REQUEST_MAX, REGISTRY_WRITE_BYTES_MAX
 from odradek.foundation.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
@@ -107,6 +109,19 @@ class ZookeeperStore:
     async def get(self, path: str) -> Node:
         data, stat = await self._ask(path, "get_async", self._full(path))
         return Node(data, stat.version, stat.czxid, stat.ephemeralOwner)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        nodes: list[Node | None] = []
+        for start in range(0, len(paths), REGISTRY_READS_PER_REQUEST_MAX):
+            some = paths[start : start + REGISTRY_READS_PER_REQUEST_MAX]
+            request = MultiRead([self._full(path) for path in some])
+            async with self._in_flight:
+                session = self._session_now()
+                results = await session.send(some[0], partial(request.start, session.client))
+            nodes += nodes_read(results, some)
+        if not paths:
+            self._session_now()
+        return nodes
 
     async def exists(self, path: str) -> bool:
         return await self._ask(path, "exists_async", self._full(path)) is not None

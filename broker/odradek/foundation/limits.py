@@ -172,6 +172,9 @@ LAG_TIMES_REMEMBERED_MAX: Final = 100_000
 # broker that is further behind is given everything.
 CLUSTER_CHANGES_KEPT_MAX: Final = 100_000
 
+# States of partitions in one write to the registry, at some 200 bytes each.
+PARTITION_STATES_PER_WRITE_MAX: Final = 1_000
+
 # Changes told in one answer.
 CLUSTER_CHANGES_PER_ANSWER_MAX: Final = 20_000
 
@@ -183,3 +186,7 @@ REGISTRY_WATCHES_ARMED_AT_ONCE_MAX: Final = 32
 # Bytes of one write to ZooKeeper: its jute.maxbuffer is 1 MiB by default, and a larger request ends the connection for
 # everybody.
 REGISTRY_WRITE_BYTES_MAX: Final = 1_000_000
+
+# Nodes that one request to ZooKeeper reads: a few milliseconds of the server's and of our time, which is what others
+# may have to wait.
+REGISTRY_READS_PER_REQUEST_MAX: Final = 500
