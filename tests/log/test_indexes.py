@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX
 from odradek.log.config import LogConfig
+from odradek.log.headers import headers
 from odradek.log.index import OffsetIndex, TimeIndex
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import DIRECTORY, START_MS, batch, open_log, stored_records
@@ -142,3 +143,19 @@ def test_a_wrong_index_is_built_anew(suffix: str, damage: str, clean: bool) -> N
         found = log.offset_for_timestamp(START_MS + number)
         assert found is not None and found.offset == number
     assert log.highest_timestamp == START_MS + 150
+
+
+def test_every_entry_that_an_append_makes_is_true() -> None:
+    log = open_log(SimulatedDisk(), config=LogConfig(index_interval_bytes=150))
+    for number in range(40):
+        log.append(batch(b"x" * (number % 7 * 20), timestamp_ms=START_MS + number), leader_epoch=0)
+    segment = log.segments.active
+    found = {
+        header.last_offset: (position, header.max_timestamp_ms)
+        for position, header in headers(segment.file, 0, segment.size_bytes)
+    }
+    offsets = [segment.offset_index.entry(number) for number in range(len(segment.offset_index))]
+    times = [segment.time_index.entry(number) for number in range(len(segment.time_index))]
+    assert len(offsets) > 10 and len(times) > 10
+    assert all(found[offset][0] == position for offset, position in offsets)
+    assert all(found[offset][1] == timestamp_ms for timestamp_ms, offset in times)

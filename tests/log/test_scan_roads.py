@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from dataclasses import asdict
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import OdradekError, OutOfOrderSequence
 from odradek.log import scan as scanning
 from odradek.log.config import LogConfig
 from odradek.log.epochs import EpochEntry
 from odradek.log.log import Log, Origin
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import replay_producers
+from odradek.records.batch import BatchView, update_crc
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.disk import SimulatedDisk
@@ -103,6 +105,58 @@ def test_the_short_road_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = scanning.ScanRules(base_offset=0, index_interval_bytes=4096, epochs=(EpochEntry(0, 0),))
     assert _scanned(data, rules)["next_offset"] == 1000
     assert len(taken) == 1
+
+
+def test_a_batch_that_ends_before_it_begins_is_not_sound() -> None:
+    whole = [build_batch([(START_MS, None, b"v")], base_offset=offset, leader_epoch=0) for offset in range(4)]
+    struct.pack_into(">i", whole[2], 23, -1)
+    update_crc(whole[2])
+    found = _scanned(b"".join(whole), scanning.ScanRules(base_offset=0, index_interval_bytes=4096))
+    assert (found["next_offset"], found["valid_bytes"]) == (2, 2 * len(whole[0]))
+    assert found["problem"] is not None
+
+
+@pytest.mark.parametrize("cut_bytes", [0, 1])
+def test_the_last_five_batches_are_known_after_a_crash(cut_bytes: int) -> None:
+    """The scan may take back the last batch, and five before it have to be known all the same."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    headers = []
+    for sequence in range(12):
+        data = batch(producer_id=5, producer_epoch=0, base_sequence=sequence)
+        log.append(data, leader_epoch=0)
+        headers.append(BatchView(data).header)
+    disk.kill()
+    file = disk.open(f"{DIRECTORY}/{0:020d}.log")
+    file.truncate(file.size - cut_bytes)
+    log = open_log(disk)
+    end = log.log_end_offset
+    assert end == 12 - cut_bytes
+    for offset in range(end - 5, end):
+        known = log.producers.check(headers[offset])
+        assert known is not None and known.last_offset == offset
+    with pytest.raises(OutOfOrderSequence):
+        log.producers.check(headers[end - 6])
+
+
+def test_a_batch_that_is_taken_back_leaves_its_producer_as_before() -> None:
+    """Sound by itself, it leaves a gap that nothing after it confirms."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    headers = []
+    for sequence in range(6):
+        data = batch(producer_id=5, producer_epoch=0, base_sequence=sequence)
+        log.append(data, leader_epoch=0)
+        headers.append(BatchView(data).header)
+    disk.kill()
+    stray = batch(producer_id=5, producer_epoch=0, base_sequence=6, base_offset=1000, leader_epoch=0)
+    disk.open(f"{DIRECTORY}/{0:020d}.log").append(stray)
+    log = open_log(disk)
+    assert log.log_end_offset == 6
+    for offset in range(1, 6):
+        known = log.producers.check(headers[offset])
+        assert known is not None and known.last_offset == offset
+    assert log.producers.check(BatchView(stray).header) is None
 
 
 # What may happen to a log: a producer's batch, its next epoch, a transaction's end, a roll.

@@ -240,6 +240,34 @@ def test_a_flush_is_due_by_time_and_after_a_roll() -> None:
     assert log.is_flush_due(clock.wall_ms())
 
 
+def test_a_flush_makes_the_indexes_of_closed_segments_safe() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, config=LogConfig(index_interval_bytes=0))
+    for number in range(5):
+        log.append(batch(timestamp_ms=START_MS + number), leader_epoch=0)
+    log.roll()
+    log.append(batch(timestamp_ms=START_MS), leader_epoch=0)
+    log.flush()
+    sizes = {suffix: len(disk.read(f"{DIRECTORY}/{0:020d}.{suffix}")) for suffix in ("index", "timeindex")}
+    assert min(sizes.values()) > 0
+    disk.crash()
+    # Nobody scans a segment below the recovery point: what its indexes lack then stays unknown.
+    log = open_log(disk, recovery_point=log.recovery_point)
+    for suffix, size_bytes in sizes.items():
+        assert len(disk.read(f"{DIRECTORY}/{0:020d}.{suffix}")) == size_bytes
+    assert log.highest_timestamp == START_MS + 4
+
+
+def test_epochs_below_the_start_are_forgotten_when_a_log_is_opened() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    for epoch in (1, 2, 5):
+        log.append(batch(b"a", b"b"), leader_epoch=epoch)
+    log.close()
+    log = open_log(disk, clean=True, log_start_offset=3)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(2, 3), (5, 4)]
+
+
 def test_aborted_transactions_are_told_by_range() -> None:
     from odradek.log.appending import Origin
     from odradek.records.control import build_marker
