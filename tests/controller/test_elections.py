@@ -43,11 +43,15 @@ def test_without_a_live_member_in_sync_nobody_leads_unless_loss_is_allowed() -> 
     assert elections.elected(leaderless, live=set(), unclean=True) is None
 
 
-def test_a_follower_that_went_leaves_the_set_within_the_epoch_the_last_member_never_does() -> None:
-    assert elections.without_broker(partition(1, 1, 2), 2, live={1}) == partition(1, 1)
-    assert elections.without_broker(partition(1, 1), 2, live={1}) is None
-    assert elections.without_broker(partition(NO_LEADER, 2), 2, live={1}) is None
-    assert elections.without_broker(partition(2, 2, 3), 2, live={1, 3}) == partition(3, 3, epoch=6)
+def test_a_follower_that_went_leaves_the_set_within_the_epoch() -> None:
+    assert elections.without_brokers(partition(1, 1, 2), [2], live={1}) == partition(1, 1)
+    assert elections.without_brokers(partition(1, 1), [2], live={1}) is None
+    assert elections.without_brokers(partition(NO_LEADER, 2, 3), [2], live={1}) is None
+    assert elections.without_brokers(partition(2, 2, 3), [2], live={1, 3}) == partition(3, 3, epoch=6)
+    # Both had everything when nobody was left to write to.
+    assert elections.without_brokers(partition(2, 2, 3), [2, 3], live={1}) == partition(
+        NO_LEADER, 2, 3, epoch=6
+    )
 
 
 def test_an_unclean_stop_costs_the_place_in_the_set_where_another_has_it() -> None:
@@ -119,7 +123,7 @@ def partitions(draw: st.DrawFn) -> PartitionImage:
 BROKERS = st.sets(st.integers(1, 5))
 RULES: dict[str, Callable[[PartitionImage, int, set[int]], PartitionImage | None]] = {
     "elected": lambda before, _, live: elections.elected(before, live=live),
-    "gone": lambda before, broker, live: elections.without_broker(before, broker, live=live - {broker}),
+    "gone": lambda before, broker, live: elections.without_brokers(before, [broker], live=live - {broker}),
     "unclean": lambda before, broker, live: elections.after_unclean_stop(
         before, broker, live=live | {broker}
     ),

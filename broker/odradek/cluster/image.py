@@ -51,12 +51,16 @@ class TopicImage(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """One live broker; `endpoints` are host and port by listener name."""
+    """One live broker; `endpoints` are host and port by listener name, `epoch` is another at each registration.
+
+    Unless it `stopped_cleanly` it may have lost records that it had acknowledged.
+    """
 
     id: int
     endpoints: Mapping[str, tuple[str, int]]
     rack: str | None
     epoch: int
+    stopped_cleanly: bool = True
 
 
 Configs = Mapping[tuple[ResourceKind, str], Mapping[str, str]]

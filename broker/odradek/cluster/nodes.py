@@ -126,6 +126,7 @@ def write_broker(broker: BrokerImage, *, protocols: Mapping[str, str], wall_ms: 
             "listener_security_protocol_map": dict(protocols),
             "rack": broker.rack,
             "epoch": broker.epoch,
+            "stopped_cleanly": broker.stopped_cleanly,
             "host": host,
             "port": port,
             "jmx_port": -1,
@@ -147,6 +148,7 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
         endpoints=endpoints,
         rack=value.get("rack"),
         epoch=_field(path, value, "epoch"),
+        stopped_cleanly=value.get("stopped_cleanly", True),
     )
 
 

@@ -53,6 +53,12 @@ class Commits:
                 ) from conflict
             raise
         changes = [change for operation in operations if (change := _change(operation)) is not None]
+        self.observe(changes)
+
+    def observe(self, changes: Sequence[NodeChange]) -> None:
+        """Let the image and the followers know of what others wrote: brokers register themselves."""
+        if not changes:
+            return
         image = apply(self._images.current, changes)
         self.change_log.append(changes)
         if image is not self._images.current:

@@ -69,7 +69,7 @@ class Controller(Decisions):
         self._settings = settings
         self._clock = clock
         self._rng = rng or random.SystemRandom()
-        self._commits = Commits(store, images)
+        self.commits = Commits(store, images)
         self._collisions: dict[str, str] = {}
         self._deleting: dict[str, TopicId] = {}
 
@@ -91,7 +91,7 @@ class Controller(Decisions):
             rng=self._rng,
         )
         self._deleting = await terms.unfinished_deletions(self._store)
-        await self._commits.begin(term)
+        await self.commits.begin(term)
         self._collisions = {collision_key(name): name for name in self._images.current.topics}
 
     @decision
@@ -109,7 +109,7 @@ class Controller(Decisions):
 
     @property
     def _controller_epoch(self) -> int:
-        return self._commits.term.controller_epoch
+        return self.commits.term.controller_epoch
 
     @property
     def pending_deletions(self) -> Mapping[str, TopicId]:
@@ -133,7 +133,7 @@ class Controller(Decisions):
             id=self._broker_id if broker_id is None else broker_id,
             endpoints=dict(endpoints),
             rack=rack,
-            epoch=self._commits.term.broker_epoch,
+            epoch=self.commits.term.broker_epoch,
         )
         data = nodes.write_broker(
             broker,
@@ -141,7 +141,7 @@ class Controller(Decisions):
             wall_ms=self._clock.wall_ms(),
         )
         try:
-            await self._commits.commit([Create(paths.broker(broker.id), data, ephemeral=True)])
+            await self.commits.commit([Create(paths.broker(broker.id), data, ephemeral=True)])
         except NodeExists as error:
             raise DuplicateBrokerRegistration(
                 f"a live broker has the id {broker.id} already; give this one another node.id"
@@ -198,7 +198,7 @@ class Controller(Decisions):
         operations: list[Operation] = []
         for plan in plans:
             operations.extend(topic_plans.creation_operations(plan, controller_epoch=self._controller_epoch))
-        await self._commits.commit(operations)
+        await self.commits.commit(operations)
         for plan in plans:
             self._collisions[collision_key(plan.topic.name)] = plan.topic.name
 
@@ -280,7 +280,7 @@ class Controller(Decisions):
         image = self._images.current
         operations = topic_plans.new_leaderships(image, partitions, controller_epoch=self._controller_epoch)
         if operations:
-            await self._commits.commit(operations)
+            await self.commits.commit(operations)
 
     @decision
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
@@ -300,7 +300,7 @@ class Controller(Decisions):
             doomed[topic.name] = topic.id
             outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
         if doomed:
-            await self._commits.commit([Create(paths.deletion(name)) for name in doomed])
+            await self.commits.commit([Create(paths.deletion(name)) for name in doomed])
             self._deleting.update(doomed)
             await self._remove_nodes(doomed)
         return outcomes
@@ -322,7 +322,7 @@ class Controller(Decisions):
     async def _remove_nodes(self, names: Iterable[str]) -> None:
         for name in list(names):
             operations = await topic_removal(self._store, name)
-            await self._commits.commit(operations)
+            await self.commits.commit(operations)
             self._deleting.pop(name, None)
             if self._collisions.get(collision_key(name)) == name:
                 del self._collisions[collision_key(name)]
@@ -341,7 +341,7 @@ class Controller(Decisions):
                 continue
             if not validate_only:
                 first_new = len(self._images.current.topics[request.topic].partitions)
-                await self._commits.commit(
+                await self.commits.commit(
                     topic_plans.growth_operations(
                         grown, first_new=first_new, controller_epoch=self._controller_epoch
                     )
@@ -409,7 +409,7 @@ class Controller(Decisions):
             path = paths.config(resource.kind, name)
             there = await self._store.exists(path)
             data = nodes.write_config(valid)
-            await self._commits.commit([Put(path, data) if there else Create(path, data)])
+            await self.commits.commit([Put(path, data) if there else Create(path, data)])
         return None
 
     # --- producer ids --------------------------------------------------------------------------------------------

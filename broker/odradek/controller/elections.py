@@ -47,16 +47,17 @@ def elected(
     return _led_by(partition, NO_LEADER, isr=partition.isr)
 
 
-def without_broker(
-    partition: PartitionImage, broker: int, *, live: Collection[int], unclean: bool = False
+def without_brokers(
+    partition: PartitionImage, gone: Collection[int], *, live: Collection[int], unclean: bool = False
 ) -> PartitionImage | None:
-    """After `broker`, no longer in `live`, went away: another leader if it led, and a smaller in-sync set.
+    """After the brokers `gone`, none of them `live`, went away: another leader if one of them led, else a smaller set.
 
-    The last member of the set stays in it, since nobody else is known to have everything.
+    A partition left without a leader keeps its in-sync set: nothing is acknowledged any more that a member could lack.
     """
-    if partition.leader == broker:
+    if partition.leader in gone or partition.leader == NO_LEADER:
         return elected(partition, live=live, unclean=unclean)
-    return _left_by(partition, broker)
+    isr = tuple(broker for broker in partition.isr if broker not in gone)
+    return partition._replace(isr=isr) if isr != partition.isr else None
 
 
 def after_unclean_stop(

@@ -125,6 +125,22 @@ class FencedLeaderEpoch(RequestError):
     """The request's leader epoch is older than the broker's."""
 
 
+class StaleBrokerEpoch(RequestError):
+    """A request of a broker's former life: it has registered anew since, or is not registered."""
+
+
+class ElectionNotNeeded(RequestError):
+    """The partition has the leader that an election would give it."""
+
+
+class PreferredLeaderNotAvailable(RequestError):
+    """The first replica is not live and in sync."""
+
+
+class EligibleLeadersNotAvailable(RequestError):
+    """No replica of the partition could lead it."""
+
+
 class InvalidUpdateVersion(RequestError):
     """A change of a partition was asked for on the ground of an older state of it."""
 

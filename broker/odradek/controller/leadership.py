@@ -1,0 +1,310 @@
+"""The active controller's work on partitions while brokers come and go: elections, written to the registry.
+
+The rules are `elections`; here is what they are applied to, and that results are written, in writes of bounded size,
+before anybody hears of them. Like all decisions of the controller these are made one after the other.
+
+What it leaves out: topics and settings (`controller`), who is the controller, and when brokers are looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.change_log import NodeChange
+from odradek.cluster.configs import topic_value
+from odradek.cluster.dynamic_settings import DynamicSettings
+from odradek.cluster.image import NO_LEADER, BrokerImage, ImageHolder, PartitionImage, ResourceKind
+from odradek.cluster.store import Create, Operation, Put, Store, children_or_none, get_or_none
+from odradek.controller import elections
+from odradek.controller.commits import Commits
+from odradek.controller.decisions import Decisions
+from odradek.foundation.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    PreferredLeaderNotAvailable,
+    RequestError,
+    StaleBrokerEpoch,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import PARTITION_STATES_PER_WRITE_MAX
+
+logger = logging.getLogger(__name__)
+
+Rule = Callable[[str, PartitionImage], PartitionImage | None]
+
+
+class NewInSyncSet(NamedTuple):
+    """One partition of a leader's AlterPartition: the set it proposes, on the ground of these epochs."""
+
+    topic_partition: TopicPartition
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+class Leadership:
+    """Leaders and in-sync sets of all partitions, for one term of one controller."""
+
+    def __init__(
+        self,
+        store: Store,
+        commits: Commits,
+        images: ImageHolder,
+        settings: DynamicSettings,
+        decisions: Decisions,
+    ) -> None:
+        self._store = store
+        self._commits = commits
+        self._images = images
+        self._settings = settings
+        self._decisions = decisions
+        self._stopping: dict[int, int] = {}
+
+    # --- members -------------------------------------------------------------------------------------------------
+
+    async def look_at_members(self) -> None:
+        """Read who is registered, and elect where that calls for it; also what a former controller left undone."""
+        await self._decisions.make(self._look_at_members)
+
+    async def _look_at_members(self) -> None:
+        before = dict(self._images.current.brokers)
+        members: dict[int, NodeChange] = {}
+        for name in await children_or_none(self._store, paths.BROKER_IDS):
+            path = paths.broker(int(name))
+            node = await get_or_none(self._store, path)
+            # Ephemeral: it may go between the two reads.
+            if node is not None:
+                members[int(name)] = NodeChange(path, node.data, node.version)
+        registered = {
+            broker_id: nodes.read_broker(change.path, change.data or b"")
+            for broker_id, change in members.items()
+        }
+        came = [broker for broker in registered.values() if _epoch(before.get(broker.id)) != broker.epoch]
+        gone = [
+            broker_id for broker_id in before if _epoch(registered.get(broker_id)) != before[broker_id].epoch
+        ]
+        changes = [members[broker.id] for broker in came]
+        changes += [NodeChange(paths.broker(number), None) for number in gone if number not in registered]
+        for broker_id in gone:
+            self._stopping.pop(broker_id, None)
+            logger.info("broker %d left the cluster", broker_id)
+        for broker in came:
+            how = "after a clean stop" if broker.stopped_cleanly else "after an unclean stop"
+            logger.info("broker %d joined the cluster %s, epoch %d", broker.id, how, broker.epoch)
+        self._commits.observe(changes)
+        await self._apply_to_all(lambda topic, partition: self._after_members(topic, partition, gone, came))
+
+    def _after_members(
+        self, topic: str, partition: PartitionImage, gone: Sequence[int], came: Sequence[BrokerImage]
+    ) -> PartitionImage | None:
+        unclean = self._may_lose(topic)
+        brokers = self._images.current.brokers
+        after = partition
+        if partition.partition_epoch < 0:
+            return _first_state(partition, live=brokers)
+        if gone:
+            # One that came back meanwhile is gone first: what it led begins anew.
+            stayed = brokers.keys() - set(gone)
+            after = elections.without_brokers(after, gone, live=stayed, unclean=unclean) or after
+        for broker in came:
+            if not broker.stopped_cleanly:
+                after = elections.after_unclean_stop(after, broker.id, live=brokers, unclean=unclean) or after
+        after = elections.elected(after, live=brokers, unclean=unclean) or after
+        return after if after != partition else None
+
+    def _may_lose(self, topic: str) -> bool:
+        texts = self._images.current.config(ResourceKind.TOPIC, topic)
+        return bool(topic_value("unclean.leader.election.enable", texts, settings=self._settings.current))
+
+    async def shut_down(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
+        """Move everything away from a broker that wants to stop; what it still leads, for want of another in sync.
+
+        It comes into no in-sync set any more until it registers anew. Raises StaleBrokerEpoch.
+        """
+        return await self._decisions.make(lambda: self._shut_down(broker_id, broker_epoch))
+
+    async def _shut_down(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        self._check_epoch(broker_id, broker_epoch)
+        self._stopping[broker_id] = broker_epoch
+        live = self._eligible()
+        await self._apply_to_all(
+            lambda _, partition: elections.before_shutdown(partition, broker_id, live=live)
+        )
+        return [where for where, partition in self._partitions() if partition.leader == broker_id]
+
+    def _check_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        known = _epoch(self._images.current.brokers.get(broker_id))
+        if known != broker_epoch:
+            there = "is not registered" if known is None else f"is registered with epoch {known}"
+            raise StaleBrokerEpoch(
+                f"broker {broker_id} {there}; the request comes from epoch {broker_epoch}."
+            )
+
+    def _eligible(self) -> Collection[int]:
+        return self._images.current.brokers.keys() - self._stopping.keys()
+
+    # --- in-sync sets --------------------------------------------------------------------------------------------
+
+    async def alter_in_sync_sets(
+        self, broker_id: int, *, broker_epoch: int, proposals: Sequence[NewInSyncSet]
+    ) -> list[PartitionImage | RequestError]:
+        """What leaders propose (KIP-497): for each proposal, in order, the partition as it then is, or why not.
+
+        Raises StaleBrokerEpoch.
+        """
+        return await self._decisions.make(
+            lambda: self._alter_in_sync_sets(broker_id, broker_epoch, proposals)
+        )
+
+    async def _alter_in_sync_sets(
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[NewInSyncSet]
+    ) -> list[PartitionImage | RequestError]:
+        self._check_epoch(broker_id, broker_epoch)
+        eligible = self._eligible()
+        refusals: dict[int, RequestError] = {}
+        altered: dict[TopicPartition, PartitionImage] = {}
+        for index, proposal in enumerate(proposals):
+            where = proposal.topic_partition
+            try:
+                after = elections.altered(
+                    where,
+                    altered.get(where) or self._find(where),
+                    by=broker_id,
+                    leader_epoch=proposal.leader_epoch,
+                    partition_epoch=proposal.partition_epoch,
+                    isr=proposal.isr,
+                    eligible=eligible,
+                )
+            except RequestError as error:
+                refusals[index] = error
+                continue
+            if after is not None:
+                altered[where] = after
+        await self._write(altered.items())
+        return [
+            refusals.get(index) or self._find(proposal.topic_partition)
+            for index, proposal in enumerate(proposals)
+        ]
+
+    # --- elections on request ------------------------------------------------------------------------------------
+
+    async def elect(
+        self, wanted: Iterable[TopicPartition] | None, *, unclean: bool
+    ) -> dict[TopicPartition, RequestError | None]:
+        """ElectLeaders (KIP-460): the preferred leaders, or with `unclean` any live replica of leaderless partitions.
+
+        None for all partitions, of which those that need no election are left out. Raises nothing for a partition: its
+        outcome says it.
+        """
+        return await self._decisions.make(lambda: self._elect(wanted, unclean))
+
+    async def _elect(
+        self, wanted: Iterable[TopicPartition] | None, unclean: bool
+    ) -> dict[TopicPartition, RequestError | None]:
+        everything = wanted is None
+        outcomes: dict[TopicPartition, RequestError | None] = {}
+        elected: dict[TopicPartition, PartitionImage] = {}
+        for where in [place for place, _ in self._partitions()] if wanted is None else wanted:
+            try:
+                elected[where] = self._elected(where, self._find(where), unclean=unclean)
+                outcomes[where] = None
+            except ElectionNotNeeded as error:
+                if not everything:
+                    outcomes[where] = error
+            except RequestError as error:
+                outcomes[where] = error
+        await self._write(elected.items())
+        return outcomes
+
+    def _elected(self, where: TopicPartition, partition: PartitionImage, *, unclean: bool) -> PartitionImage:
+        brokers = self._images.current.brokers
+        if unclean:
+            if partition.leader in brokers:
+                raise ElectionNotNeeded(f"{where} has the leader {partition.leader}.")
+            after = elections.elected(partition, live=brokers, unclean=True)
+            if after is None or after.leader == NO_LEADER:
+                raise EligibleLeadersNotAvailable(
+                    f"none of the replicas {list(partition.replicas)} of {where} is live."
+                )
+            return after
+        if partition.leader == partition.replicas[0]:
+            raise ElectionNotNeeded(f"{where} is led by its preferred leader {partition.leader}.")
+        after = elections.preferred(partition, live=self._eligible())
+        if after is None:
+            raise PreferredLeaderNotAvailable(
+                f"the preferred leader {partition.replicas[0]} of {where} is not live and in sync."
+            )
+        return after
+
+    async def balance(self, *, imbalance_percent_max: int) -> int:
+        """Give brokers back what they should lead, where more than this part of it is led by others; how many moved."""
+        return await self._decisions.make(lambda: self._balance(imbalance_percent_max))
+
+    async def _balance(self, imbalance_percent_max: int) -> int:
+        eligible = self._eligible()
+        should: dict[int, int] = {}
+        movable: dict[int, list[tuple[TopicPartition, PartitionImage]]] = {}
+        for where, partition in self._partitions():
+            first = partition.replicas[0]
+            should[first] = should.get(first, 0) + 1
+            after = elections.preferred(partition, live=eligible)
+            if after is not None:
+                movable.setdefault(first, []).append((where, after))
+        moved = 0
+        for broker_id, partitions in movable.items():
+            if len(partitions) * 100 > imbalance_percent_max * should[broker_id]:
+                await self._write(partitions)
+                moved += len(partitions)
+        return moved
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+        for topic in self._images.current.topics.values():
+            for partition in topic.partitions:
+                yield TopicPartition(topic.name, partition.partition), partition
+
+    def _find(self, where: TopicPartition) -> PartitionImage:
+        topic = self._images.current.topics.get(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"There is no partition {where}.")
+        return topic.partitions[where.partition]
+
+    async def _apply_to_all(self, rule: Rule) -> None:
+        await self._write(
+            [
+                (where, after)
+                for where, partition in self._partitions()
+                if (after := rule(where.topic, partition)) is not None
+            ]
+        )
+
+    async def _write(self, states: Iterable[tuple[TopicPartition, PartitionImage]]) -> None:
+        """Write states of partitions; `partition_epoch` is the version that each replaces."""
+        operations: list[list[Operation]] = [self._operations(where, state) for where, state in states]
+        for start in range(0, len(operations), PARTITION_STATES_PER_WRITE_MAX):
+            part = operations[start : start + PARTITION_STATES_PER_WRITE_MAX]
+            await self._commits.commit([operation for group in part for operation in group])
+
+    def _operations(self, where: TopicPartition, state: PartitionImage) -> list[Operation]:
+        data = nodes.write_partition_state(state, controller_epoch=self._commits.term.controller_epoch)
+        path = paths.partition_state(where.topic, where.partition)
+        if state.partition_epoch >= 0:
+            return [Put(path, data, state.partition_epoch)]
+        return [Create(paths.partition(where.topic, where.partition)), Create(path, data)]
+
+
+def _epoch(broker: BrokerImage | None) -> int | None:
+    return None if broker is None else broker.epoch
+
+
+def _first_state(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
+    """The state of a partition whose topic was made by a controller that died before it came to this."""
+    alive = tuple(broker for broker in partition.replicas if broker in live)
+    if not alive:
+        return None
+    return partition._replace(leader=alive[0], leader_epoch=0, isr=alive)

@@ -1,0 +1,322 @@
+"""Leaders and in-sync sets follow the brokers that come and go, and the registry says what the image says."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.change_log import ChangeLog
+from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
+from odradek.cluster.image_building import apply
+from odradek.cluster.loading import load_image
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.cluster.store import Put
+from odradek.controller import leadership as leadership_module
+from odradek.controller.leadership import Leadership, NewInSyncSet
+from odradek.controller.requests import NewTopic
+from odradek.foundation.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    IneligibleReplica,
+    NotController,
+    NotLeaderOrFollower,
+    PreferredLeaderNotAvailable,
+    RequestError,
+    StaleBrokerEpoch,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import TopicPartition
+from tests.support.one_broker import OneBroker
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Cluster:
+    """A controller, and brokers that are nothing but their registrations."""
+
+    def __init__(self, controller: OneBroker, registry: MemoryRegistry) -> None:
+        self.controller = controller.controller
+        self.images = controller.images
+        self.registry = registry
+        self.brokers: dict[int, MemoryStore] = {}
+        self.epoch = 100
+        self.leadership = Leadership(
+            controller.store,
+            controller.controller.commits,
+            controller.images,
+            controller.dynamic,
+            controller.controller,
+        )
+
+    @classmethod
+    async def start(cls, *broker_ids: int, entries: dict[str, str] | None = None) -> "Cluster":
+        registry = MemoryRegistry()
+        controller = OneBroker(MemoryStore(registry), {"node.id": "100"} | (entries or {}))
+        await controller.controller.start()
+        cluster = cls(controller, registry)
+        for broker_id in broker_ids:
+            await cluster.join(broker_id)
+        return cluster
+
+    async def join(self, broker_id: int, *, stopped_cleanly: bool = True, look: bool = True) -> None:
+        self.epoch += 1
+        broker = BrokerImage(broker_id, {"P": ("h", 1)}, None, self.epoch, stopped_cleanly)
+        store = self.brokers[broker_id] = MemoryStore(self.registry)
+        data = nodes.write_broker(broker, protocols={"P": "PLAINTEXT"}, wall_ms=0)
+        await store.create(paths.broker(broker_id), data, ephemeral=True)
+        if look:
+            await self.leadership.look_at_members()
+
+    async def leave(self, *broker_ids: int, look: bool = True) -> None:
+        for broker_id in broker_ids:
+            await self.brokers.pop(broker_id).close()
+        if look:
+            await self.leadership.look_at_members()
+
+    async def make_topic(
+        self, *replicas: list[int], name: str = "t", config: dict[str, str] | None = None
+    ) -> None:
+        wanted = NewTopic(name=name, assignment=dict(enumerate(replicas)), config=config or {})
+        (outcome,) = await self.controller.create_topics([wanted])
+        assert not isinstance(outcome, RequestError), outcome
+
+    def led(self, name: str = "t") -> list[tuple[int, tuple[int, ...]]]:
+        return [(one.leader, one.isr) for one in self.images.current.topics[name].partitions]
+
+    def state(self, number: int = 0) -> PartitionImage:
+        return self.images.current.topics["t"].partitions[number]
+
+    async def propose(self, by: int, where: TopicPartition, *isr: int) -> PartitionImage | RequestError:
+        state = self.images.current.topics[where.topic].partitions[where.partition]
+        (outcome,) = await self.leadership.alter_in_sync_sets(
+            by,
+            broker_epoch=self.images.current.brokers[by].epoch,
+            proposals=[NewInSyncSet(where, state.leader_epoch, state.partition_epoch, isr)],
+        )
+        return outcome
+
+    async def check_registry(self) -> None:
+        """What is written, what the controller believes, and what its followers are told are one and the same."""
+        written = await load_image(MemoryStore(self.registry))
+        log: ChangeLog = self.controller.commits.change_log
+        told = apply(ClusterImage(), log.since(-1, 0).changes)
+        for image in (written, told):
+            assert dict(image.topics) == dict(self.images.current.topics)
+            assert dict(image.brokers) == dict(self.images.current.brokers)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(story())  # type: ignore[arg-type]
+
+
+def test_a_dead_leader_is_followed_by_a_member_of_the_set() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2, 3)
+        await cluster.make_topic([1, 2, 3], [2, 3, 1])
+        await cluster.leave(1)
+        assert cluster.led() == [(2, (2, 3)), (2, (2, 3))]
+        assert [cluster.state(number).leader_epoch for number in (0, 1)] == [1, 0]
+        await cluster.leave(2, 3)
+        assert [leader for leader, _ in cluster.led()] == [NO_LEADER, NO_LEADER]
+        await cluster.join(1)
+        assert [leader for leader, _ in cluster.led()] == [NO_LEADER, NO_LEADER]
+        await cluster.join(3)
+        assert cluster.led()[0][0] == cluster.led()[1][0] == 3
+        await cluster.check_registry()
+
+    run(story)
+
+
+def test_a_broker_that_restarted_unseen_is_another_one() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2])
+        await cluster.make_topic([1], name="single")
+        await cluster.leave(1, look=False)
+        await cluster.join(1)
+        assert cluster.led() == [(2, (2,))]
+        assert cluster.led("single") == [(1, (1,))]
+        assert cluster.images.current.topics["single"].partitions[0].leader_epoch == 2
+        await cluster.leave(2, look=False)
+        await cluster.join(2, stopped_cleanly=False)
+        # Alone in the set it stays: nobody has more.
+        assert cluster.led()[0] == (2, (2,))
+        await cluster.check_registry()
+
+    run(story)
+
+
+def test_an_unclean_stop_costs_the_place_in_the_set() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2, 3)
+        await cluster.make_topic([1, 2, 3])
+        await cluster.leave(1, 2, 3)
+        assert cluster.led() == [(NO_LEADER, (1, 2, 3))]
+        await cluster.join(1, stopped_cleanly=False)
+        assert cluster.led() == [(NO_LEADER, (2, 3))]
+        await cluster.join(2)
+        assert cluster.led() == [(2, (2,))]
+        await cluster.join(3, stopped_cleanly=False)
+        assert cluster.led() == [(2, (2,))]
+        await cluster.check_registry()
+
+    run(story)
+
+
+def test_only_a_topic_that_allows_loss_is_led_from_outside_the_set() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2], name="careful")
+        await cluster.make_topic([1, 2], name="careless", config={"unclean.leader.election.enable": "true"})
+        for name in ("careful", "careless"):
+            assert not isinstance(await cluster.propose(1, TopicPartition(name, 0), 1), RequestError)
+        await cluster.leave(1)
+        assert cluster.led("careful") == [(NO_LEADER, (1,))]
+        assert cluster.led("careless") == [(2, (2,))]
+
+    run(story)
+
+
+def test_a_shutdown_in_order_leaves_nothing_that_another_could_lead() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2], [2, 1])
+        await cluster.make_topic([1], name="single")
+        epoch = cluster.images.current.brokers[1].epoch
+        with pytest.raises(StaleBrokerEpoch, match="broker 1"):
+            await cluster.leadership.shut_down(1, broker_epoch=epoch - 1)
+        assert await cluster.leadership.shut_down(1, broker_epoch=epoch) == [TopicPartition("single", 0)]
+        assert cluster.led() == [(2, (2,)), (2, (2,))]
+        # It is still fetching, and may not come back into the set before it has registered anew.
+        assert isinstance(await cluster.propose(2, T0, 1, 2), IneligibleReplica)
+        assert await cluster.leadership.balance(imbalance_percent_max=0) == 0
+        await cluster.leave(1)
+        await cluster.join(1)
+        assert not isinstance(await cluster.propose(2, T0, 1, 2), RequestError)
+        assert await cluster.leadership.balance(imbalance_percent_max=0) == 1
+        assert cluster.state().leader == 1
+        await cluster.check_registry()
+
+    run(story)
+
+
+def test_proposals_are_judged_one_by_one() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2], [2, 1])
+        state = cluster.state()
+        outcomes = await cluster.leadership.alter_in_sync_sets(
+            1,
+            broker_epoch=cluster.images.current.brokers[1].epoch,
+            proposals=[
+                NewInSyncSet(T0, state.leader_epoch, state.partition_epoch, (1,)),
+                NewInSyncSet(T1, 0, 0, (1,)),
+                NewInSyncSet(TopicPartition("t", 9), 0, 0, (1,)),
+            ],
+        )
+        assert outcomes[0] == state._replace(isr=(1,), partition_epoch=state.partition_epoch + 1)
+        assert isinstance(outcomes[1], NotLeaderOrFollower)
+        assert isinstance(outcomes[2], UnknownTopicOrPartition)
+        assert cluster.led() == [(1, (1,)), (2, (2, 1))]
+        await cluster.check_registry()
+
+    run(story)
+
+
+def test_elections_on_request() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2, 3)
+        await cluster.make_topic([1, 2])
+        await cluster.make_topic([3], name="single")
+        await cluster.leave(1, 3)
+        single = TopicPartition("single", 0)
+        wanted = [T0, single, TopicPartition("x", 0)]
+        outcomes = await cluster.leadership.elect(wanted, unclean=False)
+        assert [type(outcomes[where]) for where in wanted] == [
+            PreferredLeaderNotAvailable,
+            PreferredLeaderNotAvailable,
+            UnknownTopicOrPartition,
+        ]
+        outcomes = await cluster.leadership.elect([T0, single], unclean=True)
+        assert [type(outcomes[where]) for where in (T0, single)] == [
+            ElectionNotNeeded,
+            EligibleLeadersNotAvailable,
+        ]
+        await cluster.join(1)
+        assert not isinstance(await cluster.propose(2, T0, 1, 2), RequestError)
+        await cluster.join(3)
+        # Those that need none are not named when everything is asked for.
+        assert await cluster.leadership.elect(None, unclean=False) == {T0: None}
+        assert (cluster.led(), cluster.led("single")) == ([(1, (1, 2))], [(3, (3,))])
+        assert isinstance((await cluster.leadership.elect([T0], unclean=False))[T0], ElectionNotNeeded)
+
+    run(story)
+
+
+def test_one_who_leads_most_of_its_own_is_left_alone() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic(*[[1, 2]] * 10)
+        await cluster.leadership.elect(None, unclean=False)
+        await cluster.leave(1)
+        await cluster.join(1)
+        for number in range(10):
+            assert not isinstance(await cluster.propose(2, TopicPartition("t", number), 1, 2), RequestError)
+        assert await cluster.leadership.balance(imbalance_percent_max=100) == 0
+        assert await cluster.leadership.balance(imbalance_percent_max=10) == 10
+        assert {leader for leader, _ in cluster.led()} == {1}
+        assert await cluster.leadership.balance(imbalance_percent_max=0) == 0
+
+    run(story)
+
+
+def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic(*[[1, 2]] * 7)
+        before = cluster.controller.commits.change_log.next_number
+        monkeypatch.setattr(leadership_module, "PARTITION_STATES_PER_WRITE_MAX", 3)
+        images: list[int] = []
+        cluster.images.subscribe(
+            lambda _, new: images.append(sum(one.leader == 2 for one in new.topics["t"].partitions))
+        )
+        await cluster.leave(1)
+        assert images == [0, 3, 6, 7]
+        assert cluster.controller.commits.change_log.next_number == before + 1 + 7
+
+    run(story)
+
+
+def test_a_topic_whose_making_was_cut_short_is_finished() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await MemoryStore(cluster.registry).create(
+            paths.topic("t"), nodes.write_topic(uuid.UUID(int=9), [(3, 2), (3,)])
+        )
+        store = MemoryStore(cluster.registry)
+        await store.create(paths.topic_partitions("t"))
+        await cluster.controller.commits.begin(cluster.controller.commits.term)
+        await cluster.leadership.look_at_members()
+        assert cluster.led() == [(2, (2,)), (NO_LEADER, ())]
+        await cluster.join(3)
+        assert cluster.led() == [(2, (2,)), (3, (3,))]
+        await cluster.check_registry()
+
+    run(story)
+
+
+def test_a_controller_that_was_succeeded_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2])
+        await MemoryStore(cluster.registry).multi([Put(paths.CONTROLLER_EPOCH, b"99")])
+        with caplog.at_level(logging.INFO), pytest.raises(NotController, match="term"):
+            await cluster.leave(1)
+        written = await load_image(MemoryStore(cluster.registry))
+        assert written.topics["t"].partitions[0].leader == 1
+        assert "broker 1 left" in caplog.text
+
+    run(story)
