@@ -42,6 +42,14 @@ def test_offsets_outside_the_log_are_out_of_range_and_its_end_is_empty() -> None
     assert log.read(5, bytes_max=1000).size > 0
 
 
+def test_a_bound_that_the_first_batch_just_fits_gives_it() -> None:
+    log = open_log(SimulatedDisk())
+    size = log.append(batch(b"first"), leader_epoch=0).size_bytes
+    log.append(batch(b"second"), leader_epoch=0)
+    for bytes_max, expected in ((size - 1, 0), (size, size)):
+        assert len(log.read(0, bytes_max=bytes_max, at_least_one_batch=False)) == expected
+
+
 def test_a_first_batch_larger_than_the_bound_comes_whole_or_not_at_all() -> None:
     log = _log()
     batches = stored_batches(log)

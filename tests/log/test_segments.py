@@ -91,6 +91,16 @@ def test_retention_by_time() -> None:
         log.read(1, bytes_max=10)
 
 
+def test_a_segment_whose_records_have_no_time_ages_by_its_file() -> None:
+    clock, disk = StillClock(), SimulatedDisk()
+    log = open_log(disk, clock=clock, config=LogConfig(retention_ms=1000))
+    log.append(batch(timestamp_ms=-1), leader_epoch=0)
+    log.roll()
+    assert log.delete_old_segments(1) == 0
+    clock.advance(1001)
+    assert log.delete_old_segments(1) == 1
+
+
 def test_retention_may_take_the_whole_log() -> None:
     clock, disk = StillClock(), SimulatedDisk()
     log = _aged(clock, disk, retention_ms=10_000)

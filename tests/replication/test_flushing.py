@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import KafkaStorageError
+from odradek.log.checkpoints import RECOVERY_POINT_FILE
 from odradek.log.log import Log
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.flushing import Flusher, Outcome
 from tests.support.disk import SimulatedDisk, SimulatedFile
 from tests.support.logs import DIRECTORY, StillClock, batch, open_log
 from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
 
 LOG_FILE = f"{DIRECTORY}/{0:020d}.log"
 
@@ -210,5 +212,43 @@ def test_a_piece_is_asked_for_when_a_thread_is_free_for_it() -> None:
         await threads.run_all(pieces(), taken.append)
         threads.close()
         assert len(taken) == 20 and max(ahead) <= 2
+
+    asyncio.run(story())
+
+
+class _GateBeforeCheckpoints(SimulatedDisk):
+    """Checkpoint files are written once the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.reached = threading.Event()
+
+    def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        if path.endswith(RECOVERY_POINT_FILE):
+            self.reached.set()
+            assert self.gate.wait(60), "the gate was never opened"
+        super().replace(path, data, sync=sync)
+
+
+def test_a_checkpoint_holds_up_nobody_and_the_stop_waits_for_it() -> None:
+    async def story() -> None:
+        disk = _GateBeforeCheckpoints()
+        broker = await WholeBroker.start(disk=disk)
+        await broker.create_topic("t")
+        await broker.produce("t", b"a")
+        housekeeping = broker.broker.housekeeping
+        duty = asyncio.ensure_future(housekeeping.checkpoint())
+        await asyncio.get_running_loop().run_in_executor(None, disk.reached.wait, 60)
+        assert (await broker.produce("t", b"b")).error_code == 0
+        duty.cancel()
+        stopping = asyncio.ensure_future(housekeeping.stop())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not stopping.done(), "the thread still writes"
+        disk.gate.set()
+        await stopping
+        assert disk.exists(f"/logs/{RECOVERY_POINT_FILE}")
+        await broker.broker.stop()
 
     asyncio.run(story())
