@@ -159,11 +159,8 @@ def test_records_are_deleted_and_offsets_shown(bootstrap: str, topic: str, tmp_p
     def offset(time: str) -> str:
         return tool(f"{TOOLS}.GetOffsetShell", bootstrap, "--topic", topic, "--time", time).strip()
 
-    assert [offset(time) for time in ("earliest", "latest", "-1")] == [
-        f"{topic}:0:3",
-        f"{topic}:0:4",
-        f"{topic}:0:4",
-    ]
+    times = {"earliest": 3, "latest": 4, "-1": 4, "max-timestamp": 3, "earliest-local": 3, "0": 3}
+    assert {time: offset(time) for time in times} == {time: f"{topic}:0:{at}" for time, at in times.items()}
 
 
 def test_log_directories_and_versions_are_described(bootstrap: str, topic: str) -> None:
@@ -258,3 +255,46 @@ def test_the_dump_tool_reads_and_verifies_our_segments(restartable: Any, bootstr
         assert "Mismatches" not in checked
         assert "Found" not in checked
     restartable.start()
+
+
+def test_the_dump_tool_decodes_our_groups(
+    restartable: Any, bootstrap: str, create_topic: CreateTopic, unique: str
+) -> None:
+    """What stands in `__consumer_offsets` is Kafka's: its own decoder finds members, assignments and positions."""
+    topic = create_topic(1)
+    produce(bootstrap, topic, ["a", "b", "c"])
+    for protocol in ("classic", "consumer"):
+        as_group = ("--group", f"{unique}-{protocol}", "--consumer-property", f"group.protocol={protocol}")
+        assert consume(bootstrap, topic, 3, "--from-beginning", *as_group) == ["a", "b", "c"]
+    types = tool(f"{TOOLS}.GroupsCommand", bootstrap, "--list")
+    for protocol in ("classic", "consumer"):
+        (line,) = [line for line in types.splitlines() if line.startswith(f"{unique}-{protocol} ")]
+        assert line.split()[1].lower() == protocol
+    restartable.stop()
+    segments = [
+        str(path) for path in restartable.data.glob("__consumer_offsets-*/*.log") if path.stat().st_size
+    ]
+    printed = run_kafka_tool(
+        "kafka.tools.DumpLogSegments",
+        *("--files", ",".join(segments), "--offsets-decoder", "--deep-iteration"),
+    ).stdout
+    restartable.start()
+    assert "isvalid: false" not in printed
+    keys = [
+        (key["type"], key["data"].get("topic"), value and value["data"])
+        for key, value in map(_decoded, printed.splitlines())
+        if key is not None and str(key["data"].get("group", key["data"].get("groupId"))).startswith(unique)
+    ]
+    commits = [value for kind, named, value in keys if named == topic and kind == "1"]
+    assert {value["offset"] for value in commits} == {3}
+    assert len(commits) >= 2
+    # 2 is a classic group, 3 to 8 what a consumer group consists of.
+    assert {"2", "3", "5", "6", "7", "8"} <= {kind for kind, _, _ in keys}
+
+
+def _decoded(line: str) -> tuple[Any, Any]:
+    """(key, value) of a line of the decoder's; (None, None) of any other."""
+    if " key: {" not in line:
+        return None, None
+    key, _, value = line.partition(" key: ")[2].partition(" payload: ")
+    return json.loads(key), None if value in ("", "<DELETE>") else json.loads(value)
