@@ -13,6 +13,7 @@ python -m bench spark                  a Spark job writes, copies and reads a mi
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 DISK = "/var/tmp"
@@ -20,6 +21,8 @@ DISK = "/var/tmp"
 
 def main() -> int:
     arguments = _parsed()
+    # Installed brokers start from compiled modules; where this is set, ours would compile its own at every start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     match arguments.program:
         case "growth":
             return _growth(arguments)
