@@ -190,3 +190,6 @@ REGISTRY_WRITE_BYTES_MAX: Final = 1_000_000
 # Nodes that one request to ZooKeeper reads: a few milliseconds of the server's and of our time, which is what others
 # may have to wait.
 REGISTRY_READS_PER_REQUEST_MAX: Final = 500
+
+# The longest that a controller lets a broker wait for a change; an answer without changes says that it is alive.
+FOLLOW_WAIT_MS_MAX: Final = 30_000
