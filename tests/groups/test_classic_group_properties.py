@@ -1,7 +1,8 @@
-"""The state machine of classic groups under any order of events, against what must always hold.
+"""The state machine of classic groups under any order of events, against a simple model and what must always hold.
 
 The machine runs on a clock and a store that the test moves by hand; members are simple clients that remember
-what they were told.
+what they were told. The model says of each generation who leads it, who is in it, and what its leader assigned:
+whatever anybody is told of that generation must agree.
 """
 
 from __future__ import annotations
@@ -69,6 +70,15 @@ class HandMovedHost:
         on_stored(error)
 
 
+class Generation:
+    """What the model knows of one generation, from the answers that members were given."""
+
+    def __init__(self) -> None:
+        self.leaders: set[str] = set()
+        self.joined: set[str] = set()
+        self.assigned: dict[str, bytes] = {}
+
+
 class Client:
     """A member as it sees itself."""
 
@@ -94,6 +104,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.host = HandMovedHost()
         self.group = ClassicGroup("g", self.host)
         self.clients: list[Client] = []
+        self.clients_gone: list[Client] = []
+        self.model: dict[int, Generation] = {}
         self.generation_seen = 0
         self.owners: dict[int, dict[int, Client]] = {}
 
@@ -109,7 +121,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), knows_id=st.booleans())
     def join(self, data: st.DataObject, knows_id: bool) -> None:
-        client = data.draw(st.sampled_from(self.clients))
+        self.join_as(data.draw(st.sampled_from(self.clients)), knows_id=knows_id)
+
+    def join_as(self, client: Client, *, knows_id: bool) -> None:
         if client.is_waiting:
             return
         client.is_waiting = True
@@ -123,6 +137,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 client.member_id = result.member_id
                 client.generation = result.generation
                 client.joined = result
+                self.told_generation(client, result)
             elif type(result.error).__name__ == "MemberIdRequired":
                 client.member_id = result.member_id
             else:
@@ -142,7 +157,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(client.joined for client in self.clients))
     @rule(data=st.data())
     def sync(self, data: st.DataObject) -> None:
-        client = data.draw(st.sampled_from([client for client in self.clients if client.joined]))
+        self.sync_as(data.draw(st.sampled_from([client for client in self.clients if client.joined])))
+
+    def sync_as(self, client: Client) -> None:
         joined = client.joined
         assert joined is not None
         assignments: dict[str, bytes] = {}
@@ -150,10 +167,16 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             members = [member_id for member_id, _, _ in joined.members]
             for number, member_id in enumerate(members):
                 assignments[member_id] = bytes(sorted(PARTITIONS)[number :: len(members)])
+            if joined.generation == self.group.generation and self.group.state is GroupState.COMPLETING_REBALANCE:
+                self.model[joined.generation].assigned = assignments
         generation = joined.generation
 
         def answer(result: SyncResult) -> None:
             if result.error is None:
+                assert generation == self.group.generation, "an assignment for a generation that is over"
+                told = self.model[generation]
+                if joined.member_id in told.joined:
+                    assert result.assignment == told.assigned.get(joined.member_id, b""), "another's assignment"
                 client.owned = frozenset(result.assignment)
                 client.owned_generation = generation
                 self.owns(client, generation)
@@ -207,7 +230,25 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         """A static member's process begins again: it has forgotten its id, its waiting join is nobody's."""
         client = data.draw(st.sampled_from([client for client in self.clients if client.instance_id]))
         self.clients.remove(client)
+        self.clients_gone.append(client)
         self.clients.append(Client(client.instance_id))
+
+    @precondition(lambda self: self.clients)
+    @rule()
+    def rebalance(self) -> None:
+        """What a healthy group does most of the time: all join, all sync, all is written."""
+        for _ in range(2):  # the second time with the id that the first has brought
+            for client in list(self.clients):
+                if client.joined is None:
+                    self.join_as(client, knows_id=False)
+            self.wait(3.0)
+            while self.host.writes:
+                self.host.write(None)
+        for client in sorted(self.clients, key=lambda client: client.member_id):
+            if client.joined is not None:
+                self.sync_as(client)
+        while self.host.writes:
+            self.host.write(None)
 
     # --- what the world does --------------------------------------------------------------------------------
 
@@ -240,11 +281,27 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         if self.group.state in (GroupState.STABLE, GroupState.EMPTY):
             assert self.group.value() == stored
         self.generation_seen = min(self.generation_seen, self.group.generation)
+        self.model = {number: told for number, told in self.model.items() if number <= stored.generation}
         self.owners = {
             number: owners for number, owners in self.owners.items() if number <= stored.generation
         }
 
     # --- what must hold -------------------------------------------------------------------------------------
+
+    def told_generation(self, client: Client, result: JoinResult) -> None:
+        """A member hears of a generation: one leader, who hears of everybody in it; never one that is over."""
+        assert result.generation == self.group.generation, "a generation that is over"
+        told = self.model.setdefault(result.generation, Generation())
+        if client.instance_id is None:
+            told.joined.add(result.member_id)
+            told.leaders.add(result.leader)
+        names = {member_id for member_id, _, _ in result.members}
+        if result.members and self.group.state is GroupState.COMPLETING_REBALANCE:
+            assert result.leader == result.member_id, "the list of members is the leader's alone"
+            assert names >= told.joined, "the leader does not hear of everybody"
+        statics = {known.member_id for known in self.group.members if known.instance_id is not None}
+        # A static member may lead under one id and come back under another.
+        assert len(told.leaders - statics) <= 1, "two leaders of one generation"
 
     def owns(self, client: Client, generation: int) -> None:
         owners = self.owners.setdefault(generation, {})
@@ -305,7 +362,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 self.host.write(None)
             self.wait(301.0)
         assert not self.host.writes
-        assert not [client for client in self.clients if client.is_waiting and client.instance_id is None]
+        assert not [client for client in self.clients + self.clients_gone if client.is_waiting]
         assert self.group.state is GroupState.EMPTY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.foundation.errors import KafkaStorageError
@@ -20,6 +20,7 @@ steps = st.one_of(
     st.tuples(st.just("beat"), st.sampled_from(NAMES)),
     st.tuples(st.just("beat"), st.sampled_from(NAMES)),
     st.tuples(st.just("join"), st.sampled_from(NAMES)),
+    st.tuples(st.just("slow"), st.sampled_from(NAMES)),
     st.tuples(st.just("leave"), st.sampled_from(NAMES)),
     st.tuples(
         st.just("subscribe"), st.sampled_from(NAMES), st.lists(st.sampled_from(sorted(TOPICS)), unique=True)
@@ -55,6 +56,8 @@ class Group:
             return
         elif action == "beat":
             await member.beat()
+        elif action == "slow":
+            member.is_slow = not member.is_slow
         elif action == "leave":
             await member.leave()
             del self.members[name]
@@ -91,6 +94,7 @@ class Group:
 
 
 @settings(max_examples=60, deadline=None)
+@example("uniform", [("join", "a"), ("slow", "a"), ("join", "b"), ("beat", "a"), ("beat", "b")])
 @given(st.sampled_from(["uniform", "range"]), st.lists(steps, max_size=40))
 def test_the_group_converges(assignor: str, story_steps: list[tuple[str, str]]) -> None:
     async def story(world: World) -> None:
@@ -98,6 +102,8 @@ def test_the_group_converges(assignor: str, story_steps: list[tuple[str, str]]) 
         for step in story_steps:
             await group.step(*step)
             check_exclusive(list(group.members.values()))
+        for member in group.members.values():
+            member.is_slow = False
         if group.members:
             await converge(list(group.members.values()), rounds=30)
             group.check_rest()

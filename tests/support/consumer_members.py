@@ -14,7 +14,9 @@ Parts = dict[UUID, frozenset[int]]
 
 
 class ConsumerMember:
-    """Obeys at once: what it is told to give up is given up, and said with the next heartbeat."""
+    """Obeys at once: what it is told to give up is given up, and said with the next heartbeat. While `is_slow` it
+    still works on what it was told to give up, and owns it.
+    """
 
     def __init__(self, world: World, member_id: str, *, group_id: str = "g", **fields: Any) -> None:
         self.world = world
@@ -24,6 +26,8 @@ class ConsumerMember:
         self.fields: dict[str, Any] = {"topic_names": ("t",), "rebalance_timeout_ms": 60_000, **fields}
         self.owned: Parts = {}
         self._told_owned: Parts | None = None
+        self._assigned: Parts = {}
+        self.is_slow = False
 
     async def raw(self, **fields: Any) -> HeartbeatResult | OdradekError:
         """One heartbeat with just these fields."""
@@ -39,8 +43,11 @@ class ConsumerMember:
 
     async def beat(self) -> HeartbeatResult | OdradekError:
         """The next heartbeat: all there is to say when joining, else only what is owned when that changed."""
+        if not self.is_slow:
+            self.owned = dict(self._assigned)
         if self.epoch == 0:
             self.owned = {}
+            self._assigned = {}
             said: dict[str, Any] = {**self.fields, "owned": {}}
         elif self._told_owned != self.owned:
             said = {"owned": self.owned}
@@ -52,11 +59,20 @@ class ConsumerMember:
             self._told_owned = telling
             self.epoch = answer.member_epoch
             if answer.assigned is not None:
-                self.owned = dict(answer.assigned)
+                self._take(answer.assigned)
         elif type(answer).__name__ in ("FencedMemberEpoch", "UnknownMemberId"):
             self.epoch = 0
             self.owned = {}
+            self._assigned = {}
         return answer
+
+    def _take(self, assigned: Mapping[UUID, frozenset[int]]) -> None:
+        self._assigned = dict(assigned)
+        kept = self.owned if self.is_slow else {}
+        self.owned = {
+            topic_id: kept.get(topic_id, frozenset()) | assigned.get(topic_id, frozenset())
+            for topic_id in kept.keys() | assigned.keys()
+        }
 
     async def must_beat(self) -> HeartbeatResult:
         answer = await self.beat()
@@ -68,6 +84,7 @@ class ConsumerMember:
         if isinstance(answer, HeartbeatResult):
             self.epoch = 0
             self.owned = {}
+            self._assigned = {}
         return answer
 
     async def subscribe(self, *names: str) -> None:
@@ -77,7 +94,7 @@ class ConsumerMember:
             if isinstance(answer, HeartbeatResult):
                 self.epoch = answer.member_epoch
                 if answer.assigned is not None:
-                    self.owned = dict(answer.assigned)
+                    self._take(answer.assigned)
                 self._told_owned = None
 
     def count(self) -> int:

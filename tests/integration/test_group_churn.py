@@ -1,0 +1,171 @@
+"""Twenty consumers of four kinds in three groups come, go and die, and so does the broker: nothing is missed.
+
+By default twelve seconds of churn, and as long again to come to rest; CHURN_SECONDS makes it longer, CHURN_SEED plays a failure again (as far
+as processes allow). What must hold: every record is taken by every group at least once; no two members hold a
+partition at one time; positions never go back; in the end each group's shares are even.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from odradek.groups.schema import KIND_OFFSET, OffsetKey, decode_offset_key, decode_offset_value, kind_of
+from tests.integration.conftest import MakeBroker
+from tests.support.broker_process import Broker
+from tests.support.group_churn import Group, Kind
+from tests.support.plain_client import PlainClient
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+PARTITIONS = 12
+OFFSETS_PARTITIONS = 3
+CHURN_SECONDS = float(os.environ.get("CHURN_SECONDS", "12"))
+REST_SECONDS_MAX = 60.0
+STEP_SECONDS = 0.6
+RECORDS_PER_STEP = 240
+
+CLASSIC = Kind("confluent")
+COOPERATIVE = Kind("confluent", strategy="cooperative-sticky")
+MODERN = Kind("confluent", protocol="consumer")
+GROUPS = {
+    "classic": [CLASSIC] * 3 + [Kind("aiokafka")] * 2 + [Kind("kafka-python")] * 2,
+    "consumer": [MODERN] * 7,
+    "moving": [COOPERATIVE] * 3 + [MODERN] * 3,
+}
+
+
+class Source:
+    """A producer that remembers what was acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        )
+        self._topic = topic
+        self.sent = 0
+        self.acknowledged: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self._producer.produce(
+                self._topic, b"%d" % self.sent, partition=self.sent % PARTITIONS, on_delivery=self._delivered
+            )
+            self.sent += 1
+        self._producer.poll(0)
+
+    def _delivered(self, error: object, message: Message) -> None:
+        assert error is None, error
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        self.acknowledged[partition] = max(self.acknowledged[partition], offset + 1)
+
+    def finish(self) -> None:
+        assert self._producer.flush(30) == 0
+        assert sum(self.acknowledged.values()) == self.sent, "idempotence leaves no gap and no double"
+
+
+@pytest.fixture
+def broker(make_broker: MakeBroker) -> Broker:
+    return make_broker(
+        offsets_topic_num_partitions=OFFSETS_PARTITIONS,
+        group_consumer_min_session_timeout_ms=1000,
+        group_consumer_session_timeout_ms=6000,
+        group_consumer_min_heartbeat_interval_ms=100,
+        group_consumer_heartbeat_interval_ms=300,
+    )
+
+
+@pytest.fixture
+def groups(broker: Broker) -> Iterator[list[Group]]:
+    with PlainClient(broker.port) as client:
+        client.create_topic("t", PARTITIONS)
+    made = [Group(name, bootstrap=broker.bootstrap, topic="t", kinds=kinds) for name, kinds in GROUPS.items()]
+    yield made
+    for group in made:
+        group.close()
+
+
+def wait_for_rest(groups: list[Group], source: Source) -> None:
+    """Wait until all groups have taken everything and hold even shares."""
+    wanted = {partition: set(range(end)) for partition, end in source.acknowledged.items() if end}
+    deadline = time.monotonic() + REST_SECONDS_MAX
+    restless = list(groups)
+    while restless:
+        assert time.monotonic() < deadline, "\n".join(group.describe() for group in restless)
+        for group in restless:
+            group.take_notes(seconds=0.1)
+        for group in list(restless):
+            if is_even(group) and group.history.taken == wanted:
+                seconds = time.monotonic() + REST_SECONDS_MAX - deadline
+                print(f"{group.name} is at rest {seconds:.2f} s after the last churn")
+                restless.remove(group)
+
+
+def is_even(group: Group) -> bool:
+    shares = group.shares()
+    return sum(shares) == PARTITIONS and shares[-1] - shares[0] <= 1
+
+
+def committed_positions(bootstrap: str) -> dict[OffsetKey, list[int]]:
+    """All positions that were ever committed, in the order of the log, by group, topic and partition."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    positions: dict[OffsetKey, list[int]] = {}
+    for partition in range(OFFSETS_PARTITIONS):
+        part = TopicPartition("__consumer_offsets", partition, 0)
+        _, end = reader.get_watermark_offsets(part)
+        reader.assign([part])
+        while end and reader.position([part])[0].offset < end:
+            for message in reader.consume(1000, 0.2):
+                key, value = message.key(), message.value()
+                assert isinstance(key, bytes)
+                if kind_of(key) == KIND_OFFSET and isinstance(value, bytes):
+                    positions.setdefault(decode_offset_key(key), []).append(decode_offset_value(value).offset)
+    reader.close()
+    return positions
+
+
+@pytest.mark.timeout(300 + 3 * CHURN_SECONDS)
+def test_groups_under_churn(broker: Broker, groups: list[Group]) -> None:
+    seed = int(os.environ.get("CHURN_SEED", random.randrange(1 << 30)))
+    print(f"seed {seed}: CHURN_SEED={seed} plays it again")
+    chance = random.Random(seed)
+    source = Source(broker.bootstrap, "t")
+    for group in groups:
+        for kind in group.kinds:
+            group.start_member(kind)
+    began = time.monotonic()
+    crashes_left = sorted((chance.uniform(0.2, 0.9) * CHURN_SECONDS for _ in range(2)), reverse=True)
+    while time.monotonic() < began + CHURN_SECONDS:
+        source.send(RECORDS_PER_STEP)
+        for group in groups:
+            group.take_notes(seconds=STEP_SECONDS / len(groups))
+        print(f"{time.monotonic() - began:6.2f}", chance.choice(groups).churn(chance))
+        if crashes_left and time.monotonic() - began > crashes_left[-1]:
+            crashes_left.pop()
+            is_crash = chance.random() < 0.7
+            print(
+                f"{time.monotonic() - began:6.2f}",
+                "the broker is killed" if is_crash else "the broker restarts",
+            )
+            broker.restart(crash=is_crash)
+    source.finish()
+    wait_for_rest(groups, source)
+    print(
+        f"{time.monotonic() - began:6.2f} at rest; records {source.sent}, "
+        f"taken {[group.history.takings for group in groups]}, members {[group.started for group in groups]}"
+    )
+    for group in groups:
+        assert group.history.overlaps() == [], group.name
+        group.stop()
+    positions = committed_positions(broker.bootstrap)
+    for (name, _, partition), offsets in positions.items():
+        assert offsets == sorted(offsets), f"{name}: positions of partition {partition} went back"
+    assert {(name, partition): offsets[-1] for (name, _, partition), offsets in positions.items()} == {
+        (group.name, partition): end for group in groups for partition, end in source.acknowledged.items()
+    }

@@ -1,0 +1,257 @@
+"""Groups of real consumers that come, go and are killed while the broker is killed too, and what must hold of them.
+
+Everything that chance decides comes from one seed. The consumers are processes (`group_member`); a reader thread
+for each turns what they tell into `History`, which knows who held which partition from when to when.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from tests.support.broker_process import CHECKOUT
+
+SESSION_MS = 6000
+# The pure Python clients heartbeat from loops that a busy machine holds up: they are never killed, and may take long.
+PATIENT_SESSION_MS = 20_000
+STOP_SECONDS_MAX = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a member of a group is run."""
+
+    client: str
+    protocol: str = "classic"
+    strategy: str = "range"
+
+    @property
+    def may_be_killed(self) -> bool:
+        return self.client == "confluent"
+
+
+@dataclass(slots=True)
+class Tenure:
+    """One member's time with one partition. `is_over` is False while it lasts; `was_lost` when it was fenced first."""
+
+    member: int
+    start: float
+    end: float = float("inf")
+    was_lost: bool = False
+
+
+@dataclass(slots=True)
+class History:
+    """What the members of one group told, by partition."""
+
+    taken: dict[int, set[int]] = field(default_factory=dict)
+    tenures: dict[int, list[Tenure]] = field(default_factory=dict)
+    held: dict[int, dict[int, Tenure]] = field(default_factory=dict)  # by member
+    takings: int = 0
+    last_told: dict[int, deque[str]] = field(default_factory=dict)
+
+    def note(self, member: int, what: str, at: float, details: list[Any]) -> None:
+        held = self.held.setdefault(member, {})
+        if what != "got":
+            self.last_told.setdefault(member, deque(maxlen=4)).append(f"{at:.2f} {what} {details}")
+        if what == "got":
+            for partition, first, last in details:
+                self.taken.setdefault(partition, set()).update(range(first, last + 1))
+                self.takings += last + 1 - first
+        elif what == "assigned":
+            for partition in details:
+                if partition not in held:
+                    held[partition] = Tenure(member, at)
+                    self.tenures.setdefault(partition, []).append(held[partition])
+        elif what in ("revoked", "lost"):
+            for partition in details:
+                tenure = held.pop(partition, None)
+                if tenure is not None:
+                    tenure.end, tenure.was_lost = at, what == "lost"
+
+    def gone(self, member: int, at: float) -> None:
+        """The member's process has ended."""
+        for tenure in self.held.pop(member, {}).values():
+            tenure.end = at
+
+    def overlaps(self) -> list[str]:
+        """Who held a partition while somebody else did too, and had not been fenced from it."""
+        found = []
+        for partition, tenures in self.tenures.items():
+            ordered = sorted(tenures, key=lambda tenure: tenure.start)
+            for before, after in pairwise(ordered):
+                if before.end > after.start and not before.was_lost and before.member != after.member:
+                    found.append(
+                        f"partition {partition}: member {after.member} has it at {after.start:.3f}, "
+                        f"member {before.member} until {before.end:.3f}"
+                    )
+        return found
+
+
+class MemberProcess:
+    """One consumer."""
+
+    def __init__(self, number: int, group: Group, kind: Kind) -> None:
+        self.number = number
+        self.kind = kind
+        self.was_killed = False
+        options = {
+            "client": kind.client,
+            "protocol": kind.protocol,
+            "strategy": kind.strategy,
+            "bootstrap": group.bootstrap,
+            "group": group.name,
+            "topic": group.topic,
+            "session_ms": SESSION_MS if kind.may_be_killed else PATIENT_SESSION_MS,
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.support.group_member", json.dumps(options)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=CHECKOUT,
+        )
+        self._has_spoken = threading.Event()  # from then on it knows what SIGTERM means
+        self._errors: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._read, args=(group.events,), daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, events: queue.SimpleQueue[tuple[int, str, float, list[Any]]]) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.endswith("\n"):
+                self._has_spoken.set()
+                what, at, details = json.loads(line)
+                events.put((self.number, what, at, details))
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        self._errors += self.process.stderr.readlines()
+
+    def kill(self) -> float:
+        """The moment after which it did nothing any more."""
+        self.was_killed = True
+        self.process.kill()
+        return self._ended()
+
+    def stop(self) -> None:
+        self._has_spoken.wait(STOP_SECONDS_MAX)
+        self.process.send_signal(signal.SIGTERM)
+
+    def await_stop(self) -> float:
+        at = self._ended()
+        assert self.was_killed or self.process.returncode == 0, (
+            f"{self.kind} ended with {self.process.returncode}:\n{''.join(self._errors)[-4000:]}"
+        )
+        return at
+
+    def _ended(self) -> float:
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+        at = time.monotonic()
+        for thread in self._threads:
+            thread.join(STOP_SECONDS_MAX)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        return at
+
+
+class Group:
+    """One group under churn. `kinds` are the members it begins with, and those who come again."""
+
+    def __init__(self, name: str, *, bootstrap: str, topic: str, kinds: list[Kind]) -> None:
+        self.name = name
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.kinds = kinds
+        self.history = History()
+        self.events: queue.SimpleQueue[tuple[int, str, float, list[Any]]] = queue.SimpleQueue()
+        self.members: dict[int, MemberProcess] = {}
+        self.started = 0
+
+    def start_member(self, kind: Kind) -> None:
+        self.started += 1
+        self.members[self.started] = MemberProcess(self.started, self, kind)
+
+    def churn(self, chance: random.Random) -> str:
+        """Let one member come, leave or die; what it was."""
+        number = chance.choice(sorted(self.members)) if self.members else 0
+        action = chance.choice(("start", "stop", "kill")) if len(self.members) > 2 else "start"
+        if action == "start" and len(self.members) >= len(self.kinds):
+            action = "stop"
+        if action == "start":
+            missing = list(self.kinds)
+            for member in self.members.values():
+                missing.remove(member.kind)
+            kind = chance.choice(missing)
+            self.start_member(kind)
+            return f"{self.name}: {kind.client} ({kind.protocol}) comes as {self.started}"
+        member = self.members.pop(number)
+        if action == "kill" and member.kind.may_be_killed:
+            at = member.kill()
+        else:
+            action = "stop"
+            member.stop()
+            at = member.await_stop()
+        self.take_notes()
+        self.history.gone(number, at)
+        return f"{self.name}: {number} ({member.kind.client}, {member.kind.protocol}) {action}"
+
+    def take_notes(self, *, seconds: float = 0.0) -> None:
+        """Read what members have told, and what they tell within `seconds` from now."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                event = self.events.get(timeout=left) if left > 0 else self.events.get_nowait()
+            except queue.Empty:
+                return
+            self.history.note(*event)
+
+    def describe(self) -> str:
+        """What members hold and told last."""
+        lines = [f"group {self.name}:"]
+        for number, member in self.members.items():
+            held = sorted(self.history.held.get(number, ()))
+            told = "; ".join(self.history.last_told.get(number, ()))
+            lines.append(f"  {number} {member.kind.client} {member.kind.protocol} holds {held}, told {told}")
+        return "\n".join(lines)
+
+    def shares(self) -> list[int]:
+        """How many partitions each living member holds."""
+        return sorted(len(self.history.held.get(number, ())) for number in self.members)
+
+    def stop(self) -> None:
+        """Let all members go at once."""
+        for member in self.members.values():
+            member.stop()
+        for number, member in self.members.items():
+            at = member.await_stop()
+            self.take_notes()
+            self.history.gone(number, at)
+        self.members.clear()
+
+    def close(self) -> None:
+        """For a test that failed: nothing is left running."""
+        for member in self.members.values():
+            member.kill()
+        self.members.clear()
