@@ -1,8 +1,8 @@
 """Twenty consumers of four kinds in three groups come, go and die, and so does the broker: nothing is missed.
 
-By default twelve seconds of churn, and as long again to come to rest; CHURN_SECONDS makes it longer, CHURN_SEED plays a failure again (as far
-as processes allow). What must hold: every record is taken by every group at least once; no two members hold a
-partition at one time; positions never go back; in the end each group's shares are even.
+By default twelve seconds of churn, and as long again to come to rest; CHURN_SECONDS makes it longer, CHURN_SEED
+plays a failure again (as far as processes allow). What must hold: every record is taken by every group at least
+once; no two members hold a partition at one time; positions never go back; in the end each group's shares are even.
 """
 
 from __future__ import annotations
