@@ -167,7 +167,10 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             members = [member_id for member_id, _, _ in joined.members]
             for number, member_id in enumerate(members):
                 assignments[member_id] = bytes(sorted(PARTITIONS)[number :: len(members)])
-            if joined.generation == self.group.generation and self.group.state is GroupState.COMPLETING_REBALANCE:
+            if (
+                joined.generation == self.group.generation
+                and self.group.state is GroupState.COMPLETING_REBALANCE
+            ):
                 self.model[joined.generation].assigned = assignments
         generation = joined.generation
 
@@ -176,7 +179,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 assert generation == self.group.generation, "an assignment for a generation that is over"
                 told = self.model[generation]
                 if joined.member_id in told.joined:
-                    assert result.assignment == told.assigned.get(joined.member_id, b""), "another's assignment"
+                    assert result.assignment == told.assigned.get(joined.member_id, b""), (
+                        "another's assignment"
+                    )
                 client.owned = frozenset(result.assignment)
                 client.owned_generation = generation
                 self.owns(client, generation)
