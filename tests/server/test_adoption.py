@@ -93,3 +93,32 @@ def test_producer_ids_that_logs_know_are_not_given_again_without_the_registry(tm
     for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
         path.unlink()
     assert asyncio.run(adopt()) > 4321
+
+
+def test_settings_that_kafka_left_rule_from_the_first_moment(tmp_path: Path) -> None:
+    async def write() -> None:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        await broker.controller.create_topics([NewTopic(name="t")])
+        await broker.stop()
+
+    async def adopt() -> tuple[bool, int]:
+        broker = Broker(_settings(tmp_path))
+        await broker.start()
+        config = broker.partitions.get("t", 0).log.config
+        await broker.stop()
+        return config.cleanup_delete, config.segment_bytes
+
+    asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    metadata = tmp_path / "__cluster_metadata-0"
+    metadata.mkdir()
+    # A record of kind 4 is a setting; the second is one that this broker lacks.
+    settings = [("cleanup.policy", "compact"), ("no.such.key", "1"), ("segment.bytes", "2000000")]
+    values = [
+        b"\1\4\0\2\2t" + bytes([len(key) + 1]) + key.encode() + bytes([len(text) + 1]) + text.encode() + b"\0"
+        for key, text in settings
+    ]
+    (metadata / f"{0:020}.log").write_bytes(build_batch([(0, None, value) for value in values]))
+    assert asyncio.run(adopt()) == (False, 2_000_000)

@@ -2,26 +2,30 @@
 
 topic whose deletion was cut short      its logs go, then the rest of its nodes
 topic that the registry does not know   taken in, as when the directory was written by Apache Kafka; producer
-                                        ids that its logs know are given to nobody
+                                        ids that its logs know are given to nobody, and settings are taken over
+                                        from its metadata log (`kraft_metadata`)
 log after an unclean stop               a new leader epoch, so that readers of what may be lost notice
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from odradek.cluster.image import ImageHolder
+from odradek.cluster.image import ImageHolder, ResourceKind
 from odradek.controller.controller import Controller
 from odradek.foundation.errors import RequestError
 from odradek.log.directory import LogDirectories
+from odradek.log.files import Disk
 from odradek.log.log import Log
 
 logger = logging.getLogger(__name__)
 
 
-async def adopt_logs(directories: LogDirectories, controller: Controller, images: ImageHolder) -> None:
-    """Bring the logs on disk and the registry together. Raises StoreError, KafkaStorageError."""
+async def adopt_logs(
+    directories: LogDirectories, controller: Controller, images: ImageHolder, *, disk: Disk
+) -> None:
+    """Bring the logs on disk and the registry together. Raises StoreError, KafkaStorageError, OSError."""
     await _finish_deletions(directories, controller)
     unknown: dict[str, list[Log]] = {}
     doubtful = []
@@ -32,7 +36,9 @@ async def adopt_logs(directories: LogDirectories, controller: Controller, images
             doubtful.append(log.topic_partition)
     for topic, logs in unknown.items():
         await _register(topic, logs, controller)
-    await _reserve_producer_ids(unknown, controller)
+    if unknown:
+        await _reserve_producer_ids(unknown, controller)
+        await _take_over_settings(unknown, controller, images, directories.paths, disk)
     if doubtful:
         await controller.bump_leader_epochs(doubtful)
 
@@ -44,6 +50,30 @@ async def _reserve_producer_ids(unknown: Mapping[str, Sequence[Log]], controller
     ]
     if known:
         await controller.allocate_producer_ids(above=max(known))
+
+
+async def _take_over_settings(
+    unknown: Iterable[str], controller: Controller, images: ImageHolder, paths: Iterable[str], disk: Disk
+) -> None:
+    """Give topics the settings that Kafka had for them: a compacted topic must not be cut by retention."""
+    # Here, since only a directory that another broker wrote needs them.
+    from odradek.controller.requests import ConfigChange, ConfigOperation, Resource
+    from odradek.server.kraft_metadata import read_topic_settings
+
+    known = read_topic_settings(disk, paths)
+    for name in unknown:
+        topic = images.current.topics.get(name)
+        if topic is None or topic.is_internal:
+            continue
+        # One by one: a key that this broker lacks must not cost the others.
+        for key, text in known.get(name, {}).items():
+            change = ConfigChange(key, ConfigOperation.SET, text)
+            wanted = (Resource(ResourceKind.TOPIC, name), [change])
+            (refused,) = await controller.incremental_alter_configs([wanted])
+            if refused is None:
+                logger.warning("the topic %s keeps Kafka's setting %s=%s", name, key, text)
+            else:
+                logger.error("the topic %s loses Kafka's setting %s=%s: %s", name, key, text, refused)
 
 
 async def _finish_deletions(directories: LogDirectories, controller: Controller) -> None:

@@ -185,7 +185,7 @@ class Broker:
         )
         await self._open_logs()
         self._has_loaded = True
-        await adoption.adopt_logs(self.directories, self.controller, self.images)
+        await adoption.adopt_logs(self.directories, self.controller, self.images, disk=self._disk)
         self.partitions.start()
         self._open.callback(self.partitions.stop)
         self.housekeeping = Housekeeping(

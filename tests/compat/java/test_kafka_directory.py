@@ -3,7 +3,7 @@
 Kafka is written to by every kind of producer there is: each compression, idempotent, transactional; and read by
 groups of both protocols, which commit. Then it stops, or is killed, and this broker starts on its directory.
 
-Left out: what Kafka keeps in its metadata log alone, such as the settings of topics.
+Left out: what Kafka keeps in its metadata log alone, save for the settings of topics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tests.support.broker_process import Broker
 from tests.support.java import JavaUnavailableError
@@ -55,6 +55,7 @@ def fill(bootstrap: str) -> None:
     create(1, name="shapes")
     create(2, name="counted")
     create(1, name="transacted")
+    create(1, name="kept", cleanup_policy="compact", retention_ms=-1)
     for compression in COMPRESSIONS:
         producer = new_producer(bootstrap, compression_type=compression)
         for sample in SAMPLES:
@@ -141,11 +142,27 @@ def test_what_kafka_wrote_is_served(adopted: Broker) -> None:
         (message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()[1])
         for message in shapes
     ] == [(one.key, one.value, one.headers, one.timestamp_ms) for one in SAMPLES] * len(COMPRESSIONS)
+    assert {"kept", "shapes", "counted", "transacted"} == set(names_of_topics(bootstrap))
+    kept = settings_of_topic(bootstrap, "kept")
+    assert (kept["cleanup.policy"].value, kept["retention.ms"].value) == ("compact", "-1")
     assert [message.value() for message in values_of(bootstrap, "transacted", 2)] == [b"kept", b"kept too"]
     groups_go_on(bootstrap)
     producers_go_on(bootstrap)
     adopted.restart()
     groups_go_on(bootstrap)
+
+
+def names_of_topics(bootstrap: str) -> list[str]:
+    """Those that are not the broker's own."""
+    listed = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=DEADLINE_SECONDS).topics
+    return [name for name in listed if name not in ("__consumer_offsets", "__transaction_state")]
+
+
+def settings_of_topic(bootstrap: str, topic: str) -> dict[str, Any]:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found: dict[str, Any] = admin.describe_configs([resource])[resource].result(DEADLINE_SECONDS)
+    return found
 
 
 def groups_go_on(bootstrap: str) -> None:
