@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.broker_process import CHECKOUT
 from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
 from tests.support.peers import CreateTopic, skip_or_fail
 
@@ -38,6 +42,17 @@ def consume(bootstrap: str, topic: str, count: int, *more: str) -> list[str]:
     bounds = ("--max-messages", str(count), "--timeout-ms", "20000")
     printed = tool(f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, "--topic", topic, *bounds, *more)
     return printed.splitlines()
+
+
+def own_lag(bootstrap: str, group: str) -> int:
+    """The lag that `odradek groups describe` tells."""
+    command = [sys.executable, "-m", "odradek", "groups", "describe", group, "--output", "json"]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
+    printed = subprocess.run(
+        [*command, "--bootstrap", bootstrap], capture_output=True, text=True, check=True, env=environment
+    ).stdout
+    lag: int = json.loads(printed)[0]["lag"]
+    return lag
 
 
 def test_topics_are_made_described_changed_listed_and_deleted(bootstrap: str, unique: str) -> None:
@@ -96,7 +111,11 @@ def test_the_console_and_a_group_with_lag_and_resets(
     def row() -> list[str]:
         printed = tool(GROUPS, bootstrap, "--describe", "--group", unique)
         (line,) = [line for line in printed.splitlines() if topic in line]
-        return line.split()[3:6]
+        cells = line.split()[3:6]
+        assert own_lag(bootstrap, unique) == int(cells[2]), (
+            "`odradek groups describe` and Kafka's tool differ"
+        )
+        return cells
 
     assert row() == ["3", "4", "1"]
     reset = ("--reset-offsets", "--group", unique, "--topic", topic, "--execute")
