@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from odradek.cluster.registries import open_registry
 from odradek.cluster.store import Create, Put, SessionState, Store
@@ -20,7 +19,7 @@ from odradek.foundation.errors import (
 )
 from tests.support.broker_process import free_port
 from tests.support.proxy import proxy_to
-from tests.support.zookeeper import ZooKeeper
+from tests.support.zookeeper import ZooKeeper, end_session
 
 pytestmark = pytest.mark.integration
 
@@ -52,22 +51,9 @@ async def open_store(connect: str, **settings: str) -> ZookeeperStore:
     return store
 
 
-def take_session(store: ZookeeperStore, connect: str) -> Callable[[], None]:
-    """What ends the store's session from outside, as an expiry does: another client takes it over and closes it."""
-    assert store._session is not None
-    client = KazooClient(hosts=connect, client_id=store._session.client.client_id)
-
-    def take() -> None:
-        client.start()
-        client.stop()
-        client.close()
-
-    return take
-
-
 async def expire(store: ZookeeperStore, connect: str) -> None:
     states = States(store)
-    await asyncio.to_thread(take_session(store, connect))
+    await end_session(store, connect)
     await states.until(EXPIRED)
 
 
@@ -217,7 +203,7 @@ def test_a_registry_that_was_killed_and_comes_back_has_the_session_and_all_that_
 def test_a_registry_that_stops_answering_suspends_the_session(zookeeper: ZooKeeper) -> None:
     async def scenario() -> None:
         async with proxy_to(zookeeper.port) as proxy:
-            store = await open_store(f"127.0.0.1:{proxy.port}", session_timeout_ms="600")
+            store = await open_store(f"127.0.0.1:{proxy.port}", session_timeout_ms="1000")
             states = States(store)
             proxy.lose_answers()
             with pytest.raises(StoreConnectionLost, match="not known"):

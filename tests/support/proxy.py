@@ -36,6 +36,8 @@ class Proxy:
         for connection in list(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        # One step more, in which the sockets are closed.
+        await asyncio.sleep(0)
 
     def lose_answers(self) -> None:
         """From now on requests arrive and answers do not."""
@@ -46,24 +48,20 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        ends = [writer]
+        ways: list[asyncio.Task[None]] = []
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._target_port)
-        except OSError:
-            writer.close()
-            self._connections.discard(task)
-            return
-        ways = [
-            asyncio.create_task(self._pump(reader, back, is_answer=False)),
-            asyncio.create_task(self._pump(there, writer, is_answer=True)),
-        ]
-        try:
+            ends.append(back)
+            ways.append(asyncio.create_task(self._pump(reader, back, is_answer=False)))
+            ways.append(asyncio.create_task(self._pump(there, writer, is_answer=True)))
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            pass  # cut
+        except (OSError, asyncio.CancelledError):
+            pass  # nobody there, or cut
         finally:
             for way in ways:
                 way.cancel()
-            for end in (writer, back):
+            for end in ends:
                 end.transport.abort()
             await asyncio.gather(*ways, return_exceptions=True)
             self._connections.discard(task)

@@ -6,6 +6,7 @@ servers; a client sees one server at a time.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import signal
 import socket
@@ -14,6 +15,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
+from odradek.cluster.zookeeper_store import ZookeeperStore
 from tests.support.broker_process import free_port
 from tests.support.java import java_arguments, java_environment, pyspark_jars
 
@@ -77,6 +81,20 @@ class Certificates:
             ["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
+
+
+async def end_session(store: ZookeeperStore, connect: str) -> None:
+    """End the store's session from outside, as an expiry does: another client takes it over and closes it."""
+    session = store._session
+    assert session is not None, "the store has no session"
+    client = KazooClient(hosts=connect, client_id=session.client.client_id)
+
+    def take_over() -> None:
+        client.start()
+        client.stop()
+        client.close()
+
+    await asyncio.to_thread(take_over)
 
 
 class ZooKeeper:

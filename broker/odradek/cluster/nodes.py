@@ -112,8 +112,10 @@ def read_partition_state(
     )
 
 
-def write_broker(broker: BrokerImage, *, protocols: Mapping[str, str], wall_ms: int) -> bytes:
-    """`protocols` are the security protocols by listener name."""
+def write_broker(
+    broker: BrokerImage, *, protocols: Mapping[str, str], wall_ms: int, identity: str = ""
+) -> bytes:
+    """`protocols` are the security protocols by listener name, `identity` a text that no other process has."""
     host, port = next(iter(broker.endpoints.values()), ("", -1))
     endpoints = [
         f"{name}://{f'[{address}]' if ':' in address else address}:{number}"
@@ -132,8 +134,14 @@ def write_broker(broker: BrokerImage, *, protocols: Mapping[str, str], wall_ms: 
             "jmx_port": -1,
             "features": {},
             "timestamp": str(wall_ms),
+            "identity": identity,
         }
     )
+
+
+def read_identity(path: str, data: bytes) -> str:
+    """The identity of whoever made the node of a broker or controller; "" when it told none."""
+    return str(read_json(path, data).get("identity", ""))
 
 
 def read_broker(path: str, data: bytes) -> BrokerImage:
@@ -152,8 +160,9 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
     )
 
 
-def write_controller(broker_id: int, *, wall_ms: int) -> bytes:
-    return write_json({"version": 1, "brokerid": broker_id, "timestamp": str(wall_ms)})
+def write_controller(broker_id: int, *, wall_ms: int, identity: str = "") -> bytes:
+    """`identity` is a text that no other process has."""
+    return write_json({"version": 1, "brokerid": broker_id, "timestamp": str(wall_ms), "identity": identity})
 
 
 def read_controller(path: str, data: bytes) -> int:

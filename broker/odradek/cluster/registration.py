@@ -1,0 +1,241 @@
+"""A broker's membership: its ephemeral node under `/brokers/ids`, kept for as long as the broker runs.
+
+Each registration has an epoch of its own, taken from the version of `/brokers/seqid` in the same write, so that of two
+registrations the later has the higher epoch, and no two writers can take one id or one epoch at once.
+
+An id that another live broker has is refused. A node left by a process that died is either recognised by its
+`identity` (a text that only one process at a time can have, such as the id in a locked log directory) and replaced at
+once, or waited out: a session that nobody keeps alive expires.
+
+A broker whose session expired, or whose registry was silent for the session's timeout, is *fenced*: it must not
+serve as if it were a member. It registers again by itself, with a new epoch, and tells its owner of each step. Where
+another broker took the id meanwhile it stays fenced and says so: that is for the owner to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.image import BrokerImage
+from odradek.cluster.session_task import SessionTask
+from odradek.cluster.store import Create, Delete, Node, Operation, Put, Store, get_or_none
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import (
+    DuplicateBrokerRegistration,
+    NodeExists,
+    NoNode,
+    StoreError,
+    VersionConflict,
+)
+
+logger = logging.getLogger(__name__)
+
+# A dead process's node is gone after its session's timeout and a little: ZooKeeper counts in ticks, and its owner may
+# have had a longer timeout than we have.
+_WAIT_FACTOR: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registrant:
+    """Who registers. `endpoints` are host and port, `protocols` security protocols, both by listener name."""
+
+    broker_id: int
+    endpoints: Mapping[str, tuple[str, int]]
+    protocols: Mapping[str, str]
+    identity: str
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationCallbacks:
+    """What the owner is told, on the event loop: fenced (and why), a member again, or refused for good."""
+
+    on_fenced: Callable[[str], None]
+    on_registered: Callable[[BrokerImage], None]
+    on_refused: Callable[[DuplicateBrokerRegistration], None]
+
+
+class BrokerRegistration(SessionTask):
+    """One broker's membership. `start`, then `stop` before the store is closed.
+
+    `wait_seconds` is how long the node of another is given to expire, by default half as long again as a session's
+    timeout.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        registrant: Registrant,
+        callbacks: RegistrationCallbacks,
+        *,
+        wait_seconds: float | None = None,
+    ) -> None:
+        super().__init__(
+            store, path=paths.broker(registrant.broker_id), name=f"broker-{registrant.broker_id}"
+        )
+        self._clock = clock
+        self._registrant = registrant
+        self._callbacks = callbacks
+        if wait_seconds is None:
+            wait_seconds = (store.session_timeout_seconds or 0) * _WAIT_FACTOR
+        self._wait_seconds = wait_seconds
+        # What stands in the registry for us, and the session that it stands for.
+        self._broker: BrokerImage | None = None
+        self._session_id: int | None = None
+        self._is_fenced = True
+        # Said again at each registration: the controller may not have seen the one before.
+        self._stopped_cleanly = True
+
+    @property
+    def broker(self) -> BrokerImage | None:
+        """The registration in force; None while fenced."""
+        return None if self._is_fenced else self._broker
+
+    async def start(self, *, stopped_cleanly: bool) -> BrokerImage:
+        """Register; `stopped_cleanly` tells the controller whether the last run of this broker ended in order.
+
+        Raises DuplicateBrokerRegistration when a live broker has the id, StoreConnectionLost when the registry stopped
+        answering (call again: a registration whose answer was lost is recognised). Tells the callbacks only of what
+        comes after.
+        """
+        await self._make_branch()
+        self._stopped_cleanly = stopped_cleanly
+        broker = await self._register()
+        self._is_fenced = False
+        self._start_looking()
+        return broker
+
+    async def stop(self) -> None:
+        """Leave the cluster: others know at once, where the registry answers. Nothing is told any more."""
+        await self._stop_looking()
+        self._broker, self._is_fenced = None, True
+        try:
+            node = await get_or_none(self._store, self._path)
+            if node is not None and node.owner == self._store.session_id:
+                await self._store.delete(self._path, version=node.version)
+        except StoreError as error:
+            logger.info("%s leaves, and the registry will notice by itself: %s", self._name, error)
+
+    async def _make_branch(self) -> None:
+        for path in ("/brokers", paths.BROKER_IDS, paths.BROKER_EPOCHS):
+            if not await self._store.exists(path):
+                try:
+                    await self._store.create(path)
+                except NodeExists:
+                    continue  # another broker's start made it
+
+    # --- keeping it ----------------------------------------------------------------------------------------------
+
+    def _lose(self, reason: str) -> None:
+        if not self._is_fenced:
+            self._is_fenced = True
+            logger.warning("%s is fenced: %s", self._name, reason)
+            self._tell(partial(self._callbacks.on_fenced, reason))
+
+    async def _look(self) -> None:
+        node = await get_or_none(self._store, self._path)
+        if node is None or not self._is_ours(node):
+            self._lose("its registration is gone")
+            try:
+                await self._register()
+            except DuplicateBrokerRegistration as error:
+                self._look_no_more()
+                logger.error("%s stays fenced: %s", self._name, error)
+                self._tell(partial(self._callbacks.on_refused, error))
+                return
+        if self._is_fenced:
+            self._is_fenced = False
+            assert self._broker is not None
+            logger.info("%s is registered with epoch %d", self._name, self._broker.epoch)
+            self._tell(partial(self._callbacks.on_registered, self._broker))
+
+    def _is_ours(self, node: Node) -> bool:
+        return (
+            self._broker is not None
+            and node.owner == self._store.session_id == self._session_id
+            and nodes.read_broker(self._path, node.data).epoch == self._broker.epoch
+        )
+
+    # --- taking the id -------------------------------------------------------------------------------------------
+
+    async def _register(self) -> BrokerImage:
+        while True:
+            # Read before the node there: whoever registers in between makes the write fail.
+            epochs = await self._store.get(paths.BROKER_EPOCHS)
+            there = await get_or_none(self._store, self._path)
+            session_id = self._store.session_id
+            if there is not None and not self._may_replace(there):
+                await self._wait_out(there)
+                continue
+            broker = BrokerImage(
+                id=self._registrant.broker_id,
+                endpoints=dict(self._registrant.endpoints),
+                rack=self._registrant.rack,
+                epoch=epochs.version + 1,
+                stopped_cleanly=self._stopped_cleanly,
+            )
+            operations: list[Operation] = [Put(paths.BROKER_EPOCHS, b"", epochs.version)]
+            if there is not None:
+                operations.append(Delete(self._path, there.version))
+            operations.append(Create(self._path, self._data(broker), ephemeral=True))
+            try:
+                await self._store.multi(operations)
+            except (NodeExists, NoNode, VersionConflict):
+                # Somebody was quicker, or what was read was old.
+                await self._store.sync()
+                continue
+            self._check_session(session_id)
+            self._broker, self._session_id = broker, session_id
+            return broker
+
+    def _may_replace(self, there: Node) -> bool:
+        """Whether the node with our id is one that we left: by a write whose answer was lost, in a session before this
+        one, or in a run that ended without a farewell.
+        """
+        if there.owner in (self._store.session_id, self._session_id):
+            return True
+        has_run = self._session_id is not None
+        identity = nodes.read_identity(self._path, there.data)
+        return not has_run and bool(identity) and identity == self._registrant.identity
+
+    async def _wait_out(self, there: Node) -> None:
+        """Until the node is gone or another. Raises DuplicateBrokerRegistration when it outlives any dead session."""
+        logger.info(
+            "%s waits up to %g s for another's registration to expire", self._name, self._wait_seconds
+        )
+        changed = asyncio.Event()
+        unwatch = self._store.watch(self._path, lambda path: changed.set())
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                while (node := await get_or_none(self._store, self._path)) is not None:
+                    if node.created != there.created:
+                        return
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            other = nodes.read_broker(self._path, there.data)
+            raise DuplicateBrokerRegistration(
+                f"a live broker at {_addresses(other)} has the id {other.id} already; "
+                "stop it, or give this one another node.id"
+            ) from None
+        finally:
+            unwatch()
+
+    def _data(self, broker: BrokerImage) -> bytes:
+        return nodes.write_broker(
+            broker,
+            protocols=self._registrant.protocols,
+            wall_ms=self._clock.wall_ms(),
+            identity=self._registrant.identity,
+        )
+
+
+def _addresses(broker: BrokerImage) -> str:
+    return ", ".join(f"{host}:{port}" for host, port in broker.endpoints.values())
