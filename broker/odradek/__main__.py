@@ -12,7 +12,14 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. `arguments` are those after the program's name. Returns the exit code (`cli.exit_codes`)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        # Ctrl-C while the command was still being loaded; 130 as in `cli.exit_codes`, which may not be loaded either.
+        return 130
+
+
+def _run(given: list[str]) -> int:
     if given and given[0] == "start":
         from odradek.cli import start_fast
 

@@ -188,6 +188,19 @@ def test_following_prints_records_as_they_come(shell: Shell, unique: str) -> Non
         assert following.wait(20) == 0
 
 
+def test_ctrl_c_leaves_the_group_and_keeps_its_place(shell: Shell, unique: str) -> None:
+    shell.run("topics", "create", unique, "-p", "1")
+    shell.run("produce", unique, input="one\n")
+    with shell.start("consume", unique, "--group", unique, "--from-beginning") as member:
+        assert member.stdout is not None
+        assert member.stdout.readline() == b"one\n"
+        member.send_signal(signal.SIGINT)
+        _, error = member.communicate(timeout=20)
+    assert (member.returncode, error.strip()) == (ExitCode.INTERRUPTED, b"")
+    (group,) = shell.json("groups", "describe", unique)
+    assert (group["state"], group["members"], group["lag"]) == ("Empty", [], 0)
+
+
 def test_a_line_typed_is_sent_before_the_input_ends(shell: Shell, unique: str) -> None:
     shell.run("topics", "create", unique, "-p", "1")
     with shell.start("produce", unique) as typing:

@@ -6,7 +6,6 @@ session opens the client for one piece of work and closes it after.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from odradek.cli import interrupts
 from odradek.cli.output import FORMATS, JSON, TABLE
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Session:
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Connect, do `work` with the client, close; errors pass through."""
-        return asyncio.run(self._run(work))
+        return interrupts.run(self._run(work))
 
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         from odradek.client.client import Client

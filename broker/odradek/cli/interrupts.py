@@ -1,0 +1,53 @@
+"""Ctrl-C while a command works: the first ends it in order, the second at once.
+
+In order means that a group is left and that what was sent is waited for, so it can take a moment. asyncio's own runner
+raises KeyboardInterrupt amid whatever runs when a second one comes, and what is left half done may then wait for ever.
+One press can arrive twice (from the terminal and from `timeout` or `make`), so that a second one right after the first
+does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from odradek.cli.exit_codes import ExitCode
+
+T = TypeVar("T")
+
+SAME_PRESS_SECONDS = 0.3
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`. Raises KeyboardInterrupt once `main` has ended after a Ctrl-C."""
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        interrupts: list[float] = []
+
+        def interrupted() -> None:
+            now = loop.time()
+            if interrupts and now - interrupts[0] > SAME_PRESS_SECONDS:
+                os._exit(ExitCode.INTERRUPTED)
+            interrupts.append(now)
+            if len(interrupts) == 1 and tasks:
+                tasks[0].cancel()
+
+        async def work() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.append(task)
+            if interrupts:
+                task.cancel()
+            return await main
+
+        tasks: list[asyncio.Task[Any]] = []
+        loop.add_signal_handler(signal.SIGINT, interrupted)
+        try:
+            return runner.run(work())
+        except asyncio.CancelledError:
+            if interrupts:
+                raise KeyboardInterrupt from None
+            raise
