@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 
 from bench import tools
+from bench.memory import log_bytes, touched
 from bench.peers import Peer, fresh_topic, ours, storage, usage
 from tests.support.peers import topic_creator
 
@@ -51,7 +52,7 @@ def grow(*, gigabytes: int, disk: str, is_json: bool) -> int:
         broker.start()
         try:
             with fresh_topic(broker, 1) as warming:
-                tools.produce(broker, warming, records=RECORDS_PER_GIGABYTE // 2, record_bytes=RECORD_BYTES)
+                _append(broker, warming)
             topic = topic_creator(broker.bootstrap)(1)
             for number in range(1, gigabytes + 1):
                 is_compared = number <= quarter or number > gigabytes - quarter
@@ -59,7 +60,7 @@ def grow(*, gigabytes: int, disk: str, is_json: bool) -> int:
                 _print_gigabyte(found[-1], is_json=is_json)
             oldest = _read(broker, topic)
             with fresh_topic(broker, 1) as young:
-                tools.produce(broker, young, records=RECORDS_PER_GIGABYTE, record_bytes=RECORD_BYTES)
+                _append(broker, young)
                 youngest = _read(broker, young)
             began = time.perf_counter()
             broker.stop()
@@ -81,13 +82,18 @@ def grow(*, gigabytes: int, disk: str, is_json: bool) -> int:
     return 0
 
 
+def _append(broker: Peer, topic: str) -> tools.Run:
+    with touched(log_bytes(records=RECORDS_PER_GIGABYTE, record_bytes=RECORD_BYTES)):
+        return tools.produce(broker, topic, records=RECORDS_PER_GIGABYTE, record_bytes=RECORD_BYTES)
+
+
 def _gigabyte(broker: Peer, topic: str, number: int, *, is_compared: bool) -> Gigabyte:
-    sent = tools.produce(broker, topic, records=RECORDS_PER_GIGABYTE, record_bytes=RECORD_BYTES)
+    sent = _append(broker, topic)
     resident = usage(broker).resident_bytes / 1e6
     fresh = None
     if is_compared:
         with fresh_topic(broker, 1) as young:
-            fresh = tools.produce(broker, young, records=RECORDS_PER_GIGABYTE, record_bytes=RECORD_BYTES)
+            fresh = _append(broker, young)
     return Gigabyte(
         number=number,
         rate=sent.megabytes_per_second,

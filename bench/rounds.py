@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from bench import end_to_end, tools
 from bench.first_ack import first_ack_seconds
+from bench.memory import log_bytes, touched
 from bench.peers import Peer, both, fresh_topic, kafka, ours, storage, usage
 from bench.questions import Answers
 from tests.support.kafka_peer import KafkaPeer
@@ -107,7 +108,8 @@ def throughput_1k(peer: Peer, answers: Answers, sizes: Sizes) -> None:
 def _throughput(peer: Peer, answers: Answers, *, label: str, record_bytes: int, records: int) -> None:
     """A topic is filled as fast as the producer goes, then read from its beginning."""
     with fresh_topic(peer, PARTITIONS) as topic:
-        sent = tools.produce(peer, topic, records=records, record_bytes=record_bytes)
+        with touched(log_bytes(records=records, record_bytes=record_bytes)):
+            sent = tools.produce(peer, topic, records=records, record_bytes=record_bytes)
         answers.add(f"produce {label}", peer.name, sent.megabytes_per_second)
         answers.add(f"broker CPU, produce {label}", peer.name, sent.cpu_seconds_per_gigabyte)
         got = tools.consume(peer, topic, records=records, record_bytes=record_bytes)
