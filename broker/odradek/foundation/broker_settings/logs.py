@@ -45,7 +45,7 @@ class SegmentSettings:
         4096, "Bytes of log between two index entries.", 0, scope=CLUSTER_WIDE
     )
     log_preallocate: bool = boolean(
-        False, "Whether a new segment's file is given its whole size at once.", scope=CLUSTER_WIDE
+        False, "Accepted, with no effect: file systems allocate as a segment grows.", scope=CLUSTER_WIDE
     )
     log_flush_interval_messages: int = long(
         INT64_MAX, "Records after which a partition is flushed to disk.", 1, scope=CLUSTER_WIDE
