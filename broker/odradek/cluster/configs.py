@@ -116,7 +116,11 @@ _ALL: Final = (
         "min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", "How long a record stays uncompacted."
     ),
     _like("min.insync.replicas", "min.insync.replicas", "Replicas that must hold a record for acks=all."),
-    _like("preallocate", "log.preallocate", "Accepted, with no effect: file systems allocate as a segment grows."),
+    _like(
+        "preallocate",
+        "log.preallocate",
+        "Accepted, with no effect: file systems allocate as a segment grows.",
+    ),
     _own("remote.log.copy.disable", Kind.BOOLEAN, False, "Tiered storage, which this broker does not have."),
     _own(
         "remote.log.delete.on.disable",
