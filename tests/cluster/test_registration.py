@@ -299,6 +299,67 @@ def test_a_registration_whose_answer_was_lost_is_recognised() -> None:
     MemoryWorld().run(scenario())
 
 
+def test_a_session_that_ends_with_the_answer_leaves_nobody_registered() -> None:
+    async def scenario() -> None:
+        world = MemoryWorld()
+        store = await world.open()
+        member = Member(store)
+        write = store._write
+
+        async def end_with_the_answer(operations: Any) -> Any:
+            changes = await write(operations)
+            if paths.broker(1) in changes:
+                store.expire()
+            return changes
+
+        store._write = end_with_the_answer  # type: ignore[method-assign]
+        with pytest.raises(StoreConnectionLost):
+            await member.start()
+        assert member.serving_as() is None
+        await member.leave()
+
+    MemoryWorld().run(scenario())
+
+
+def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None:
+    async def scenario() -> None:
+        world = MemoryWorld()
+        store, other = await world.open(), await Member.of(world, broker_id=2)
+        member = Member(store)
+        write = store._write
+        taken: list[int] = []
+
+        async def be_late(operations: Any) -> Any:
+            if not taken and any(operation.path == paths.broker(1) for operation in operations):
+                taken.append((await other.start()).epoch)
+            return await write(operations)
+
+        store._write = be_late  # type: ignore[method-assign]
+        broker = await member.start()
+        assert broker.epoch > taken[0]
+        assert broker.epoch == world.registry.tree.get(paths.BROKER_EPOCHS).version
+        await member.leave()
+        await other.leave()
+
+    MemoryWorld().run(scenario())
+
+
+def test_a_broker_gives_way_to_a_later_run_of_itself() -> None:
+    async def scenario() -> None:
+        world = MemoryWorld()
+        # Both claim one log directory: the later one was let in by its lock, so it is the one that has it.
+        first, second = await Member.of(world, wait_seconds=1), await Member.of(world)
+        await first.start()
+        broker = await second.start()
+        await first.told.until("fenced", "refused")
+        assert await registered(first.store) == broker == second.serving_as()
+        assert second.told.words == []
+        await first.leave()
+        await second.leave()
+
+    MemoryWorld().run(scenario())
+
+
 def test_members_of_one_id_never_serve_at_once_however_bad_the_registry() -> None:
     async def play(seed: int) -> None:
         world = MemoryWorld()

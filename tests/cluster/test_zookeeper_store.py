@@ -1,11 +1,13 @@
 """The registry in a real ZooKeeper: cuts, lost answers, expiry, restarts, and watches that miss nothing."""
 
 import asyncio
+import threading
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from kazoo.exceptions import ConnectionLoss
 
 from odradek.cluster.registries import open_registry
 from odradek.cluster.store import Create, Put, SessionState, Store
@@ -151,7 +153,16 @@ def test_an_expired_session_stays_so_until_it_is_opened_anew_and_watches_outlive
         for path in ("/a", "/b", "/mine"):
             store.watch(path, heard.append)
         await store.sync()
+        session = store._session
+        assert session is not None
+        makes_no_other: list[tuple[SessionState, bool]] = []
+        store.on_session_change(
+            lambda state: makes_no_other.append((state, session._handler._is_over.is_set()))
+        )
         await expire(store, zookeeper.connect)
+        # kazoo would begin a new session by itself; nobody would know whose writes go into it.
+        assert makes_no_other[-1] == (EXPIRED, True)
+        assert not any(is_over for _, is_over in makes_no_other[:-1])
         with pytest.raises(StoreSessionExpired):
             await store.create("/mine", ephemeral=True)
         assert not await other.exists("/mine")
@@ -210,6 +221,39 @@ def test_a_registry_that_stops_answering_suspends_the_session(zookeeper: ZooKeep
                 await store.exists("/")
             assert states.told == [SUSPENDED]
             await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_whoever_is_told_of_a_lost_connection_finds_the_session_suspended(zookeeper: ZooKeeper) -> None:
+    async def scenario() -> None:
+        store = await open_store(zookeeper.connect)
+        session = store._session
+        assert session is not None
+        # As kazoo does it: first the requests fail, then the state changes.
+        result = session.client.handler.async_result()
+        request = session.send("/n", lambda: result)
+        result.set_exception(ConnectionLoss())
+        with pytest.raises(StoreConnectionLost):
+            await request
+        assert store.session_state is SUSPENDED
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_one_thread_serves_a_store_and_ends_with_it(zookeeper: ZooKeeper) -> None:
+    def threads() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name.startswith("zookeeper")]
+
+    async def scenario() -> None:
+        store = await open_store(zookeeper.connect)
+        await expire(store, zookeeper.connect)
+        await store.reopen()
+        await asyncio.gather(*(store.exists("/") for _ in range(50)))
+        assert threads() == ["zookeeper"]
+        await store.close()
+        await until(lambda: asyncio.sleep(0, not threads()))
 
     asyncio.run(scenario())
 

@@ -9,7 +9,7 @@ import pytest
 from odradek.cluster import paths
 from odradek.cluster.memory_faults import RegistryFaults
 from odradek.cluster.memory_store import MemoryStore
-from odradek.cluster.store import Put, Store
+from odradek.cluster.store import Create, Put, Store
 from odradek.controller.election import ControllerTerm, Election, ElectionCallbacks
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired, VersionConflict
@@ -212,6 +212,70 @@ def test_a_candidacy_whose_answer_was_lost_becomes_a_term_of_its_own() -> None:
         store.mend()
         await first.told.until("elected")
         assert first.terms[0].epoch == 2
+        await first.leave()
+
+    MemoryWorld().run(scenario())
+
+
+def test_a_session_that_ends_with_the_answer_begins_no_term() -> None:
+    async def scenario() -> None:
+        world = MemoryWorld()
+        store = await world.open()
+        first = Candidate(store, 1)
+        write = store._write
+
+        async def end_with_the_answer(operations: Any) -> Any:
+            changes = await write(operations)
+            row = changes.get(paths.CONTROLLER_EPOCH)
+            if row is not None and row.data == b"1":
+                store.expire()
+            return changes
+
+        store._write = end_with_the_answer  # type: ignore[method-assign]
+        first.election.start()
+        await first.told.until("elected")
+        assert [term.epoch for term in first.terms] == [2]
+        assert first.term() is not None
+        await first.leave()
+
+    MemoryWorld().run(scenario())
+
+
+def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None:
+    async def scenario() -> None:
+        world = MemoryWorld()
+        store = await world.open()
+        first = Candidate(store, 1)
+        write = store._write
+        is_first = True
+
+        async def be_late(operations: Any) -> Any:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                # Another's whole term, begun and ended between our reading and our writing.
+                world.registry.run([Create(paths.CONTROLLER_EPOCH, b"1")], session=0)
+                world.registry.run([Put(paths.CONTROLLER_EPOCH, b"7")], session=0)
+            return await write(operations)
+
+        store._write = be_late  # type: ignore[method-assign]
+        first.election.start()
+        await first.told.until("elected")
+        assert first.terms == [ControllerTerm(1, 8, 2)]
+        await first.election.resign()
+        is_first = True
+
+        async def be_late_again(operations: Any) -> Any:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                world.registry.run([Put(paths.CONTROLLER_EPOCH, b"20")], session=0)
+            return await write(operations)
+
+        store._write = be_late_again  # type: ignore[method-assign]
+        first.election.start()
+        await first.told.until("lost", "elected")
+        assert first.terms[1] == ControllerTerm(1, 21, 4)
         await first.leave()
 
     MemoryWorld().run(scenario())
