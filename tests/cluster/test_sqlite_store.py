@@ -130,6 +130,25 @@ def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_what_was_laid_aside_is_given_up_for_a_full_disk_and_laid_aside_again(tmp_path: Path) -> None:
+    path = tmp_path / "registry.db"
+    reserve = tmp_path / "registry.db.reserve"
+
+    async def scenario() -> None:
+        store = SqliteStore.open(str(path))
+        assert reserve.stat().st_size > 100_000
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreConnectionLost, match="full"):
+            await store.create("/big", b"x" * 1_000_000)
+        assert not reserve.exists()
+        await store.close()
+        await SqliteStore.open(str(path)).close()
+        assert reserve.stat().st_size > 100_000
+
+    asyncio.run(scenario())
+
+
 def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
 

@@ -11,6 +11,9 @@ seal TEXT)` with one row, `PRAGMA user_version` 3; layouts 1, without `created` 
 are brought up when they are opened. A file whose nodes do not match its seal (`cluster.seal`) is refused and left as
 it is.
 
+A start writes here, and must succeed on a full disk so that records can be read: beside the file lies `.reserve`, which
+is given up when there is no room for a change, and laid aside anew by the first start that has room.
+
 Changes are numbered from opening << 32 on, and the opening's number is written with its first change: so numbers
 rise across restarts without a write of their own.
 """
@@ -22,6 +25,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 from odradek.cluster.node_tree import Changes, NodeTree, Row
@@ -47,13 +51,16 @@ _LAYOUT_VERSION: Final = 3
 # The only session is this process.
 _SESSION: Final = 1
 _OPENING_BITS: Final = 32
+# Room for the handful of pages that a start and some changes to topics write ahead.
+_RESERVE_BYTES: Final = 256 * 1024
 
 
 class SqliteStore:
     """The registry of one process. Make it with `open`."""
 
-    def __init__(self, connection: sqlite3.Connection, tree: NodeTree, seal: Seal) -> None:
+    def __init__(self, connection: sqlite3.Connection, tree: NodeTree, seal: Seal, *, reserve: Path) -> None:
         self._connection = connection
+        self._reserve = reserve
         self._tree = tree
         self._seal = seal
         self._watches = Watches()
@@ -73,13 +80,16 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise StoreError(f"cannot open the registry {path}: {error}; is the directory there?") from error
         try:
-            return cls(connection, *_load(connection, path))
+            tree, seal = _load(connection, path)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             connection.close()
             raise StoreError(_open_failure(path, error)) from error
         except StoreError:
             connection.close()
             raise
+        reserve = Path(f"{path}.reserve")
+        _lay_aside(reserve)
+        return cls(connection, tree, seal, reserve=reserve)
 
     async def get(self, path: str) -> Node:
         self._reach()
@@ -189,6 +199,18 @@ class SqliteStore:
 
     def _write(self, changes: Changes, seal: Seal) -> None:
         """In the writer thread: one transaction, on disk when this returns."""
+        try:
+            self._transact(changes, seal)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not self._reserve.exists():
+                raise
+            logger.warning(
+                "the disk is full: the registry takes up the room of %s; make room soon", self._reserve
+            )
+            self._reserve.unlink()
+            self._transact(changes, seal)
+
+    def _transact(self, changes: Changes, seal: Seal) -> None:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -216,6 +238,17 @@ class SqliteStore:
     def _reach(self) -> None:
         if self.session_state is SessionState.CLOSED:
             raise StoreSessionExpired("the registry is closed")
+
+
+def _lay_aside(reserve: Path) -> None:
+    """Take room for `_RESERVE_BYTES` unless there is such a file, or no room."""
+    if reserve.exists():
+        return
+    try:
+        reserve.write_bytes(bytes(_RESERVE_BYTES))
+    except OSError as error:
+        logger.warning("%s could not be laid aside for the registry: %s", reserve, error.strerror)
+        reserve.unlink(missing_ok=True)
 
 
 def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Seal]:
