@@ -1,6 +1,7 @@
 """What every registry does, whatever keeps it."""
 
 import asyncio
+import random
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.cluster import paths
-from odradek.cluster.memory_store import MemoryStore
+from odradek.cluster.memory_faults import RegistryFaults
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.cluster.node_tree import NodeTree
 from odradek.cluster.registries import open_registry
 from odradek.cluster.sqlite_store import SqliteStore
@@ -23,6 +25,7 @@ from odradek.foundation.errors import (
     StoreSessionExpired,
     VersionConflict,
 )
+from tests.support import loop
 from tests.support.zookeeper import ZooKeeper
 
 Scenario = Callable[[Store], Awaitable[None]]
@@ -32,6 +35,9 @@ Run = Callable[[Scenario], None]
 async def open_store(kind: str, request: pytest.FixtureRequest) -> Store:
     if kind == "memory":
         return MemoryStore()
+    if kind == "slow memory":
+        faults = RegistryFaults(random.Random(1), latency_seconds=(0.0, 1.0))
+        return MemoryStore(MemoryRegistry(faults=faults))
     if kind == "sqlite":
         folder: Path = request.getfixturevalue("tmp_path")
         return SqliteStore.open(str(folder / "registry.db"))
@@ -39,7 +45,9 @@ async def open_store(kind: str, request: pytest.FixtureRequest) -> Store:
     return await open_registry(f"{server.connect}/contract/{uuid.uuid4()}")
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.integration)])
+@pytest.fixture(
+    params=["memory", "slow memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.integration)]
+)
 def run(request: pytest.FixtureRequest) -> Run:
     if request.param == "zookeeper":
         request.getfixturevalue("zookeeper")
@@ -52,7 +60,9 @@ def run(request: pytest.FixtureRequest) -> Run:
             finally:
                 await store.close()
 
-        asyncio.run(with_store())
+        # A second of a slow registry takes no time.
+        run_coroutine = loop.run if request.param == "slow memory" else asyncio.run
+        run_coroutine(with_store())
 
     return run_scenario
 
@@ -63,6 +73,7 @@ async def settle(store: Store) -> None:
     """
     for _ in range(3):
         await store.exists("/")
+        # Callbacks are called in the step after the news has come.
         await asyncio.sleep(0)
 
 

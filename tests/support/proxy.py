@@ -22,6 +22,11 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a connection at the moment."""
+        return bool(self._connections)
+
     async def mend(self) -> None:
         """Take connections (again), on the same port as before."""
         self._loses_answers = False
