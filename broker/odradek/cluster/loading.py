@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from odradek.cluster import paths
+from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.image_building import apply
-from odradek.cluster.store import Store, children_or_none, get_or_none
+from odradek.cluster.store import Store, children_or_none
 
 
 async def load_image(store: Store) -> ClusterImage:
@@ -15,23 +15,35 @@ async def load_image(store: Store) -> ClusterImage:
 
 
 async def load_nodes(store: Store) -> list[NodeChange]:
-    """The nodes of which an image is made, as they are now. A node that goes meanwhile is left out."""
+    """The nodes of which an image is made, as they are now. A node that goes meanwhile is left out.
+
+    A topic's node tells how many partitions it has, so that ten thousand states cost no list of names for each topic.
+    """
     found = [paths.CLUSTER_ID, paths.CONTROLLER]
     found += await _children(store, paths.BROKER_IDS)
     for kind in ResourceKind:
         found += await _children(store, f"{paths.CONFIG}/{kind}")
-    for name in await children_or_none(store, paths.TOPICS):
-        found.append(paths.topic(name))
-        numbers = await children_or_none(store, paths.topic_partitions(name))
-        found += [paths.partition_state(name, int(number)) for number in numbers]
-    # Last: a topic may be marked while it is read, and is then gone.
-    found += await _children(store, paths.DELETE_TOPICS)
-    nodes: list[NodeChange] = []
-    for path in found:
-        node = await get_or_none(store, path)
-        if node is not None:
-            nodes.append(NodeChange(path, node.data, node.version))
-    return nodes
+    topics = await _read(store, await _children(store, paths.TOPICS))
+    states = [
+        paths.partition_state(topic.path.rpartition("/")[2], number)
+        for topic in topics
+        for number in nodes.read_topic(topic.path, topic.data or b"").replicas
+    ]
+    # The marks of deletion last: a topic may be marked while it is read, and is then gone.
+    return [
+        *await _read(store, found),
+        *topics,
+        *await _read(store, states),
+        *await _read(store, await _children(store, paths.DELETE_TOPICS)),
+    ]
+
+
+async def _read(store: Store, wanted: list[str]) -> list[NodeChange]:
+    return [
+        NodeChange(path, node.data, node.version)
+        for path, node in zip(wanted, await store.get_many(wanted), strict=True)
+        if node is not None
+    ]
 
 
 async def _children(store: Store, path: str) -> list[str]:

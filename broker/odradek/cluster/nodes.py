@@ -160,9 +160,35 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
     )
 
 
-def write_controller(broker_id: int, *, wall_ms: int, identity: str = "") -> bytes:
-    """`identity` is a text that no other process has."""
-    return write_json({"version": 1, "brokerid": broker_id, "timestamp": str(wall_ms), "identity": identity})
+class ControllerAddress(NamedTuple):
+    """Where the active controller listens for brokers; no host where it is told by a call and has no listener."""
+
+    id: int
+    host: str
+    port: int
+
+
+def write_controller(
+    broker_id: int, *, wall_ms: int, identity: str = "", host: str = "", port: int = -1
+) -> bytes:
+    """`identity` is a text that no other process has; `host` and `port` are where brokers reach the controller."""
+    return write_json(
+        {
+            "version": 1,
+            "brokerid": broker_id,
+            "timestamp": str(wall_ms),
+            "identity": identity,
+            "host": host,
+            "port": port,
+        }
+    )
+
+
+def read_controller_address(path: str, data: bytes) -> ControllerAddress:
+    value = read_json(path, data)
+    return ControllerAddress(
+        int(_field(path, value, "brokerid")), str(value.get("host", "")), int(value.get("port", -1))
+    )
 
 
 def read_controller(path: str, data: bytes) -> int:

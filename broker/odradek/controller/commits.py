@@ -7,7 +7,7 @@ them as every follower makes it, and they go to the change log: there is no seco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.cluster import paths
@@ -17,7 +17,7 @@ from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_nodes
 from odradek.cluster.store import ANY_VERSION, Check, Create, Delete, Operation, Put, Store
 from odradek.controller.terms import Term
-from odradek.foundation.errors import NotController, VersionConflict
+from odradek.foundation.errors import NotController, StoreError, VersionConflict
 
 _NO_TERM: Final = Term(0, 0, 0)
 
@@ -28,8 +28,15 @@ class Commits:
     def __init__(self, store: Store, images: ImageHolder) -> None:
         self._store = store
         self._images = images
+        self._ended = ""
+        self.on_failure: Callable[[StoreError | NotController], None] | None = None
+        """Told of each write that failed: the registry and the image may differ from then on."""
         self.term = _NO_TERM
         self.change_log = ChangeLog(0)
+
+    def end(self, reason: str) -> None:
+        """Write nothing more: the image may lack what the registry has, or another term may have begun."""
+        self._ended = self._ended or reason
 
     async def begin(self, term: Term) -> None:
         """Take the registry as it is for the start of a term. Raises StoreError."""
@@ -41,8 +48,20 @@ class Commits:
     async def commit(self, operations: Sequence[Operation]) -> None:
         """Write all or none, then let the image and the followers know.
 
-        Raises NotController when another term has begun, and what the operations raise.
+        Raises NotController when another term has begun or this one was ended, and what the operations raise.
         """
+        if self._ended:
+            raise NotController(f"this controller's term is over: {self._ended}; nothing was changed")
+        try:
+            await self._write(operations)
+        except (StoreError, NotController) as failure:
+            if self.on_failure is not None:
+                self.on_failure(failure)
+            raise
+        changes = [change for operation in operations if (change := _change(operation)) is not None]
+        self.observe(changes)
+
+    async def _write(self, operations: Sequence[Operation]) -> None:
         fence = Check(paths.CONTROLLER_EPOCH, self.term.epoch_version)
         try:
             await self._store.multi([fence, *operations])
@@ -52,8 +71,6 @@ class Commits:
                     f"another controller's term began after term {self.term.controller_epoch}; nothing was changed"
                 ) from conflict
             raise
-        changes = [change for operation in operations if (change := _change(operation)) is not None]
-        self.observe(changes)
 
     def observe(self, changes: Sequence[NodeChange]) -> None:
         """Let the image and the followers know of what others wrote: brokers register themselves."""

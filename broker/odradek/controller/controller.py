@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 class Controller(Decisions):
-    """The active controller. `start` before anything else; then `register_broker` once the broker listens."""
+    """The active controller. `start` before anything else, then `register_broker`; in a cluster `take_over`."""
 
     def __init__(
         self,
@@ -90,6 +90,26 @@ class Controller(Decisions):
             wall_ms=self._clock.wall_ms(),
             rng=self._rng,
         )
+        await self._begin(term)
+
+    @decision
+    async def take_over(
+        self, *, controller_epoch: int, epoch_version: int, cluster_id: str | None = None
+    ) -> None:
+        """Read the cluster as the controller that was elected for this term; `epoch_version` is its fence.
+
+        Raises InconsistentClusterId as `start`, NotController when the next term has begun, StoreError.
+        """
+        term = await terms.begin_elected(
+            self._store,
+            epoch=controller_epoch,
+            epoch_version=epoch_version,
+            cluster_id=cluster_id,
+            rng=self._rng,
+        )
+        await self._begin(term)
+
+    async def _begin(self, term: terms.Term) -> None:
         self._deleting = await terms.unfinished_deletions(self._store)
         await self.commits.begin(term)
         self._collisions = {collision_key(name): name for name in self._images.current.topics}

@@ -56,13 +56,22 @@ class Election(SessionTask):
     """One candidate. `start` to stand, `resign` or `stop` to stand no more; it may stand again."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, controller_id: int, identity: str, callbacks: ElectionCallbacks
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        controller_id: int,
+        identity: str,
+        callbacks: ElectionCallbacks,
+        address: tuple[str, int] = ("", -1),
     ) -> None:
+        """`address` is the host and port at which brokers reach this controller."""
         super().__init__(store, path=paths.CONTROLLER, name=f"controller-{controller_id}")
         self._clock = clock
         self._controller_id = controller_id
         self._identity = identity
         self._callbacks = callbacks
+        self._address = address
         self._term: ControllerTerm | None = None
         self._session_id: int | None = None
         self._active_id: int | None = None
@@ -157,8 +166,13 @@ class Election(SessionTask):
 
     def _candidacy(self, epoch: Node | None, there: Node | None) -> list[Operation]:
         text = str(_epoch(epoch) + 1).encode()
+        host, port = self._address
         data = nodes.write_controller(
-            self._controller_id, wall_ms=self._clock.wall_ms(), identity=self._identity
+            self._controller_id,
+            wall_ms=self._clock.wall_ms(),
+            identity=self._identity,
+            host=host,
+            port=port,
         )
         return [
             Create(paths.CONTROLLER_EPOCH, text)

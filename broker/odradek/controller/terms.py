@@ -1,7 +1,9 @@
 """The beginning of a controller's term, and what the last one left half done.
 
 A term has an epoch, one higher than any before. The first term of a registry also makes its skeleton and the
-cluster's id.
+cluster's id. A single node begins its term here by itself (`begin`, one write for a quick start); controllers of a
+cluster are elected (`election`) and then begin (`begin_elected`). Both hold `/controller`, both are fenced by the
+version of `/controller_epoch`, so a registry may change from the one kind to the other.
 """
 
 from __future__ import annotations
@@ -13,13 +15,19 @@ from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ResourceKind
-from odradek.cluster.store import Create, Delete, Operation, Put, Store, children_or_none, get_or_none
-from odradek.foundation.errors import DuplicateBrokerRegistration, InconsistentClusterId, NodeExists
+from odradek.cluster.store import Check, Create, Delete, Operation, Put, Store, children_or_none, get_or_none
+from odradek.foundation.errors import (
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    NodeExists,
+    NotController,
+    VersionConflict,
+)
 from odradek.foundation.ids import TopicId
 
 
 class Term(NamedTuple):
-    """One controller's reign. `broker_epoch` is that of the brokers that register during it.
+    """One controller's reign. `broker_epoch` is that of the brokers that register by it (-1: they do so themselves).
 
     `epoch_version` is the version of the node that holds the controller's epoch: while it is the same, so is the term.
     """
@@ -27,6 +35,29 @@ class Term(NamedTuple):
     controller_epoch: int
     broker_epoch: int
     epoch_version: int
+
+
+async def begin_elected(
+    store: Store, *, epoch: int, epoch_version: int, cluster_id: str | None, rng: random.Random
+) -> Term:
+    """Make what a registry must have, as the controller that was elected for the term `epoch`.
+
+    Brokers make some of it too while they register, so what is there meanwhile is no error. Raises
+    InconsistentClusterId as `begin`, NotController when the next term has begun already, StoreError.
+    """
+    fence = Check(paths.CONTROLLER_EPOCH, epoch_version)
+    while True:
+        operations: list[Operation] = [
+            Create(path) for path in paths.SKELETON if not await store.exists(path)
+        ]
+        operations += await _cluster_id_operations(store, cluster_id, rng)
+        try:
+            await store.multi([fence, *operations])
+        except NodeExists:
+            continue
+        except VersionConflict as conflict:
+            raise NotController(f"another controller's term began after term {epoch}") from conflict
+        return Term(epoch, -1, epoch_version)
 
 
 async def begin(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
 
 from odradek.foundation.errors import FrameError, InvalidRequest, RequestTimedOut
 from odradek.foundation.limits import OUTBOUND_REQUESTS_IN_FLIGHT_MAX
@@ -17,6 +18,9 @@ from odradek.protocol.codec import decode_response_body, encode_request
 from odradek.protocol.framing import FrameReader, receive_buffer
 from odradek.protocol.headers import parse_response_header
 from odradek.transport.network import Network
+
+# Instead of an API's number: the answer is handed over as it comes, past its correlation id's check.
+_UNREAD: Final = -1
 
 
 class _Waiting(NamedTuple):
@@ -78,13 +82,31 @@ class OutboundConnection(asyncio.BufferedProtocol):
         Raises RequestTimedOut after `timeout_ms`, ConnectionError when the connection is lost first, and
         InvalidRequest when the answer cannot be read.
         """
+
+        def pack(correlation_id: int) -> bytes:
+            return encode_request(api_key, api_version, correlation_id, self._client_id, message)
+
+        return await self._exchange(pack, api_key, api_version, timeout_ms=timeout_ms)
+
+    async def send_frame(self, pack: Callable[[int], bytes], *, timeout_ms: int | None = None) -> memoryview:
+        """Send the whole frame that `pack(correlation id)` makes, and wait for its answer's, without its size.
+
+        For requests of our own, whose answers begin with the correlation id as all do. Raises as `send`.
+        """
+        answer: memoryview = await self._exchange(pack, _UNREAD, 0, timeout_ms=timeout_ms)
+        return answer
+
+    async def _exchange(
+        self, pack: Callable[[int], bytes], api_key: int, api_version: int, *, timeout_ms: int | None
+    ) -> Any:
         seconds = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
         try:
             async with asyncio.timeout(seconds), self._room:
                 await self._may_write.wait()
-                return await self._write(api_key, api_version, message)
+                return await self._write(pack, api_key, api_version)
         except TimeoutError:
-            failure = RequestTimedOut(f"request {api_key} was not answered within {seconds} s")
+            what = "a request" if api_key == _UNREAD else f"request {api_key}"
+            failure = RequestTimedOut(f"{what} was not answered within {seconds} s")
             self._fail(ConnectionError(str(failure)))
             raise failure from None
 
@@ -97,12 +119,12 @@ class OutboundConnection(asyncio.BufferedProtocol):
         self._fail(ConnectionError("the connection was closed"))
         await self._lost.wait()
 
-    def _write(self, api_key: int, api_version: int, message: Any) -> asyncio.Future[Any]:
+    def _write(self, pack: Callable[[int], bytes], api_key: int, api_version: int) -> asyncio.Future[Any]:
         if self._failure is not None:
             raise ConnectionError(f"the connection is lost: {self._failure}") from self._failure
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        frame = encode_request(api_key, api_version, correlation_id, self._client_id, message)
+        frame = pack(correlation_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(correlation_id, api_key, api_version, answer))
         self.requests += 1
@@ -141,15 +163,22 @@ class OutboundConnection(asyncio.BufferedProtocol):
             self._fail(FrameError(f"an answer of {len(frame)} bytes came, but no request waits for one"))
             return
         waiting = self._waiting.popleft()
+        message: Any
         try:
-            correlation_id, position = parse_response_header(
-                frame, api_key=waiting.api_key, api_version=waiting.api_version
-            )
+            if waiting.api_key == _UNREAD:
+                correlation_id, position = int.from_bytes(frame[:4], "big", signed=True), 4
+            else:
+                correlation_id, position = parse_response_header(
+                    frame, api_key=waiting.api_key, api_version=waiting.api_version
+                )
             if correlation_id != waiting.correlation_id:
                 raise FrameError(
                     f"the answer has the correlation id {correlation_id}, due was {waiting.correlation_id}"
                 )
-            message = decode_response_body(waiting.api_key, waiting.api_version, frame, position)
+            if waiting.api_key == _UNREAD:
+                message = frame
+            else:
+                message = decode_response_body(waiting.api_key, waiting.api_version, frame, position)
         except (FrameError, InvalidRequest) as failure:
             if not waiting.answer.done():
                 waiting.answer.set_exception(failure)

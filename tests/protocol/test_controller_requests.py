@@ -1,0 +1,61 @@
+"""What brokers ask the controller in our own words, to bytes and back; what cannot be read is refused."""
+
+import pytest
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.protocol import controller_requests as requests
+
+
+def _body(frame: bytes) -> memoryview:
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    return memoryview(frame)[4:]
+
+
+def test_a_forwarded_request_comes_out_as_it_went_in() -> None:
+    frame = requests.pack_forward(
+        b"\0\1frame", correlation_id=7, client_id="broker-1", client_host="10.0.0.1"
+    )
+    assert requests.api_key_of(_body(frame)) == requests.FORWARD
+    read = requests.parse_forward(_body(frame))
+    assert (read.correlation_id, read.client_id, read.client_host) == (7, "broker-1", "10.0.0.1")
+    assert bytes(read.frame) == b"\0\1frame"
+
+
+def test_its_answer_says_how_far_the_changes_had_come() -> None:
+    frame = requests.pack_forwarded(b"answer", correlation_id=8, controller_epoch=3, next_number=1 << 40)
+    assert requests.parse_forwarded(_body(frame)) == (8, 0, 3, 1 << 40, b"answer")
+    refused = requests.pack_forwarded(correlation_id=9, error_code=41)
+    assert requests.parse_forwarded(_body(refused)) == (9, 41, -1, 0, b"")
+
+
+def test_a_broker_leaves_and_is_told_what_it_still_leads() -> None:
+    frame = requests.pack_leave(correlation_id=1, client_id="broker-2", broker_id=2, broker_epoch=5)
+    assert requests.api_key_of(_body(frame)) == requests.LEAVE
+    assert requests.parse_leave(_body(frame)) == (1, "broker-2", 2, 5)
+    assert requests.parse_left(_body(requests.pack_left(correlation_id=1, left=4))) == (1, 0, 4)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 20])
+def test_a_request_that_was_cut_off_is_refused(cut: int) -> None:
+    forward = requests.pack_forward(b"frame of a client", correlation_id=7, client_id="b", client_host="h")
+    with pytest.raises(InvalidRequest):
+        requests.parse_forward(_body(forward)[:-cut])
+    leave = requests.pack_leave(correlation_id=1, client_id="b", broker_id=2, broker_epoch=5)
+    with pytest.raises(InvalidRequest):
+        requests.parse_leave(_body(leave)[:-cut])
+
+
+def test_an_answer_that_was_cut_off_is_refused() -> None:
+    frame = requests.pack_forwarded(b"answer", correlation_id=8, controller_epoch=3, next_number=9)
+    for length in range(len(frame) - 4):
+        with pytest.raises(InvalidRequest):
+            requests.parse_forwarded(_body(frame)[:length])
+    with pytest.raises(InvalidRequest):
+        requests.parse_left(memoryview(b"\0\0\0\1"))
+
+
+def test_one_kind_of_request_is_not_taken_for_the_other() -> None:
+    leave = requests.pack_leave(correlation_id=1, client_id="b", broker_id=2, broker_epoch=5)
+    with pytest.raises(InvalidRequest, match="same release"):
+        requests.parse_forward(_body(leave))
+    assert requests.api_key_of(memoryview(b"\0")) == -1
