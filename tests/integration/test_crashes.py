@@ -48,7 +48,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
         client.create_topic("load", 2, segment_bytes=1 << 20, **flush)
     acked: list[dict[int, bytes]] = [{}, {}]
     numbers = [[0], [0]]
-    for _ in range(KILLS if flush else KILLS // 2):
+    for _ in range(KILLS):
         writers = [
             threading.Thread(
                 target=_write_until_killed,

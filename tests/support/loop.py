@@ -76,6 +76,10 @@ class LoopClock:
         self._loop = loop
         self._wall_start_ms = wall_start_ms - round(loop.time() * 1000)
 
+    def shift(self, milliseconds: int) -> None:
+        """Set the wall clock forward, or back with a negative number; timers do not notice."""
+        self._wall_start_ms += milliseconds
+
     def wall_ms(self) -> int:
         return self._wall_start_ms + round(self._loop.time() * 1000)
 

@@ -48,6 +48,7 @@ class WholeBroker:
         *,
         disk: SimulatedDisk | None = None,
         registry: MemoryRegistry | None = None,
+        clock: LoopClock | None = None,
         seed: int = 1,
     ) -> WholeBroker:
         disk = disk or SimulatedDisk()
@@ -58,7 +59,7 @@ class WholeBroker:
         network = MemoryNetwork(random.Random(seed))
         broker = Broker(
             settings,
-            clock=LoopClock(asyncio.get_running_loop()),
+            clock=clock or LoopClock(asyncio.get_running_loop()),
             network=network.at("broker.test"),
             disk=disk,
             store=MemoryStore(registry),
