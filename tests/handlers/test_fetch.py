@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.cluster.image import PartitionImage
 from odradek.protocol.api import ApiKey
 from odradek.records.batch import split
 from tests.support.loop import run
@@ -274,7 +275,7 @@ def test_a_reader_whose_epoch_ended_elsewhere_learns_where_to_cut() -> None:
     async def scenario() -> None:
         broker = await started(batches=2)
         partition = broker.broker.partitions.get("t", 0)
-        partition.set_leadership(leader_epoch=3, replicas=(1,), in_sync_replicas=(1,))
+        partition.take_role(PartitionImage(0, 1, 3, (1,), (1,), 9))
         await broker.produce("t", b"c")
         fields = broker.fetch_fields(("t", 0, 3))
         fields["topics"][0]["partitions"][0]["last_fetched_epoch"] = 0

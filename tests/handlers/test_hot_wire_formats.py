@@ -89,7 +89,7 @@ def same_by_the_short_road(version: int, frame: memoryview, position: int) -> bo
     long = parse_produce_request(version, frame, position)
     ((raw, key, partitions),) = long.topics
     assert long.transactional_id is None
-    assert one == (long.acks, raw, key, *partitions[0])
+    assert one == (long.acks, raw, key, *partitions[0], long.timeout_ms)
     assert len(partitions) == 1
     assert len(one.records) > 0
     return True

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from odradek.cluster.image import PartitionImage
 from odradek.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.whole_broker import START_MS, WholeBroker
@@ -130,7 +131,7 @@ def test_epochs_end_where_the_next_begins(version: int) -> None:
     async def scenario() -> None:
         broker = await with_records()
         partition = broker.broker.partitions.get("t", 0)
-        partition.set_leadership(leader_epoch=4, replicas=(1,), in_sync_replicas=(1,))
+        partition.take_role(PartitionImage(0, 1, 4, (1,), (1,), 9))
         await broker.produce("t", b"v")
 
         async def ask(epoch: int, index: int = 0) -> tuple[int, int, int]:

@@ -126,6 +126,10 @@ BLOCKING_THREADS_MAX: Final = 4
 # last. Answers bound those that are waited for, but acks=0 waits for nothing and a disk may take seconds.
 APPENDS_UNCOMMITTED_PER_PARTITION_MAX: Final = 10_000
 
+# Requests that wait for other replicas (acks=all, deletions of records). Each is a few hundred bytes; beyond it
+# clients are told that their time is up, and try again.
+ACKNOWLEDGEMENTS_WAITING_MAX: Final = 100_000
+
 # Threads that wait for fsync. They use no processor, and a file system's journal commits what many ask for at once:
 # closing 1,000 partitions took 8.2 s with one thread here, 0.5 s with 4 and 0.3 s with 16.
 FLUSH_THREADS_MAX: Final = 16

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
+from odradek.foundation.errors import RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.handlers.errors import error_code
 from odradek.handlers.fetch_sessions import Target
 from odradek.log.files import FileSlice
@@ -118,15 +118,9 @@ class FetchReading:
         goes on.
         """
         partition.check_leader_epoch(target.current_leader_epoch)
-        epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
-        if epoch < 0 or end_offset < 0:
-            raise OffsetOutOfRange(
-                f"{partition.topic_partition} knows no end of epoch {target.last_fetched_epoch}, "
-                "in which the reader fetched last."
-            )
-        if epoch == target.last_fetched_epoch and end_offset >= target.fetch_offset:
+        fetched.diverging = partition.divergence(target.last_fetched_epoch, target.fetch_offset)
+        if fetched.diverging is None:
             return False
-        fetched.diverging = (epoch, end_offset)
         fetched.high_watermark = partition.high_watermark
         fetched.last_stable_offset = partition.last_stable_offset
         fetched.log_start_offset = partition.log.log_start_offset

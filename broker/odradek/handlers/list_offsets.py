@@ -72,7 +72,7 @@ def _answer(
             raise InvalidRequest(f"{topic}-{index} is in the request twice; ask for one time at once.")
         _check_known(asked.timestamp, context.header.api_version)
         partition = context.broker.partitions.get(topic, index)
-        partition.check_leader_epoch(getattr(asked, "current_leader_epoch", -1))
+        partition.require_leader(getattr(asked, "current_leader_epoch", -1))
         offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, committed_only=committed_only)
     except RequestError as error:
         return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}

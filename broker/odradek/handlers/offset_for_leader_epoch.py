@@ -29,7 +29,7 @@ def handle(request: Any, context: RequestContext) -> Any:
 def _answer(topic: str, asked: Any, context: RequestContext) -> dict[str, Any]:
     try:
         partition = context.broker.partitions.get(topic, asked.partition)
-        partition.check_leader_epoch(getattr(asked, "current_leader_epoch", -1))
+        partition.require_leader(getattr(asked, "current_leader_epoch", -1))
         epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except RequestError as error:
         return {

@@ -1,7 +1,7 @@
 """Produce: batches into partitions, each answered for itself.
 
-Everything here is synchronous but for flush.messages: with one replica a record is committed once its log holds it,
-so acks=1 and acks=all are answered at once, or when the flush that the setting asks for is done.
+With one replica a record is committed once its log holds it, so acks=1 and acks=all are answered at once, or when the
+flush that flush.messages asks for is done. Where other replicas have to take it acks=all waits (`produce_waiting`).
 acks=0 gets no answer; when such a request fails the connection is closed, as Kafka does, so that its client looks at
 the metadata again.
 """
@@ -9,20 +9,20 @@ the metadata again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
 
 from odradek.foundation.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     InvalidTxnState,
-    KafkaStorageError,
     RecordsRefused,
     RequestError,
 )
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, refusal_at_the_door, tells_log_start
+from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
 from odradek.handlers.produce_wire import (
     FIRST_FLEXIBLE,
     OnePartition,
@@ -44,16 +44,6 @@ _ACKS_ALLOWED: Final = (-1, 0, 1)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 # A named tuple's own constructor takes three times as long, for every batch.
 _new_tuple = tuple.__new__
-
-
-class Uncommitted(NamedTuple):
-    """A partition's result that counts only once the last record is committed."""
-
-    result: PartitionResult
-    partition: Partition
-    last_offset: int
-    key: Any
-    records: memoryview | None
 
 
 Answer = bytes | None | Awaitable[bytes | None]
@@ -83,29 +73,41 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
         for topic in topics
     ]
     if uncommitted and acks != 0:
-        return _when_committed(context, acks, results, uncommitted)
+        return _answer_later(context, acks, results, uncommitted, request.timeout_ms)
     return _answer(context, acks, results)
 
 
-async def _when_committed(
+def _answer_later(
     context: RequestContext,
     acks: int,
     topics: list[tuple[bytes, list[PartitionResult]]],
     uncommitted: list[Uncommitted],
-) -> bytes | None:
-    """The answer once every partition's records are flushed, or cannot be."""
-    failed: dict[int, PartitionResult] = {}
-    for result, partition, last_offset, key, records in uncommitted:
-        try:
-            await partition.committed(last_offset)
-        except (KafkaStorageError, RequestError) as error:
-            failed[id(result)] = _failed(result.partition, error, context, key, partition, records)
-    answered = [(raw, [failed.get(id(result), result) for result in results]) for raw, results in topics]
-    return _answer(context, acks, answered)
+    timeout_ms: int,
+) -> Answer:
+    """The answer once every partition's records are as safe as asked for, or cannot be."""
+
+    def answer(failures: Mapping[int, Exception]) -> bytes | None:
+        if not failures:
+            return _answer(context, acks, topics)
+        failed = {
+            id(one.result): _failed(
+                one.result.partition, failures[number], context, one.key, one.partition, one.records
+            )
+            for number, one in enumerate(uncommitted)
+            if number in failures
+        }
+        answered = [(raw, [failed.get(id(result), result) for result in results]) for raw, results in topics]
+        return _answer(context, acks, answered)
+
+    if acks == -1 and any(one.partition.followers is not None for one in uncommitted):
+        return when_held_by_all(uncommitted, context, timeout_ms=timeout_ms, answer=answer)
+    if any(one.partition.is_flush_due(one.last_offset) for one in uncommitted):
+        return when_flushed(uncommitted, answer=answer)
+    return answer({})
 
 
 def _append_one(one: OnePartition, context: RequestContext) -> Answer:
-    acks, raw, key, index, records = one
+    acks, raw, key, index, records, timeout_ms = one
     partition = None
     try:
         partition = context.broker.partitions.get_by_key(key, index)
@@ -120,7 +122,7 @@ def _append_one(one: OnePartition, context: RequestContext) -> Answer:
     if partition.high_watermark <= appended.last_offset:
         result = _appended(index, appended)
         uncommitted = [Uncommitted(result, partition, appended.last_offset, key, records)]
-        return _when_committed(context, acks, [(raw, [result])], uncommitted)
+        return _answer_later(context, acks, [(raw, [result])], uncommitted, timeout_ms)
     return pack_one_flexible(
         context.header.correlation_id,
         raw,

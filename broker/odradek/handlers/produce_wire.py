@@ -109,6 +109,7 @@ class OnePartition(NamedTuple):
     key: str | bytes
     partition: int
     records: memoryview
+    timeout_ms: int
 
 
 def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePartition | None:
@@ -119,11 +120,11 @@ def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePa
     key: str | bytes
     try:
         if version >= FIRST_WITH_TOPIC_IDS:
-            transaction, acks, _, topics, raw, partitions, index = _one_by_id_at(frame, position)
+            transaction, acks, timeout_ms, topics, raw, partitions, index = _one_by_id_at(frame, position)
             key = raw
             position += _ONE_BY_ID_BYTES
         else:
-            transaction, acks, _, topics, name_length = _one_by_name_at(frame, position)
+            transaction, acks, timeout_ms, topics, name_length = _one_by_name_at(frame, position)
             position += _ONE_BY_NAME_BYTES
             end = position + name_length - 1
             if not 1 <= name_length < 0x80:
@@ -145,7 +146,7 @@ def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePa
             return None
     except (struct.error, IndexError, UnicodeDecodeError, InvalidRequest):
         return None
-    return _new(OnePartition, (acks, raw, key, index, frame[position:end]))
+    return _new(OnePartition, (acks, raw, key, index, frame[position:end], timeout_ms))
 
 
 def _varint(frame: memoryview, position: int) -> tuple[int, int]:

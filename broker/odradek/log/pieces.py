@@ -7,12 +7,11 @@ offsets. How many run at once is decided above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.foundation.errors import CorruptRecord, KafkaStorageError
 from odradek.foundation.ids import TopicPartition
-from odradek.log.checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE
 from odradek.log.flushing import Flush
 from odradek.log.log import Log
 from odradek.log.volume import Volume
@@ -78,22 +77,21 @@ class Closing:
 
 
 class CheckpointWrite:
-    """Recovery points and start offsets of each directory, as they were when this was made."""
+    """Offsets for the checkpoint files of each directory, as they were when this was made."""
 
     __slots__ = ("_offsets", "errors")
 
-    def __init__(
-        self, offsets: Sequence[tuple[Volume, dict[TopicPartition, int], dict[TopicPartition, int]]]
-    ) -> None:
+    def __init__(self, offsets: Sequence[tuple[Volume, Mapping[str, dict[TopicPartition, int]]]]) -> None:
+        """`offsets` by directory and name of the file."""
         self._offsets = offsets
         self.errors: list[tuple[str, OSError]] = []
         """(directory, what went wrong)."""
 
     def run(self) -> None:
         """Write them; not two of these at once."""
-        for directory, points, starts in self._offsets:
+        for directory, files in self._offsets:
             try:
-                directory.write_checkpoint(RECOVERY_POINT_FILE, points)
-                directory.write_checkpoint(LOG_START_FILE, starts)
+                for name, offsets in files.items():
+                    directory.write_checkpoint(name, offsets)
             except OSError as error:
                 self.errors.append((directory.path, error))

@@ -257,10 +257,12 @@ class Storage:
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at `offset`, or where the batch began that holds it.
 
-        Nothing happens at or above the end. Raises KafkaStorageError.
+        At or above the end only an epoch goes in which nothing was written: its leader was another's contender.
+        Raises KafkaStorageError.
         """
         self._require_usable()
         if offset >= self.log_end_offset:
+            self._forget_empty_epoch()
             return
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -288,6 +290,14 @@ class Storage:
             self._after_cut()
         except OSError as error:
             raise self._disk_failed("a truncation", error, may_pass=False) from error
+
+    def _forget_empty_epoch(self) -> None:
+        try:
+            self.epochs.truncate_from_end(self.log_end_offset)
+        except OSError as error:
+            raise self._disk_failed("a truncation", error) from error
+        self._last_epoch = self.epochs.latest_epoch
+        self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records and begin anew at `offset`. Raises KafkaStorageError."""

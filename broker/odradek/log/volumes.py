@@ -1,7 +1,7 @@
 """The log directories of a broker as places: whose they are, which failed, what their checkpoints say.
 
     <directory>/.lock, meta.properties, .kafka_cleanshutdown, recovery-point-offset-checkpoint,
-                log-start-offset-checkpoint
+                log-start-offset-checkpoint, replication-offset-checkpoint
 
 A directory that fails takes its own partitions offline and no others; they are never made anew elsewhere. Which logs
 come and go is `directory`'s, which extends this.
@@ -10,12 +10,17 @@ come and go is `directory`'s, which extends this.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
-from odradek.log.checkpoints import CheckpointDamagedError
+from odradek.log.checkpoints import (
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    REPLICATION_FILE,
+    CheckpointDamagedError,
+)
 from odradek.log.files import Disk
 from odradek.log.log import Log
 from odradek.log.pieces import CheckpointWrite, LoadProgress
@@ -156,7 +161,35 @@ class Volumes:
             points[topic_partition] = log.recovery_point
             if log.log_start_offset > log.segments.first.base_offset:
                 starts[topic_partition] = log.log_start_offset
-        return CheckpointWrite([(self._directories[path], *both) for path, both in offsets.items()])
+        return CheckpointWrite(
+            [
+                (self._directories[path], {RECOVERY_POINT_FILE: points, LOG_START_FILE: starts})
+                for path, (points, starts) in offsets.items()
+            ]
+        )
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """High watermarks as they were last written down, of all directories."""
+        found: dict[TopicPartition, int] = {}
+        for directory in self._online():
+            try:
+                found.update(directory.read_checkpoint(REPLICATION_FILE))
+            except OSError as error:
+                self._log_failed(directory.path, error)
+        return found
+
+    def begin_high_watermark_checkpoint(
+        self, high_watermarks: Mapping[TopicPartition, int]
+    ) -> CheckpointWrite:
+        """As `begin_checkpoint`, for the high watermarks of the partitions that have other replicas."""
+        files: dict[str, dict[TopicPartition, int]] = {directory.path: {} for directory in self._online()}
+        for topic_partition, high_watermark in high_watermarks.items():
+            log = self._logs.get(topic_partition)
+            if log is not None:
+                files[log.path_of_directory][topic_partition] = high_watermark
+        return CheckpointWrite(
+            [(self._directories[path], {REPLICATION_FILE: offsets}) for path, offsets in files.items()]
+        )
 
     def end_checkpoint(self, write: CheckpointWrite) -> None:
         """The checkpoints were written, or could not be: a failing directory goes offline."""

@@ -19,6 +19,7 @@ from odradek.foundation.limits import FLUSH_THREADS_MAX
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.log.directory import LogDirectories
+from odradek.replication import checkpoints
 from odradek.replication.blocking import BlockingWork, Result
 from odradek.replication.flushing import Flusher
 from odradek.replication.partitions import Partitions
@@ -72,6 +73,11 @@ class Housekeeping:
                 self.expire_producers,
                 lambda: settings().producer_id_expiration_check_interval_ms / 1000,
             ),
+            (
+                "high watermarks",
+                self.checkpoint_high_watermarks,
+                lambda: settings().replica_high_watermark_checkpoint_interval_ms / 1000,
+            ),
             ("removal", self.remove_due, lambda: _REMOVAL_ROUND_SECONDS),
         )
         for name, duty, seconds in duties:
@@ -86,6 +92,7 @@ class Housekeeping:
         if self._under_way:
             await asyncio.wait(self._under_way)
         await self._flusher.drain()
+        await self.checkpoint_high_watermarks()
 
     async def _repeat(
         self, name: str, duty: Callable[[], Awaitable[None]], seconds: Callable[[], float]
@@ -126,6 +133,12 @@ class Housekeeping:
     async def checkpoint(self) -> None:
         """Write down recovery points and log start offsets."""
         write = self._directories.begin_checkpoint()
+        await self._in_thread(write.run)
+        self._directories.end_checkpoint(write)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write down the high watermarks of partitions that have other replicas."""
+        write = checkpoints.begin_write(self._directories, self._partitions)
         await self._in_thread(write.run)
         self._directories.end_checkpoint(write)
 

@@ -1,8 +1,8 @@
-"""One partition that this broker leads: appends, reads up to the high watermark, and who waits for it.
+"""One partition on this broker: what it does as a leader, and how it becomes leader, follower or neither.
 
 With one replica the whole in-sync set holds a record once the leader's log does, so the high watermark is
-the log's end after every append, or after the flush that flush.messages asks for (`commits`).
-Followers, and with them a high watermark that lags, come with replication between brokers.
+the log's end after every append, or after the flush that flush.messages asks for (`commits`): that road is short.
+With more it is the smallest end among those that count (`leader.Followers`), and moves when a follower fetches.
 
 Appends and reads may raise what the log raises; a partition whose log directory failed raises
 KafkaStorageError.
@@ -10,57 +10,46 @@ KafkaStorageError.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import asyncio
+import logging
 
-from odradek.cluster.topic_names import is_internal_topic
+from odradek.cluster.image import NO_LEADER, PartitionImage
 from odradek.foundation.errors import (
-    FencedLeaderEpoch,
     KafkaStorageError,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     PolicyViolation,
+    RequestError,
     UnknownLeaderEpoch,
-    UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.files import FileSlice
 from odradek.log.log import AppendResult, Log, Origin
+from odradek.replication.acknowledgements import Waiters
 from odradek.replication.commits import Commits
-from odradek.replication.flushing import Flusher
+from odradek.replication.context import ReplicaContext
+from odradek.replication.follower import FollowingReplica
+from odradek.replication.leader import Followers
 from odradek.replication.purgatory import WaitingFetch
+from odradek.replication.replica import PartitionRead
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Partition", "PartitionRead"]
 
 
-class PartitionRead(NamedTuple):
-    """What a reader got: the records (None when there are none yet) and the offsets as they were then."""
-
-    slice: FileSlice | None
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-
-
-class Partition:
-    """A partition led here. Its log's bytes belong to the log, its high watermark to this object."""
+class Partition(FollowingReplica):
+    """A partition kept here; `take_role` makes it what the cluster's image says."""
 
     __slots__ = (
         "_commits",
-        "_flusher",
-        "append_failures",
-        "batches_in",
-        "bytes_in",
-        "bytes_out",
-        "gone",
-        "high_watermark",
-        "in_sync_replicas",
-        "is_internal",
-        "leader_epoch",
-        "log",
-        "min_insync_replicas",
-        "records_in",
-        "replicas",
-        "topic_id",
-        "topic_partition",
-        "waiting",
+        "_own_end_offset",
+        "_unshown_bytes",
+        "epoch_start_offset",
+        "followers",
+        "waiting_followers",
     )
 
     def __init__(
@@ -69,51 +58,47 @@ class Partition:
         topic_id: TopicId,
         log: Log,
         *,
-        leader_epoch: int,
-        replicas: tuple[int, ...],
-        in_sync_replicas: tuple[int, ...],
+        context: ReplicaContext,
+        high_watermark: int,
         min_insync_replicas: int,
-        flusher: Flusher,
     ) -> None:
-        self._flusher = flusher
+        super().__init__(
+            topic_partition,
+            topic_id,
+            log,
+            context=context,
+            high_watermark=high_watermark,
+            min_insync_replicas=min_insync_replicas,
+        )
+        self.followers: Followers | None = None
+        """Of a leader with other replicas."""
+        self.epoch_start_offset = log.log_end_offset
+        """Where the log ended when this broker began to lead."""
+        self.waiting_followers: dict[WaitingFetch, None] = {}
+        """Followers' fetches that wait for the log's end."""
         # What waits for a flush, with flush.messages only.
         self._commits: Commits | None = None
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.is_internal = is_internal_topic(topic_partition.topic)
-        self.log = log
-        self.leader_epoch = leader_epoch
-        self.replicas = replicas
-        self.in_sync_replicas = in_sync_replicas
-        self.min_insync_replicas = min_insync_replicas
-        self.high_watermark: int = log.log_end_offset
-        self.waiting: dict[WaitingFetch, None] = {}
-        self.gone: Exception | None = None
-        self.append_failures = 0
-        self.batches_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.records_in = 0
+        # What this broker itself vouches for: the log's end, less what flush.messages wants flushed first.
+        self._own_end_offset = log.log_end_offset
+        self._unshown_bytes = 0
+        self.refusal = NotLeaderOrFollower(f"{topic_partition} has no leader yet; refresh the metadata.")
 
-    @property
-    def last_stable_offset(self) -> int:
-        """All below belongs to no open transaction and is held by the whole in-sync set."""
-        offset: int = self.log.producers.last_stable_offset(high_watermark=self.high_watermark)
-        return offset
+    # --- appending ---------------------------------------------------------------------------------------------------
 
     def append_as_leader(
         self, records: memoryview | bytes, *, required_acks: int, origin: Origin = Origin.CLIENT
     ) -> AppendResult:
         """Append one client's batches and move the high watermark; wakes the fetches that wait for it.
 
-        Where flush.messages asks for a flush first, the high watermark follows it: as long as it is not above the
-        last offset, `committed` is to be waited for before the append is answered.
+        Where flush.messages asks for a flush first, or replicas have to take it, the high watermark follows: as long
+        as it is not above the last offset `committed` is to be waited for before acks=all is answered.
 
         Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync (never more
-        than there are replicas, as Kafka counts), KafkaStorageError, and whatever `Log.append` raises.
+        than there are replicas, as Kafka counts), NotLeaderOrFollower, KafkaStorageError, and whatever `Log.append`
+        raises.
         """
-        if self.gone is not None:
-            raise self.gone
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
         if required_acks == -1 and len(self.in_sync_replicas) < self.min_insync_replicas:
             self._check_in_sync()
         result = self.log.append(records, leader_epoch=self.leader_epoch, origin=origin)
@@ -122,8 +107,8 @@ class Partition:
             self.bytes_in += size_bytes
             self.batches_in += 1
             self.records_in += result.record_count
-            if self.log.must_flush:
-                self._known_commits().add(result.last_offset + 1, size_bytes)
+            if self.followers is not None or self.log.must_flush:
+                self._commit_later(result)
                 return result
             self.high_watermark = result.last_offset + 1
             if self.waiting:
@@ -131,29 +116,73 @@ class Partition:
                     fetch.advanced(size_bytes)
         return result
 
+    def _commit_later(self, result: AppendResult) -> None:
+        size_bytes = result.size_bytes
+        self._unshown_bytes += size_bytes
+        if self.log.must_flush:
+            self._known_commits().add(result.last_offset + 1, size_bytes)
+        else:
+            self._own_end_offset = result.last_offset + 1
+        if self.followers is None:
+            return
+        for fetch in tuple(self.waiting_followers):
+            fetch.advanced(size_bytes)
+        if not self.log.must_flush and not self.followers.counted:
+            self._advance_high_watermark()
+
     def _known_commits(self) -> Commits:
         if self._commits is None:
-            self._commits = Commits(self.log, flusher=self._flusher, on_commit=self._committed)
+            self._commits = Commits(self.log, flusher=self.context.flusher, on_commit=self._flushed)
         return self._commits
 
-    def _committed(self, end_offset: int, size_bytes: int) -> None:
-        self.high_watermark = max(self.high_watermark, end_offset)
-        for fetch in tuple(self.waiting):
-            fetch.advanced(size_bytes)
+    def _flushed(self, end_offset: int, size_bytes: int) -> None:
+        del size_bytes  # It is among what is not shown yet.
+        self._own_end_offset = max(self._own_end_offset, end_offset)
+        if self.refusal is None:
+            self._advance_high_watermark()
 
-    async def committed(self, last_offset: int) -> None:
-        """Returns once the record at `last_offset`, which was appended, is committed.
+    def is_flush_due(self, last_offset: int) -> bool:
+        """Whether the record at `last_offset` waits for a flush that flush.messages asks for."""
+        return self._commits is not None and self._own_end_offset <= last_offset
+
+    async def flushed(self, last_offset: int) -> None:
+        """Returns once the record at `last_offset`, which was appended, is as safe here as flush.messages asks for.
 
         Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile.
         """
-        if self.high_watermark <= last_offset:
+        if self.is_flush_due(last_offset):
             try:
                 await self._known_commits().wait(last_offset + 1)
             except KafkaStorageError as failure:
                 raise self.gone or failure from failure
 
+    async def committed(self, last_offset: int) -> None:
+        """Returns once the record at `last_offset`, which was appended, is committed.
+
+        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile,
+        NotLeaderOrFollower when another broker leads meanwhile, NotEnoughReplicasAfterAppend.
+        """
+        if self.high_watermark > last_offset:
+            return
+        if self.followers is None and self.refusal is None:
+            await self.flushed(last_offset)
+            return
+        self.require_leader()
+        waiter = _FutureWaiter()
+        self.unacknowledged.add(waiter, last_offset + 1)
+        try:
+            await waiter.future
+        finally:
+            self.unacknowledged.forget(waiter)
+
+    # --- enough replicas ---------------------------------------------------------------------------------------------
+
+    @property
+    def _in_sync_needed(self) -> int:
+        return min(self.min_insync_replicas, len(self.replicas))
+
     def _check_in_sync(self) -> None:
-        needed = min(self.min_insync_replicas, len(self.replicas))
+        needed = self._in_sync_needed
         if len(self.in_sync_replicas) < needed:
             raise NotEnoughReplicas(
                 f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs "
@@ -161,92 +190,175 @@ class Partition:
                 "min.insync.replicas."
             )
 
-    def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """Raise FencedLeaderEpoch or UnknownLeaderEpoch unless the client's epoch is this one, or -1."""
-        if current_leader_epoch in (-1, self.leader_epoch):
-            return
-        if current_leader_epoch < self.leader_epoch:
-            raise FencedLeaderEpoch(
-                f"{self.topic_partition} is in leader epoch {self.leader_epoch}, the request in "
-                f"{current_leader_epoch}; refresh the metadata."
-            )
-        raise UnknownLeaderEpoch(
-            f"{self.topic_partition} is in leader epoch {self.leader_epoch}, the request already in "
-            f"{current_leader_epoch}; try again."
-        )
+    def _give_up_without_enough_replicas(self) -> None:
+        """The set has become too small for what waits: it stays in the log, and nobody vouches for it.
 
-    def read(
+        Kafka lets such a producer wait for its time limit; the answer cannot become better meanwhile.
+        """
+        needed = self._in_sync_needed
+        if self.unacknowledged and len(self.in_sync_replicas) < needed:
+            self.unacknowledged.fail(
+                NotEnoughReplicasAfterAppend(
+                    f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs {needed} "
+                    "for acks=all; the records were written and may be lost. Send them again."
+                )
+            )
+
+    # --- the high watermark ------------------------------------------------------------------------------------------
+
+    def _advance_high_watermark(self) -> None:
+        """Move it to where all that count have come; not while too few are in sync, as Kafka since 3.7."""
+        followers = self.followers
+        end_offset = self._own_end_offset
+        if followers is not None:
+            if len(self.in_sync_replicas) < self._in_sync_needed:
+                return
+            end_offset = followers.held_by_all(end_offset)
+            if followers.has_others and end_offset > self.high_watermark:
+                context = self.context
+                end_offset = followers.held_by_joiners(
+                    end_offset,
+                    leader_end_offset=self.log.log_end_offset,
+                    now=context.now(),
+                    lag_seconds_max=context.lag_seconds_max,
+                    is_eligible=context.is_eligible,
+                )
+        old = self.high_watermark
+        if end_offset <= old:
+            return
+        size_bytes = self._unshown_bytes
+        log_end_offset = self.log.log_end_offset
+        if end_offset < log_end_offset:
+            # How many bytes lie below an offset is not known: each record is taken for as long as the others.
+            size_bytes = max(1, size_bytes * (end_offset - old) // (log_end_offset - old))
+        self._unshown_bytes -= min(size_bytes, self._unshown_bytes)
+        self._show(end_offset, size_bytes)
+
+    # --- followers ---------------------------------------------------------------------------------------------------
+
+    def read_as_leader(
         self,
         fetch_offset: int,
         bytes_max: int,
         *,
         at_least_one_batch: bool,
-        committed_only: bool,
-        current_leader_epoch: int = -1,
-    ) -> PartitionRead:
-        """Whole batches from the one that holds `fetch_offset`, below the high watermark (or last stable
-        offset).
+        last_fetched_epoch: int,
+        current_leader_epoch: int,
+    ) -> tuple[PartitionRead, tuple[int, int] | None]:
+        """What a follower is given: batches up to the log's end, or where its log and this one part.
 
-        Raises OffsetOutOfRange below the log's start or above its end, FencedLeaderEpoch, UnknownLeaderEpoch,
-        KafkaStorageError.
+        Raises as `read`, and OffsetOutOfRange when the follower's last epoch is not known here.
         """
-        if self.gone is not None:
-            raise self.gone
-        if current_leader_epoch != -1:
-            self.check_leader_epoch(current_leader_epoch)
+        self.require_leader(current_leader_epoch)
         log = self.log
-        high_watermark = self.high_watermark
-        last_stable_offset = self.last_stable_offset
-        log_start_offset = log.log_start_offset
-        limit = last_stable_offset if committed_only else high_watermark
-        if log_start_offset <= fetch_offset < limit:
-            records = None
-            if bytes_max > 0 or at_least_one_batch:
-                records = log.read(
-                    fetch_offset,
-                    bytes_max=bytes_max,
-                    offset_limit=limit,
-                    at_least_one_batch=at_least_one_batch,
+        found = PartitionRead(None, self.high_watermark, self.last_stable_offset, log.log_start_offset)
+        if last_fetched_epoch >= 0:
+            diverging = self.divergence(last_fetched_epoch, fetch_offset)
+            if diverging is not None:
+                return found, diverging
+        self._require_in_range(fetch_offset)
+        records: FileSlice | None = None
+        if fetch_offset < log.log_end_offset and (bytes_max > 0 or at_least_one_batch):
+            records = log.read(fetch_offset, bytes_max=bytes_max, at_least_one_batch=at_least_one_batch)
+            self.bytes_out += records.size
+        return found._replace(slice=records), None
+
+    def follower_fetched(
+        self,
+        broker_id: int,
+        *,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        current_leader_epoch: int,
+    ) -> None:
+        """A follower asked for `fetch_offset`, so it has all below: the high watermark may move, it may be in sync.
+
+        To be called after its fetch was found to fit this log. Raises UnknownLeaderEpoch or NotLeaderOrFollower for a
+        broker that is no replica of this partition, as far as this leader has heard.
+        """
+        followers = self.followers
+        follower = None if followers is None else followers.known.get(broker_id)
+        if followers is None or follower is None:
+            if current_leader_epoch == self.leader_epoch:
+                # It has heard of an assignment that has not come here yet.
+                raise UnknownLeaderEpoch(
+                    f"{self.topic_partition} is kept by {list(self.replicas)}, not by {broker_id}."
                 )
-                self.bytes_out += records.size
-            return PartitionRead(records, high_watermark, last_stable_offset, log_start_offset)
-        if not log_start_offset <= fetch_offset <= log.log_end_offset:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition} holds offsets {log_start_offset} to {log.log_end_offset}; "
-                f"{fetch_offset} is outside."
+            raise NotLeaderOrFollower(f"{broker_id} is not among the replicas of {self.topic_partition}.")
+        context = self.context
+        low_watermark_before = follower.log_start_offset
+        follower.fetched(
+            offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            now=context.now(),
+            broker_epoch=broker_epoch,
+        )
+        if followers.may_join(
+            follower,
+            high_watermark=self.high_watermark,
+            epoch_start_offset=self.epoch_start_offset,
+            is_eligible=context.is_eligible,
+        ):
+            followers.propose(followers.in_sync | {broker_id})
+            context.propose(self)
+        self._advance_high_watermark()
+        if self.undeleted and log_start_offset > low_watermark_before:
+            self.undeleted.release_any(self.low_watermark)
+
+    def shrink_in_sync(self) -> None:
+        """Propose an in-sync set without those that have lagged for too long; called now and then."""
+        followers = self.followers
+        if followers is None or self.refusal is not None:
+            return
+        context = self.context
+        lagging = followers.lagging(
+            leader_end_offset=self.log.log_end_offset,
+            now=context.now(),
+            lag_seconds_max=context.lag_seconds_max,
+        )
+        if lagging:
+            logger.info(
+                "%s: %s lag behind the end %d and are to leave the in-sync set %s",
+                self.topic_partition,
+                sorted(lagging),
+                self.log.log_end_offset,
+                list(self.in_sync_replicas),
             )
-        return PartitionRead(None, high_watermark, last_stable_offset, log_start_offset)
+            followers.propose(followers.in_sync - lagging)
+            context.propose(self)
 
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the newest epoch not after `epoch`; both -1 when there is none. Raises as
-        `read`.
-        """
-        if self.gone is not None:
-            raise self.gone
-        found: tuple[int, int] = self.log.end_offset_for_epoch(epoch)
-        return found
+    def proposal_refused(self, proposed: frozenset[int], failure: RequestError, *, is_final: bool) -> None:
+        """The controller did not take a proposal. Unless `is_final` it may have, and a newer image will tell."""
+        followers = self.followers
+        if followers is None or followers.proposed != proposed:
+            return
+        logger.info(
+            "%s: the in-sync set %s was not taken: %s", self.topic_partition, sorted(proposed), failure
+        )
+        if is_final:
+            followers.withdraw()
+            self._advance_high_watermark()
 
-    def aborted_transactions(self, fetch_offset: int, records: FileSlice) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that reach into `records`, read from
-        `fetch_offset`.
-        """
-        del records  # What is aborted above them is left out by its reader: markers tell it in order.
-        aborted = self.log.aborted_transactions(fetch_offset, self.last_stable_offset)
-        return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
+    # --- deletion ----------------------------------------------------------------------------------------------------
 
-    def apply_retention(self) -> int:
-        """Delete the segments that are past retention and below the high watermark; how many."""
-        count: int = self.log.delete_old_segments(self.high_watermark)
-        return count
+    @property
+    def low_watermark(self) -> int:
+        """All replicas that are live have given up what lies below."""
+        start: int = self.log.log_start_offset
+        if self.followers is None:
+            return start
+        return self.followers.low_watermark(start, self.context.brokers)
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log's start up to `before_offset` (-1: the high watermark); returns the new start.
 
+        The followers hear of it with their next fetch: until `low_watermark` is there they may have what lies below.
         Raises OffsetOutOfRange above the high watermark or for another negative number, PolicyViolation for a
-        log that is only compacted, KafkaStorageError.
+        log that is only compacted, NotLeaderOrFollower, KafkaStorageError.
         """
-        if self.gone is not None:
-            raise self.gone
+        self.require_leader()
         config = self.log.config
         if config.cleanup_compact and not config.cleanup_delete:
             raise PolicyViolation(
@@ -260,34 +372,95 @@ class Partition:
                 f"not below {before_offset}."
             )
         self.log.advance_log_start(target)
+        for fetch in tuple(self.waiting_followers):
+            fetch.disturbed()
         start: int = self.log.log_start_offset
         return start
 
-    def set_leadership(
-        self, *, leader_epoch: int, replicas: tuple[int, ...], in_sync_replicas: tuple[int, ...]
-    ) -> None:
-        """Follow the cluster's image; a new epoch wakes whoever waits, who may have to look for another
-        leader.
+    # --- roles -------------------------------------------------------------------------------------------------------
+
+    def take_role(self, state: PartitionImage) -> None:
+        """Follow the cluster's image; a state older than the one followed is passed over.
+
+        A new epoch wakes whoever waits, who may have to look for another leader. Raises KafkaStorageError when the
+        epoch cannot be noted; the partition leads nothing then.
         """
-        self.replicas = replicas
-        self.in_sync_replicas = in_sync_replicas
-        if leader_epoch != self.leader_epoch:
-            self.leader_epoch = leader_epoch
-            self._disturb()
+        if (state.leader_epoch, state.partition_epoch) < (self.leader_epoch, self.partition_epoch):
+            return
+        if self.gone is not None:
+            return
+        is_new = (state.leader, state.leader_epoch) != (self.leader, self.leader_epoch)
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.in_sync_replicas = state.isr
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        if state.leader == self.context.broker_id:
+            self._lead(is_new=is_new)
+        elif is_new:
+            self._stop_leading()
+        if is_new:
+            self.context.role_changed(self)
 
-    def mark_deleted(self) -> None:
-        """The topic was deleted: every later call raises UnknownTopicOrPartition."""
-        self.gone = UnknownTopicOrPartition(f"{self.topic_partition} was deleted.")
-        self._disturb()
+    def _lead(self, *, is_new: bool) -> None:
+        now = self.context.now()
+        has_others = len(self.replicas) > 1
+        if is_new:
+            self.refusal = self._not_leading()
+            self._disturb(self.refusal)
+            if has_others:
+                # Also when nothing is ever written in this epoch: followers ask where the one before it ended.
+                self.log.assign_leader_epoch(self.leader_epoch)
+            self.epoch_start_offset = self.log.log_end_offset
+            # What a former leader of ours left unflushed is as safe as the rest of what was taken from it.
+            self._own_end_offset = self.log.log_end_offset
+            self._unshown_bytes = 0
+            self.followers = None
+        if not has_others:
+            self.followers = None
+        elif self.followers is None:
+            # While it was alone it vouched for all that it showed.
+            self._own_end_offset = max(self._own_end_offset, self.high_watermark)
+            self.followers = Followers(self.context.broker_id)
+            self.followers.begin(self.replicas, self.in_sync_replicas, now=now)
+        else:
+            self.followers.update(self.replicas, self.in_sync_replicas, now=now)
+        self.refusal = None
+        self._give_up_without_enough_replicas()
+        self._advance_high_watermark()
 
-    def mark_offline(self) -> None:
-        """The log directory failed: every later call raises KafkaStorageError until the broker restarts."""
-        self.gone = KafkaStorageError(
-            f"The log directory of {self.topic_partition} failed; the partition is offline until the disk is "
-            "repaired and the broker restarted."
+    def _stop_leading(self) -> None:
+        self.followers = None
+        self.refusal = self._not_leading()
+        self._disturb(self.refusal)
+
+    def _not_leading(self) -> NotLeaderOrFollower:
+        if self.leader == NO_LEADER:
+            return NotLeaderOrFollower(f"{self.topic_partition} has no leader now; refresh the metadata.")
+        return NotLeaderOrFollower(
+            f"{self.topic_partition} is led by broker {self.leader}, not by {self.context.broker_id}; refresh the "
+            "metadata."
         )
-        self._disturb()
 
-    def _disturb(self) -> None:
-        for fetch in tuple(self.waiting):
+    def _disturb(self, why: Exception) -> None:
+        super()._disturb(why)
+        for fetch in tuple(self.waiting_followers):
             fetch.disturbed()
+
+
+class _FutureWaiter:
+    """Waits at one place, for a coroutine."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def reached(self, place: Waiters, failure: Exception | None) -> None:
+        del place
+        if self.future.done():
+            return
+        if failure is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(failure)

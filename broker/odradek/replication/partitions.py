@@ -5,7 +5,9 @@ before its creator is answered, so a client's first produce finds them. Logs of 
 away at once and removed later; a topic deleted and made anew is told apart by its id. Topic settings reach
 the logs as they change.
 
-What it leaves out: periodic work on the logs (`housekeeping`), followers.
+A partition's role follows the image as well: who leads it and who is in sync is the partition's to act upon.
+
+What it leaves out: periodic work on the logs (`housekeeping`), fetching from other leaders (`fetchers`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 from odradek.cluster.changes import topic_changes
 from odradek.cluster.configs import log_config_values, topic_value
 from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, ResourceKind, TopicImage
+from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
@@ -29,6 +32,9 @@ from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
 from odradek.log.log import Log
+from odradek.replication.acknowledgements import Acknowledgements
+from odradek.replication.checkpoints import read_high_watermarks
+from odradek.replication.context import ReplicaContext
 from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
 
@@ -36,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class Partitions:
-    """The partitions that this broker leads, by topic and by topic id."""
+    """The partitions that this broker keeps, by topic and by topic id."""
 
     def __init__(
         self,
@@ -46,16 +52,25 @@ class Partitions:
         directories: LogDirectories,
         flusher: Flusher,
         current_settings: Callable[[], Settings],
+        clock: Clock | None = None,
     ) -> None:
         """`current_settings` gives the broker's settings as they are now: some change while it runs."""
+        self.context = ReplicaContext(
+            broker_id=broker_id,
+            images=images,
+            flusher=flusher,
+            clock=clock or SystemClock(),
+            current_settings=current_settings,
+        )
         self._broker_id = broker_id
         self._images = images
         self._directories = directories
-        self._flusher = flusher
         self._current_settings = current_settings
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._failed: dict[tuple[str, int], Exception] = {}
+        # As written down before this start, until each partition is taken up.
+        self._high_watermarks: dict[TopicPartition, int] = {}
         self._unsubscribe: Callable[[], None] | None = None
 
     def __len__(self) -> int:
@@ -64,15 +79,23 @@ class Partitions:
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
 
+    @property
+    def acknowledgements(self) -> Acknowledgements:
+        """Requests that wait for replicas."""
+        return self.context.acknowledgements
+
     def start(self) -> None:
         """Take up every partition that the image gives this broker, and follow the image from now on."""
         image = self._images.current
+        self._high_watermarks = read_high_watermarks(self._directories)
         for topic in image.topics.values():
             self._take_up(topic, image)
+        self._high_watermarks = {}
         self._unsubscribe = self._images.subscribe(self._changed)
 
     def stop(self) -> None:
         """Follow the image no more. The logs stay open: their directories close them."""
+        self.context.acknowledgements.close()
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -80,7 +103,10 @@ class Partitions:
     # --- look-ups ------------------------------------------------------------------------------------------
 
     def get(self, topic: str, partition: int) -> Partition:
-        """The partition. Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError."""
+        """The partition, whatever its role here.
+
+        Raises UnknownTopicOrPartition, NotLeaderOrFollower when it is not kept here, KafkaStorageError.
+        """
         found = self._partitions.get((topic, partition))
         if found is not None:
             return found
@@ -109,7 +135,8 @@ class Partitions:
 
     def find(self, topic: str, partition: int) -> Partition | None:
         """The partition, or None when it is not led here."""
-        return self._partitions.get((topic, partition))
+        found = self._partitions.get((topic, partition))
+        return None if found is None or (found.refusal is not None and found.gone is None) else found
 
     def _why_missing(self, topic: str, partition: int) -> Exception:
         failure = self._failed.get((topic, partition))
@@ -119,7 +146,7 @@ class Partitions:
         if image is None or not 0 <= partition < len(image.partitions):
             return UnknownTopicOrPartition(f"There is no partition {topic}-{partition}.")
         return NotLeaderOrFollower(
-            f"Broker {self._broker_id} does not lead {topic}-{partition}; refresh the metadata."
+            f"Broker {self._broker_id} does not keep {topic}-{partition}; refresh the metadata."
         )
 
     # --- following the image -------------------------------------------------------------------------------
@@ -139,39 +166,46 @@ class Partitions:
         config: LogConfig | None = None
         self._names_by_id[topic.id.bytes] = topic.name
         for partition in topic.partitions:
-            if self._broker_id not in partition.replicas:
-                continue
             known = self._partitions.get((topic.name, partition.partition))
-            if known is not None:
-                known.set_leadership(
-                    leader_epoch=partition.leader_epoch,
-                    replicas=partition.replicas,
-                    in_sync_replicas=partition.isr,
-                )
+            if self._broker_id not in partition.replicas:
+                if known is not None:
+                    self._remove(TopicPartition(topic.name, partition.partition), known.mark_removed)
                 continue
-            config = config or self._log_config(topic.name, image)
-            self._add(topic, partition, config, image)
+            if known is None:
+                config = config or self._log_config(topic.name, image)
+                known = self._add(topic, partition, config, image)
+            if known is not None:
+                self._take_role(known, partition)
+
+    def _take_role(self, partition: Partition, state: PartitionImage) -> None:
+        try:
+            partition.take_role(state)
+        except KafkaStorageError as failure:
+            logger.error("%s cannot take its role: %s", partition.topic_partition, failure)
 
     def _add(
         self, topic: TopicImage, partition: PartitionImage, config: LogConfig, image: ClusterImage
-    ) -> None:
+    ) -> Partition | None:
         topic_partition = TopicPartition(topic.name, partition.partition)
         try:
             log = self._log(topic_partition, topic.id, config)
         except (OSError, KafkaStorageError) as failure:
             logger.error("%s stays offline: %s", topic_partition, failure)
             self._failed[topic_partition] = failure
-            return
-        self._partitions[topic_partition] = Partition(
+            return None
+        # Alone it has all that there is; with others only what it was told that all have.
+        high_watermark = log.log_end_offset
+        if len(partition.replicas) > 1:
+            high_watermark = self._high_watermarks.get(topic_partition, log.log_start_offset)
+        added = self._partitions[topic_partition] = Partition(
             topic_partition,
             topic.id,
             log,
-            leader_epoch=max(partition.leader_epoch, 0),
-            replicas=partition.replicas,
-            in_sync_replicas=partition.isr,
+            context=self.context,
+            high_watermark=high_watermark,
             min_insync_replicas=self._min_insync_replicas(topic.name, image),
-            flusher=self._flusher,
         )
+        return added
 
     def _log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         log = self._directories.get(topic_partition)
@@ -194,14 +228,18 @@ class Partitions:
         for image in topic.partitions:
             key = TopicPartition(topic.name, image.partition)
             self._failed.pop(key, None)
-            partition = self._partitions.pop(key, None)
-            if partition is None:
-                continue
-            partition.mark_deleted()
-            try:
-                self._directories.delete(key)
-            except (OSError, KafkaStorageError) as failure:
-                logger.error("the files of the deleted %s could not be renamed away: %s", key, failure)
+            partition = self._partitions.get(key)
+            if partition is not None:
+                self._remove(key, partition.mark_deleted)
+
+    def _remove(self, key: TopicPartition, mark: Callable[[], None]) -> None:
+        partition = self._partitions.pop(key)
+        mark()
+        self.context.role_changed(partition)
+        try:
+            self._directories.delete(key)
+        except (OSError, KafkaStorageError) as failure:
+            logger.error("the files of %s could not be renamed away: %s", key, failure)
 
     def _reconfigure(self, old: Mapping[Any, Any], image: ClusterImage) -> None:
         """Hand changed settings to the logs: those of one topic, or of all when a default changed."""
@@ -246,4 +284,5 @@ class Partitions:
         for key, partition in list(self._partitions.items()):
             if partition.log.path_of_directory == path and partition.gone is None:
                 partition.mark_offline()
+                self.context.role_changed(partition)
                 self._failed[key] = partition.gone or KafkaStorageError(str(partition.topic_partition))

@@ -182,6 +182,7 @@ class Broker:
             directories=self.directories,
             flusher=self.flusher,
             current_settings=lambda: self.dynamic_settings.current,
+            clock=self.clock,
         )
         await self._open_logs()
         self._has_loaded = True

@@ -1,0 +1,68 @@
+"""Produces whose records are in the log and not yet as safe as was asked for: flushed, or held by all in sync."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from odradek.foundation.errors import KafkaStorageError, RequestError, RequestTimedOut
+from odradek.handlers.context import RequestContext
+from odradek.handlers.produce_wire import PartitionResult
+from odradek.replication.acknowledgements import Waiters
+from odradek.replication.partition import Partition
+
+
+class Uncommitted(NamedTuple):
+    """A partition's result that counts only once the last record is committed."""
+
+    result: PartitionResult
+    partition: Partition
+    last_offset: int
+    key: Any
+    records: memoryview | None
+
+
+# What went wrong, by position in the sequence of what waited, to the frame.
+MakeAnswer = Callable[[Mapping[int, Exception]], bytes | None]
+
+
+async def when_flushed(uncommitted: Sequence[Uncommitted], *, answer: MakeAnswer) -> bytes | None:
+    """The answer once every partition's records are flushed, or cannot be."""
+    failures: dict[int, Exception] = {}
+    for number, one in enumerate(uncommitted):
+        try:
+            await one.partition.flushed(one.last_offset)
+        except (KafkaStorageError, RequestError) as error:
+            failures[number] = error
+    return answer(failures)
+
+
+def when_held_by_all(
+    uncommitted: Sequence[Uncommitted], context: RequestContext, *, timeout_ms: int, answer: MakeAnswer
+) -> bytes | asyncio.Future[bytes | None] | None:
+    """A future for the answer, once all in sync hold the records, or cannot, or the request's time is up."""
+    future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+    wanted: dict[Waiters, int] = {}
+    for one in uncommitted:
+        place = one.partition.unacknowledged
+        wanted[place] = max(wanted.get(place, 0), one.last_offset + 1)
+
+    def done(outcome: Mapping[Waiters, Exception]) -> None:
+        failures = {
+            number: outcome[one.partition.unacknowledged]
+            for number, one in enumerate(uncommitted)
+            if one.partition.unacknowledged in outcome
+        }
+        if not future.done():
+            future.set_result(answer(failures))
+
+    waiting = context.broker.partitions.acknowledgements.wait(
+        wanted, timeout_seconds=timeout_ms / 1000, on_done=done
+    )
+    if waiting is None:
+        full = RequestTimedOut("Too many requests wait for the replicas of this broker; try again.")
+        return answer(dict.fromkeys(range(len(uncommitted)), full))
+    # The transport cancels the future when the connection is gone.
+    future.add_done_callback(lambda ended: waiting.cancel() if ended.cancelled() else None)
+    return future

@@ -1,0 +1,77 @@
+"""What every replica of a broker needs to know of its broker: who it is, the time, who else is live.
+
+One object for all partitions, so that each holds one reference instead of six.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.cluster.image import BrokerImage, ImageHolder
+from odradek.foundation.clock import Clock
+from odradek.foundation.limits import ACKNOWLEDGEMENTS_WAITING_MAX
+from odradek.foundation.settings import Settings
+from odradek.replication.acknowledgements import Acknowledgements
+from odradek.replication.flushing import Flusher
+
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+
+
+def _nobody_is_told(_: Any) -> None:
+    """Where one broker is the whole cluster there is nobody to propose to and nobody to fetch from."""
+
+
+class ReplicaContext:
+    """`propose` and `role_changed` are set by whoever asks the controller and fetches from leaders."""
+
+    __slots__ = (
+        "_clock",
+        "_current_settings",
+        "_images",
+        "acknowledgements",
+        "broker_id",
+        "flusher",
+        "propose",
+        "role_changed",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        images: ImageHolder,
+        flusher: Flusher,
+        clock: Clock,
+        current_settings: Callable[[], Settings],
+    ) -> None:
+        self.broker_id = broker_id
+        self.flusher = flusher
+        self.acknowledgements = Acknowledgements(waiting_max=ACKNOWLEDGEMENTS_WAITING_MAX)
+        self.propose: Callable[[Partition], None] = _nobody_is_told
+        """A partition has a new proposal for its in-sync set."""
+        self.role_changed: Callable[[Partition], None] = _nobody_is_told
+        """A partition has another leader, another epoch, or is gone."""
+        self._images = images
+        self._clock = clock
+        self._current_settings = current_settings
+
+    def now(self) -> float:
+        """Seconds that never go back."""
+        return self._clock.monotonic_seconds()
+
+    @property
+    def lag_seconds_max(self) -> float:
+        """replica.lag.time.max.ms."""
+        return self._current_settings().replica_lag_time_max_ms / 1000
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerImage]:
+        """Who is live."""
+        return self._images.current.brokers
+
+    def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a follower may come into an in-sync set, as far as a broker knows; the controller knows better."""
+        broker = self._images.current.brokers.get(broker_id)
+        return broker is not None and broker_epoch in (-1, broker.epoch)

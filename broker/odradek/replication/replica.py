@@ -1,0 +1,291 @@
+"""One replica of a partition on this broker, whatever its role: what readers may see of it.
+
+Appending and leading are `partition`'s, following is `follower`'s, which extend this. `refusal` says in one place
+why clients may not write here: the partition is gone, its disk failed, or another broker leads it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.cluster.image import NO_LEADER
+from odradek.cluster.topic_names import is_internal_topic
+from odradek.foundation.errors import (
+    FencedLeaderEpoch,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import NO_LEADER_EPOCH, TopicId, TopicPartition
+from odradek.log.files import FileSlice
+from odradek.log.log import Log
+from odradek.replication.acknowledgements import Waiters
+from odradek.replication.context import ReplicaContext
+from odradek.replication.purgatory import WaitingFetch
+
+
+class PartitionRead(NamedTuple):
+    """What a reader got: the records (None when there are none yet) and the offsets as they were then."""
+
+    slice: FileSlice | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+class Replica:
+    """Its log's bytes belong to the log, its high watermark to this object."""
+
+    __slots__ = (
+        "append_failures",
+        "batches_in",
+        "bytes_in",
+        "bytes_out",
+        "context",
+        "gone",
+        "high_watermark",
+        "in_sync_replicas",
+        "is_internal",
+        "leader",
+        "leader_epoch",
+        "log",
+        "min_insync_replicas",
+        "partition_epoch",
+        "records_in",
+        "refusal",
+        "replicas",
+        "topic_id",
+        "topic_partition",
+        "unacknowledged",
+        "undeleted",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        log: Log,
+        *,
+        context: ReplicaContext,
+        high_watermark: int,
+        min_insync_replicas: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.is_internal = is_internal_topic(topic_partition.topic)
+        self.log = log
+        self.context = context
+        self.leader = NO_LEADER
+        self.leader_epoch: int = NO_LEADER_EPOCH
+        self.partition_epoch = -1
+        """Which of the controller's states of the partition this follows."""
+        self.replicas: tuple[int, ...] = ()
+        self.in_sync_replicas: tuple[int, ...] = ()
+        self.min_insync_replicas = min_insync_replicas
+        self.high_watermark: int = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.waiting: dict[WaitingFetch, None] = {}
+        """Clients' fetches that wait for the high watermark."""
+        self.unacknowledged = Waiters()
+        """Produces that wait for the high watermark."""
+        self.undeleted = Waiters()
+        """Deletions that wait for the low watermark."""
+        self.gone: Exception | None = None
+        self.refusal: Exception | None = None
+        """Why clients may not write here; None for a leader."""
+        self.append_failures = 0
+        self.batches_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.records_in = 0
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether clients may write here."""
+        return self.refusal is None
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether another broker leads, whose log this one has to follow."""
+        return self.gone is None and self.leader not in (NO_LEADER, self.context.broker_id)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All below belongs to no open transaction and is held by the whole in-sync set."""
+        offset: int = self.log.producers.last_stable_offset(high_watermark=self.high_watermark)
+        return offset
+
+    # --- who may ask -------------------------------------------------------------------------------------------------
+
+    def require_leader(self, current_leader_epoch: int = -1) -> None:
+        """Raise unless this broker leads, in the client's epoch if it names one.
+
+        FencedLeaderEpoch, UnknownLeaderEpoch, NotLeaderOrFollower, UnknownTopicOrPartition, KafkaStorageError.
+        """
+        if self.gone is not None:
+            raise self.gone.with_traceback(None)
+        if current_leader_epoch != -1:
+            self.check_leader_epoch(current_leader_epoch)
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Raise FencedLeaderEpoch or UnknownLeaderEpoch unless the client's epoch is this one, or -1."""
+        if current_leader_epoch in (-1, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"{self.topic_partition} is in leader epoch {self.leader_epoch}, the request in "
+                f"{current_leader_epoch}; refresh the metadata."
+            )
+        raise UnknownLeaderEpoch(
+            f"{self.topic_partition} is in leader epoch {self.leader_epoch}, the request already in "
+            f"{current_leader_epoch}; try again."
+        )
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        fetch_offset: int,
+        bytes_max: int,
+        *,
+        at_least_one_batch: bool,
+        committed_only: bool,
+        current_leader_epoch: int = -1,
+        leader_only: bool = False,
+    ) -> PartitionRead:
+        """Whole batches from the one that holds `fetch_offset`, below the high watermark (or last stable
+        offset).
+
+        A follower serves readers too, unless they want the `leader_only`: consumers that know nothing of replicas
+        (KIP-392). Raises OffsetOutOfRange below the log's start or above its end, FencedLeaderEpoch,
+        UnknownLeaderEpoch, NotLeaderOrFollower, KafkaStorageError.
+        """
+        if self.refusal is not None:
+            self._require_readable(current_leader_epoch, leader_only=leader_only)
+        elif current_leader_epoch != -1:
+            self.check_leader_epoch(current_leader_epoch)
+        log = self.log
+        high_watermark = self.high_watermark
+        last_stable_offset = self.last_stable_offset
+        log_start_offset = log.log_start_offset
+        limit = last_stable_offset if committed_only else high_watermark
+        if log_start_offset <= fetch_offset < limit:
+            records = None
+            if bytes_max > 0 or at_least_one_batch:
+                records = log.read(
+                    fetch_offset,
+                    bytes_max=bytes_max,
+                    offset_limit=limit,
+                    at_least_one_batch=at_least_one_batch,
+                )
+                self.bytes_out += records.size
+            return PartitionRead(records, high_watermark, last_stable_offset, log_start_offset)
+        self._require_in_range(fetch_offset)
+        return PartitionRead(None, high_watermark, last_stable_offset, log_start_offset)
+
+    def _require_readable(self, current_leader_epoch: int, *, leader_only: bool) -> None:
+        if leader_only or self.gone is not None or not self.is_follower:
+            self.require_leader(current_leader_epoch)
+        self.check_leader_epoch(current_leader_epoch)
+
+    def _require_in_range(self, fetch_offset: int) -> None:
+        log = self.log
+        if not log.log_start_offset <= fetch_offset <= log.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition} holds offsets {log.log_start_offset} to {log.log_end_offset}; "
+                f"{fetch_offset} is outside."
+            )
+
+    def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """Where a reader's log and this one part, as (epoch, end offset): it has to cut what it has there (KIP-595).
+
+        None when this log has all that the reader has. `last_fetched_epoch` is the epoch of the record before
+        `fetch_offset`. Raises OffsetOutOfRange when this log does not know.
+        """
+        epoch, end_offset = self.end_offset_for_epoch(last_fetched_epoch)
+        if epoch < 0 or end_offset < 0:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition} knows no end of epoch {last_fetched_epoch}, in which the reader fetched last."
+            )
+        if fetch_offset < self.log.log_start_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition} starts at {self.log.log_start_offset}, after {fetch_offset}."
+            )
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return epoch, end_offset
+        return None
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the newest epoch not after `epoch`; both -1 when there is none.
+
+        A leader's own epoch begins where its log ends, also when nothing has been written in it. Raises
+        UnknownTopicOrPartition, KafkaStorageError.
+        """
+        if self.gone is not None:
+            raise self.gone.with_traceback(None)
+        log = self.log
+        newest = log.epochs.latest_epoch
+        if newest < epoch <= self.leader_epoch and self.refusal is None:
+            known = newest if newest >= 0 and epoch < self.leader_epoch else epoch
+            return known, log.log_end_offset
+        found: tuple[int, int] = log.end_offset_for_epoch(epoch)
+        return found
+
+    def aborted_transactions(self, fetch_offset: int, records: FileSlice) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that reach into `records`, read from
+        `fetch_offset`.
+        """
+        del records  # What is aborted above them is left out by its reader: markers tell it in order.
+        aborted = self.log.aborted_transactions(fetch_offset, self.last_stable_offset)
+        return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
+
+    def apply_retention(self) -> int:
+        """Delete the segments that are past retention and below the high watermark; how many."""
+        count: int = self.log.delete_old_segments(self.high_watermark)
+        return count
+
+    # --- the high watermark ------------------------------------------------------------------------------------------
+
+    def _show(self, end_offset: int, size_bytes: int) -> None:
+        """All below `end_offset`, `size_bytes` more than before, may be read from now on."""
+        self.high_watermark = end_offset
+        for fetch in tuple(self.waiting):
+            fetch.advanced(size_bytes)
+        if self.unacknowledged:
+            self.unacknowledged.release(end_offset)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def mark_deleted(self) -> None:
+        """The topic was deleted: every later call raises UnknownTopicOrPartition."""
+        self._mark_gone(UnknownTopicOrPartition(f"{self.topic_partition} was deleted."))
+
+    def mark_removed(self) -> None:
+        """The replica was assigned to other brokers: every later call raises NotLeaderOrFollower."""
+        self._mark_gone(
+            NotLeaderOrFollower(f"{self.topic_partition} is not kept here any more; refresh the metadata.")
+        )
+
+    def mark_offline(self) -> None:
+        """The log directory failed: every later call raises KafkaStorageError until the broker restarts."""
+        self._mark_gone(
+            KafkaStorageError(
+                f"The log directory of {self.topic_partition} failed; the partition is offline until the disk is "
+                "repaired and the broker restarted."
+            )
+        )
+
+    def _mark_gone(self, why: Exception) -> None:
+        self.gone = self.refusal = why
+        self._disturb(why)
+
+    def _disturb(self, why: Exception) -> None:
+        """Whoever waits has to look elsewhere."""
+        for fetch in tuple(self.waiting):
+            fetch.disturbed()
+        self.unacknowledged.fail(why)
+        self.undeleted.fail(why)
