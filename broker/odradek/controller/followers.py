@@ -10,7 +10,7 @@ What it leaves out: sockets, and who is a member (`leadership`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from odradek.cluster.change_log import ChangeLog
@@ -27,6 +27,7 @@ class Followers:
         self._change_log = change_log
         self._applied: dict[int, int] = {}
         self._waiting: dict[asyncio.Future[bytes], FollowRequest] = {}
+        self._progress = asyncio.Event()
         self._unsubscribe = change_log.subscribe(self._changed)
 
     def answer(self, request: FollowRequest) -> bytes | asyncio.Future[bytes]:
@@ -34,6 +35,7 @@ class Followers:
         log = self._change_log
         if request.controller_epoch == log.controller_epoch:
             self._applied[request.broker_id] = request.number
+            self._progress.set()
         if request.controller_epoch != log.controller_epoch or request.number != log.next_number:
             return self._told(request)
         loop = asyncio.get_running_loop()
@@ -57,6 +59,22 @@ class Followers:
         """Whether all of these brokers have applied everything below `number`."""
         return all(self.applied(broker_id) >= number for broker_id in broker_ids)
 
+    async def wait_until_applied(
+        self, number: int, broker_ids: Callable[[], Collection[int]], *, wait_ms_max: int
+    ) -> bool:
+        """Wait until all of these brokers have applied everything below `number`; False when time ran out first.
+
+        `broker_ids` is asked again each time: one that died is waited for no more.
+        """
+        try:
+            async with asyncio.timeout(wait_ms_max / 1000):
+                while not self.have_applied(number, broker_ids()):
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            return self.have_applied(number, broker_ids())
+        return True
+
     def forget(self, broker_id: int) -> None:
         """The broker left the cluster."""
         self._applied.pop(broker_id, None)
@@ -67,6 +85,7 @@ class Followers:
         self._changed()
 
     def _changed(self) -> None:
+        self._progress.set()
         for waiting in tuple(self._waiting):
             self._tell(waiting)
 

@@ -51,5 +51,7 @@ async def _alter_one(resource: Any, context: RequestContext, *, validate_only: b
         raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(repeated)}")
     target = resource_of(resource.resource_type, resource.resource_name)
     texts = {config.name: config.value for config in resource.configs}
-    (outcome,) = await context.broker.controller.alter_configs([(target, texts)], validate_only=validate_only)
-    return outcome
+    outcomes: list[Outcome] = await context.broker.controller.alter_configs(
+        [(target, texts)], validate_only=validate_only
+    )
+    return outcomes[0]

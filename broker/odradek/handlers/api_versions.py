@@ -13,7 +13,7 @@ from typing import Any, Final
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
-from odradek.handlers.table import ADVERTISED_VERSION_MIN, HANDLERS
+from odradek.handlers.table import ADVERTISED_VERSION_MIN, HANDLERS, Handler
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 
@@ -29,6 +29,7 @@ _GROUP_VERSION: Final = "group.version"
 
 def handle(request: Any, context: RequestContext) -> Any:
     version = context.header.api_version
+    table = context.broker.handlers
     if version >= _FIRST_VERSION_WITH_SOFTWARE:
         name, software_version = request.client_software_name, request.client_software_version
         if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
@@ -44,7 +45,7 @@ def handle(request: Any, context: RequestContext) -> Any:
         ApiKey.API_VERSIONS,
         version,
         error_code=0,
-        api_keys=[_row(api_key) for api_key in sorted(HANDLERS)],
+        api_keys=[_row(api_key, table[api_key]) for api_key in sorted(table)],
         throttle_time=0,
         supported_features=features if version >= _FIRST_VERSION_WITH_FEATURES_FROM_0 else (),
         finalized_features_epoch=0,
@@ -59,12 +60,11 @@ def unsupported() -> Any:
         ApiKey.API_VERSIONS,
         0,
         error_code=error_code(UnsupportedVersion("")),
-        api_keys=[_row(ApiKey.API_VERSIONS)],
+        api_keys=[_row(ApiKey.API_VERSIONS, HANDLERS[ApiKey.API_VERSIONS])],
     )
 
 
-def _row(api_key: int) -> dict[str, int]:
-    handler = HANDLERS[api_key]
+def _row(api_key: int, handler: Handler) -> dict[str, int]:
     return {
         "api_key": api_key,
         "min_version": ADVERTISED_VERSION_MIN.get(api_key, handler.version_min),

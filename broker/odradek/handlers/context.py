@@ -6,12 +6,15 @@ parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
     from odradek.controller.controller import Controller
+    from odradek.controller.leadership import Leadership
     from odradek.foundation.clock import Clock
     from odradek.groups.coordinator import GroupCoordinator
     from odradek.handlers.counters import RequestCounters
@@ -38,6 +41,7 @@ class BrokerParts:
         "counters",
         "directories",
         "fetch_sessions",
+        "handlers",
         "images",
         "partitions",
         "producer_ids",
@@ -52,7 +56,7 @@ class BrokerParts:
         settings: Any,
         clock: Clock,
         images: ImageHolder,
-        controller: Controller,
+        controller: Any,
         partitions: Partitions,
         directories: LogDirectories,
         producer_ids: ProducerIds,
@@ -61,7 +65,9 @@ class BrokerParts:
         fetch_sessions: FetchSessions,
         counters: RequestCounters,
         blocking: BlockingWork,
+        handlers: Mapping[int, Handler] = HANDLERS,
     ) -> None:
+        """`controller` is the `Controller` of this process, or in a cluster what asks the active one."""
         self.broker_id = broker_id
         self.settings = settings
         self.clock = clock
@@ -75,11 +81,47 @@ class BrokerParts:
         self.fetch_sessions = fetch_sessions
         self.counters = counters
         self.blocking = blocking
+        self.handlers = handlers
 
     @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator; it starts when it is first asked for."""
         return self._groups()
+
+
+class ControllerParts:
+    """The parts of the active controller that its handlers call; those that it shares with a broker have one name."""
+
+    __slots__ = (
+        "broker_id",
+        "clock",
+        "controller",
+        "counters",
+        "handlers",
+        "images",
+        "leadership",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        settings: Any,
+        clock: Clock,
+        images: ImageHolder,
+        controller: Controller,
+        leadership: Leadership,
+        counters: RequestCounters,
+    ) -> None:
+        self.broker_id = broker_id
+        self.settings = settings
+        self.clock = clock
+        self.images = images
+        self.controller = controller
+        self.leadership = leadership
+        self.counters = counters
+        self.handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
 
 
 class RequestContext:

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import failures
-from odradek.handlers.context import BrokerParts, RequestContext
+from odradek.handlers.context import BrokerParts, ControllerParts, RequestContext
 from odradek.handlers.counters import ApiCounters
-from odradek.handlers.table import HANDLERS, Handle, load
+from odradek.handlers.table import Handle, load
 from odradek.protocol.api import API_KEY_MAX, ApiKey
 from odradek.protocol.codec import decode_request, encode_response
 from odradek.protocol.headers import RequestHeader, parse_request_header
@@ -35,14 +35,16 @@ _RAW: Final = frozenset((int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
 
 
 class Dispatcher:
-    """Answers the requests of all connections of one broker."""
+    """Answers the requests of all connections of one broker, or of a controller while it is the active one."""
 
-    def __init__(self, broker: BrokerParts) -> None:
-        self._broker = broker
+    def __init__(self, broker: BrokerParts | ControllerParts) -> None:
+        self._broker: Any = broker
         self._counters = broker.counters.by_api
+        self._table = broker.handlers
+        self._raw = _RAW
         self._version_min = [1 << 15] * (API_KEY_MAX + 1)
         self._version_max = [-1] * (API_KEY_MAX + 1)
-        for api_key, handler in HANDLERS.items():
+        for api_key, handler in self._table.items():
             self._version_min[api_key] = handler.version_min
             self._version_max[api_key] = handler.version_max
         self._handles: list[Handle | None] = [None] * (API_KEY_MAX + 1)
@@ -68,7 +70,7 @@ class Dispatcher:
         context = RequestContext(header, connection, self._broker, received_at=started)
         counters = self._counters[api_key]
         counters.request_bytes += len(frame)
-        if api_key in _RAW:
+        if api_key in self._raw:
             request: Any = frame
         else:
             request = decode_request(api_key, header.api_version, frame, header.body_position)
@@ -91,7 +93,7 @@ class Dispatcher:
         return result
 
     def _load(self, api_key: int) -> Handle:
-        handle = load(api_key)
+        handle = load(api_key, self._table)
         self._handles[api_key] = handle
         return handle
 
@@ -120,7 +122,7 @@ class Dispatcher:
                 context.connection,
                 exc_info=error,
             )
-        if header.api_key in _RAW:
+        if header.api_key in self._raw:
             # Its handler answers for each partition; what comes here could not be read.
             raise error
         message = failures.answer(header.api_key, header.api_version, request, error)

@@ -50,10 +50,10 @@ async def _alter_one(resource: Any, context: RequestContext, *, validate_only: b
         _set_levels(changes, validate_only=validate_only)
         return None
     target = resource_of(resource.resource_type, resource.resource_name)
-    (outcome,) = await context.broker.controller.incremental_alter_configs(
+    outcomes: list[Outcome] = await context.broker.controller.incremental_alter_configs(
         [(target, changes)], validate_only=validate_only
     )
-    return outcome
+    return outcomes[0]
 
 
 def _change(config: Any) -> ConfigChange:

@@ -11,7 +11,7 @@ which returns a message, a whole frame, or something to await for either.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from odradek.protocol.api import ApiKey
@@ -60,16 +60,35 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
 }
 
+# What a broker of a cluster serves besides: there is somebody else to lead.
+CLUSTER_HANDLERS: Final[dict[int, Handler]] = {
+    **HANDLERS,
+    ApiKey.ELECT_LEADERS: Handler(0, 2, "elect_leaders"),
+}
+
+# What a controller serves on its own listener: what brokers forward to it, and what they ask it themselves.
+CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
+    ApiKey.API_VERSIONS: HANDLERS[ApiKey.API_VERSIONS],
+    ApiKey.CREATE_TOPICS: HANDLERS[ApiKey.CREATE_TOPICS],
+    ApiKey.DELETE_TOPICS: HANDLERS[ApiKey.DELETE_TOPICS],
+    ApiKey.CREATE_PARTITIONS: HANDLERS[ApiKey.CREATE_PARTITIONS],
+    ApiKey.ALTER_CONFIGS: HANDLERS[ApiKey.ALTER_CONFIGS],
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: HANDLERS[ApiKey.INCREMENTAL_ALTER_CONFIGS],
+    ApiKey.ELECT_LEADERS: CLUSTER_HANDLERS[ApiKey.ELECT_LEADERS],
+    ApiKey.ALTER_PARTITION: Handler(2, 3, "alter_partition"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Handler(0, 0, "allocate_producer_ids"),
+}
+
 # (advertised lowest) where that is not the lowest that is served.
 ADVERTISED_VERSION_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}
 
 Handle = Callable[[Any, Any], Any]
 
 
-def load(api_key: int) -> Handle:
+def load(api_key: int, table: Mapping[int, Handler] = HANDLERS) -> Handle:
     """Import the module that serves `api_key` and return its `handle`. Raises KeyError for an API not
     served.
     """
-    module = importlib.import_module(f"odradek.handlers.{HANDLERS[api_key].module}")
+    module = importlib.import_module(f"odradek.handlers.{table[api_key].module}")
     handle: Handle = module.handle
     return handle

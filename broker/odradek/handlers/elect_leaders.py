@@ -1,0 +1,54 @@
+"""ElectLeaders (KIP-460): the preferred leaders, or any live replica of partitions that have no leader."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.ids import TopicPartition
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.ELECT_LEADERS
+VERSIONS: Final = (0, 2)
+
+_PREFERRED: Final = 0
+_UNCLEAN: Final = 1
+
+
+def handle(request: Any, context: Any) -> Awaitable[Any]:
+    """Runs in a controller: `context.broker` is its `ControllerParts`."""
+    election_type = getattr(request, "election_type", _PREFERRED)
+    if election_type not in (_PREFERRED, _UNCLEAN):
+        raise InvalidRequest(f"Unknown election type {election_type}; 0 is preferred, 1 is unclean.")
+    return _elect(request, context, is_unclean=election_type == _UNCLEAN)
+
+
+async def _elect(request: Any, context: Any, *, is_unclean: bool) -> Any:
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [
+            TopicPartition(topic.topic, number)
+            for topic in request.topic_partitions
+            for number in topic.partitions
+        ]
+    outcomes = await context.broker.leadership.elect(wanted, unclean=is_unclean)
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for where, outcome in outcomes.items():
+        topics.setdefault(where.topic, []).append(
+            {
+                "partition_id": where.partition,
+                "error_code": error_code(outcome),
+                "error_message": error_message(outcome),
+            }
+        )
+    return messages.response(
+        API,
+        context.header.api_version,
+        error_code=0,
+        replica_election_results=[
+            {"topic": topic, "partition_result": partitions} for topic, partitions in topics.items()
+        ],
+    )
