@@ -53,12 +53,6 @@ async def open_store(connect: str, **settings: str) -> ZookeeperStore:
     return store
 
 
-async def expire(store: ZookeeperStore, connect: str) -> None:
-    states = States(store)
-    await end_session(store, connect)
-    await states.until(EXPIRED)
-
-
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Ask until it is so; every asking is a round trip."""
     while not await condition():
@@ -159,7 +153,7 @@ def test_an_expired_session_stays_so_until_it_is_opened_anew_and_watches_outlive
         store.on_session_change(
             lambda state: makes_no_other.append((state, session._handler._is_over.is_set()))
         )
-        await expire(store, zookeeper.connect)
+        await end_session(store, zookeeper.connect)
         # kazoo would begin a new session by itself; nobody would know whose writes go into it.
         assert makes_no_other[-1] == (EXPIRED, True)
         assert not any(is_over for _, is_over in makes_no_other[:-1])
@@ -248,7 +242,7 @@ def test_one_thread_serves_a_store_and_ends_with_it(zookeeper: ZooKeeper) -> Non
 
     async def scenario() -> None:
         store = await open_store(zookeeper.connect)
-        await expire(store, zookeeper.connect)
+        await end_session(store, zookeeper.connect)
         await store.reopen()
         await asyncio.gather(*(store.exists("/") for _ in range(50)))
         assert threads() == ["zookeeper"]
@@ -298,7 +292,7 @@ def test_whoever_watches_and_then_reads_ends_with_the_last_value_through_cuts_an
                     await proxy.mend()
                     await states.until(CONNECTED)
                 elif value == 4:
-                    await expire(store, zookeeper.connect)
+                    await end_session(store, zookeeper.connect)
                 elif value == 5:
                     await store.reopen()
 

@@ -6,6 +6,7 @@ Left out: slowness; it would make tests slow.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -41,7 +42,8 @@ class Proxy:
         for connection in list(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        # One step more, in which the sockets are closed.
+        # In two steps more the ways and the sockets are closed.
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     def lose_answers(self) -> None:
@@ -68,18 +70,19 @@ class Proxy:
                 way.cancel()
             for end in ends:
                 end.transport.abort()
-            await asyncio.gather(*ways, return_exceptions=True)
             self._connections.discard(task)
 
     async def _pump(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
-        while data := await source.read(65_536):
-            if is_answer and self._loses_answers:
-                self.lost_an_answer.set()
-                continue
-            sink.write(data)
-            await sink.drain()
+        # An end that breaks off ends the way to the other one, too.
+        with contextlib.suppress(OSError):
+            while data := await source.read(65_536):
+                if is_answer and self._loses_answers:
+                    self.lost_an_answer.set()
+                    continue
+                sink.write(data)
+                await sink.drain()
 
 
 @asynccontextmanager

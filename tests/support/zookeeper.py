@@ -7,6 +7,7 @@ servers; a client sees one server at a time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from odradek.cluster.store import SessionState
 from odradek.cluster.zookeeper_store import ZookeeperStore
 from tests.support.broker_process import free_port
 from tests.support.java import java_arguments, java_environment, pyspark_jars
@@ -84,17 +86,31 @@ class Certificates:
 
 
 async def end_session(store: ZookeeperStore, connect: str) -> None:
-    """End the store's session from outside, as an expiry does: another client takes it over and closes it."""
+    """End the store's session from outside, as an expiry does: another client takes it over and closes it.
+
+    When this returns the store knows.
+    """
     session = store._session
     assert session is not None, "the store has no session"
-    client = KazooClient(hosts=connect, client_id=session.client.client_id)
+    client_id = session.client.client_id
+    assert client_id is not None, "the store is not connected"
+    has_ended = asyncio.Event()
+    forget = store.on_session_change(lambda state: has_ended.set() if state is SessionState.EXPIRED else None)
 
     def take_over() -> None:
-        client.start()
-        client.stop()
-        client.close()
+        client = KazooClient(hosts=connect, client_id=client_id)
+        # The store takes its session back at once: then this one has not started, and ends itself.
+        with contextlib.suppress(client.handler.timeout_exception):
+            client.start()
+            client.stop()
+            client.close()
 
-    await asyncio.to_thread(take_over)
+    while not has_ended.is_set():
+        await asyncio.to_thread(take_over)
+        # Or it took it back before it was closed.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(has_ended.wait(), timeout=1)
+    forget()
 
 
 class ZooKeeper:
