@@ -1,39 +1,94 @@
-"""DeleteRecords: move the start of a log up, so that what lies below is gone for readers at once."""
+"""DeleteRecords: move the start of a log up, so that what lies below is gone for readers at once.
+
+Where the partition has followers the answer waits until all that are live have moved theirs too, as Kafka's does: then
+the records are gone whoever leads next.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.cluster.topic_names import is_internal_topic
-from odradek.foundation.errors import InvalidTopic, RequestError
+from odradek.foundation.errors import InvalidTopic, RequestError, RequestTimedOut
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import milliseconds
+from odradek.replication.acknowledgements import Waiters
+from odradek.replication.partition import Partition
 
 VERSIONS: Final = (0, 2)
+
+# A partition's answer, and where it is waited for with which offset.
+_Deleted = tuple[dict[str, Any], Partition | None]
 
 
 def handle(request: Any, context: RequestContext) -> Any:
     topics = [
-        {
-            "name": topic.name,
-            "partitions": [_answer(topic.name, asked, context) for asked in topic.partitions],
-        }
+        (topic.name, [_delete(topic.name, asked, context) for asked in topic.partitions])
         for topic in request.topics
     ]
-    return messages.response(ApiKey.DELETE_RECORDS, context.header.api_version, topics=topics)
+    waited = [one for _, partitions in topics for one in partitions if one[1] is not None]
+    if not waited:
+        return _answer(context, topics)
+    return _when_deleted(context, topics, waited, timeout_seconds=milliseconds(request.timeout) / 1000)
 
 
-def _answer(topic: str, asked: Any, context: RequestContext) -> dict[str, Any]:
+def _answer(context: RequestContext, topics: list[tuple[str, list[_Deleted]]]) -> Any:
+    return messages.response(
+        ApiKey.DELETE_RECORDS,
+        context.header.api_version,
+        topics=[{"name": name, "partitions": [fields for fields, _ in found]} for name, found in topics],
+    )
+
+
+def _delete(topic: str, asked: Any, context: RequestContext) -> _Deleted:
+    fields = {"partition_index": asked.partition_index, "low_watermark": -1, "error_code": 0}
     try:
         if is_internal_topic(topic):
             raise InvalidTopic(f"Records of the internal topic {topic} cannot be deleted.")
-        start = context.broker.partitions.get(topic, asked.partition_index).delete_records(asked.offset)
+        partition = context.broker.partitions.get(topic, asked.partition_index)
+        start = partition.delete_records(asked.offset)
     except RequestError as error:
-        return {
-            "partition_index": asked.partition_index,
-            "low_watermark": -1,
-            "error_code": error_code(error),
-        }
-    return {"partition_index": asked.partition_index, "low_watermark": start, "error_code": 0}
+        fields["error_code"] = error_code(error)
+        return fields, None
+    fields["low_watermark"] = start
+    return fields, partition if partition.low_watermark < start else None
+
+
+async def _when_deleted(
+    context: RequestContext,
+    topics: list[tuple[str, list[_Deleted]]],
+    waited: list[_Deleted],
+    *,
+    timeout_seconds: float,
+) -> Any:
+    """The answer once the low watermarks have come to where they should, or the request's time is up."""
+    done: asyncio.Future[Mapping[Waiters, Exception]] = asyncio.get_running_loop().create_future()
+
+    def tell(outcome: Mapping[Waiters, Exception]) -> None:
+        if not done.done():
+            done.set_result(outcome)
+
+    places = [(fields, partition.undeleted) for fields, partition in waited if partition is not None]
+    waiting = context.broker.partitions.acknowledgements.wait(
+        {place: fields["low_watermark"] for fields, place in places},
+        timeout_seconds=timeout_seconds,
+        on_done=tell,
+    )
+    if waiting is None:
+        full = RequestTimedOut("Too many requests wait for the replicas of this broker; try again.")
+        tell({place: full for _, place in places})
+    try:
+        outcome = await done
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+    for fields, place in places:
+        if place in outcome:
+            fields["low_watermark"] = -1
+            fields["error_code"] = error_code(outcome[place])
+    return _answer(context, topics)

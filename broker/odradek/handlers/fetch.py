@@ -1,4 +1,4 @@
-"""Fetch: records from where a reader stands, up to what is committed.
+"""Fetch: records from where a reader stands, up to what is committed; for a follower up to the log's end.
 
 The answer is made in three steps: which partitions are asked for (a session's, or the request's own), what
 each of them has now (`fetch_reading`), and, when that is less than min_bytes, a wait in the purgatory and a
@@ -15,6 +15,7 @@ from typing import Final
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
+from odradek.handlers.fetch_followers import FollowerReading
 from odradek.handlers.fetch_reading import Fetched, FetchReading
 from odradek.handlers.fetch_request import FetchRequest, parse_fetch_request
 from odradek.handlers.fetch_sessions import (
@@ -26,11 +27,15 @@ from odradek.handlers.fetch_sessions import (
     Target,
 )
 from odradek.handlers.fetch_wire import encode_fetch_answer
+from odradek.replication.nearest import nearest_replica
 from odradek.transport.connection import Reply
 
 logger = logging.getLogger(__name__)
 
 VERSIONS: Final = (4, 18)
+
+# Clients before it know nothing of replicas to read from (KIP-392).
+_FIRST_FOR_ANY_REPLICA: Final = 11
 
 _READ_COMMITTED: Final = 1
 
@@ -89,13 +94,13 @@ class Fetch:
             if future.done():
                 return
             try:
-                future.set_result(self.answer(self.reading.read()))
+                future.set_result(self.answer(self.reading.read(is_again=True)))
             except Exception as error:
                 logger.exception("%r: a fetch that waited failed", self._context.connection)
                 future.set_result(_encode(self._context, [], session_id=NO_SESSION, error=error))
 
         waiting = self._context.broker.purgatory.wait(
-            [fetched.partition for fetched in results if fetched.partition is not None],
+            self.reading.watched(results),
             bytes_missing=bytes_missing,
             wait_seconds=wait_seconds,
             on_ready=answer_now,
@@ -126,6 +131,7 @@ def _is_new(fetched: Fetched) -> bool:
         fetched.size > 0
         or fetched.error_code != 0
         or fetched.diverging is not None
+        or fetched.preferred_replica >= 0
         or fetched.high_watermark != target.high_watermark
         or fetched.log_start_offset != target.log_start_offset
     )
@@ -148,7 +154,11 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
         if session_id != NO_SESSION:
             sessions.remove(session_id)
         if epoch == INITIAL_EPOCH:
-            session = sessions.create(asked, uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS)
+            session = sessions.create(
+                asked,
+                uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS,
+                is_privileged=request.replica_id >= 0,
+            )
             if session is not None:
                 targets = session.targets.values()
     else:
@@ -158,12 +168,29 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             targets = session.targets.values()
         else:
             session = None
-    reading = FetchReading(
-        context.broker.partitions,
-        targets,
-        bytes_max=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
-        is_committed_only=request.isolation_level == _READ_COMMITTED,
-    )
+    broker = context.broker
+    bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
+    reading: FetchReading
+    if request.replica_id >= 0:
+        reading = FollowerReading(
+            broker.partitions,
+            targets,
+            bytes_max=bytes_max,
+            broker_id=request.replica_id,
+            broker_epoch=request.replica_epoch,
+        )
+    else:
+        reading = FetchReading(
+            broker.partitions,
+            targets,
+            bytes_max=bytes_max,
+            is_committed_only=request.isolation_level == _READ_COMMITTED,
+            leader_only=version < _FIRST_FOR_ANY_REPLICA,
+        )
+        if request.rack_id:
+            reading.nearest = nearest_replica(
+                broker.settings.replica_selector_class, broker.images, request.rack_id
+            )
     return Fetch(context, reading, session=session, is_incremental=is_incremental)
 
 

@@ -14,8 +14,10 @@ from odradek.foundation.errors import RequestError, UnknownTopicId, UnknownTopic
 from odradek.handlers.errors import error_code
 from odradek.handlers.fetch_sessions import Target
 from odradek.log.files import FileSlice
+from odradek.replication.nearest import Nearest
 from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
+from odradek.replication.purgatory import Watched
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class Fetched:
         "last_stable_offset",
         "log_start_offset",
         "partition",
+        "preferred_replica",
         "records",
         "size",
         "target",
@@ -51,6 +54,8 @@ class Fetched:
         self.size = 0
         self.aborted: list[tuple[int, int]] | None = None
         self.diverging: tuple[int, int] | None = None
+        self.preferred_replica = -1
+        """The broker that the client should read from instead, -1 for this one."""
 
     def remember(self) -> None:
         """Note in the session what its client is told. An error is told again until it is over."""
@@ -62,22 +67,46 @@ class Fetched:
 class FetchReading:
     """Reads the partitions of one fetch, once or, after a wait, again."""
 
-    __slots__ = ("_bytes_max", "_is_committed_only", "_partitions", "has_news", "size", "targets")
+    __slots__ = (
+        "_bytes_max",
+        "_is_committed_only",
+        "_leader_only",
+        "_partitions",
+        "has_news",
+        "nearest",
+        "size",
+        "targets",
+    )
 
     def __init__(
-        self, partitions: Partitions, targets: Collection[Target], *, bytes_max: int, is_committed_only: bool
+        self,
+        partitions: Partitions,
+        targets: Collection[Target],
+        *,
+        bytes_max: int,
+        is_committed_only: bool = False,
+        leader_only: bool = False,
     ) -> None:
+        """`leader_only` is for clients that must not be served by a follower."""
         self._partitions = partitions
         self._bytes_max = bytes_max
         self._is_committed_only = is_committed_only
+        self._leader_only = leader_only
+        self.nearest: Nearest | None = None
+        """Which replica a client should read from, where that is not the leader for all."""
         self.targets = targets
         self.size = 0
         """Bytes of records in the last `read`."""
         self.has_news = False
         """Whether the last `read` met an error or a diverging epoch: then a fetch does not wait."""
 
-    def read(self) -> list[Fetched]:
-        """Look at every partition in turn until the bytes are used up."""
+    def watched(self, results: list[Fetched]) -> list[Watched]:
+        """What tells when there is more to read."""
+        return [fetched.partition for fetched in results if fetched.partition is not None]
+
+    def read(self, *, is_again: bool = False) -> list[Fetched]:
+        """Look at every partition in turn until the bytes are used up; `is_again` after a wait."""
+        del is_again  # Nothing that a client does not tell twice is learnt from it.
         self.size = 0
         self.has_news = False
         results: list[Fetched] = []
@@ -95,6 +124,11 @@ class FetchReading:
         if partition is None or partition.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
+        self._read_partition(target, partition, fetched)
+
+    def _read_partition(self, target: Target, partition: Partition, fetched: Fetched) -> None:
+        if self.nearest is not None and self._is_elsewhere(self.nearest, target, partition, fetched):
+            return
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):
             return
         found = partition.read(
@@ -103,6 +137,7 @@ class FetchReading:
             at_least_one_batch=self.size == 0,
             committed_only=self._is_committed_only,
             current_leader_epoch=target.current_leader_epoch,
+            leader_only=self._leader_only,
         )
         _, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset = found
         records = found.slice
@@ -121,11 +156,26 @@ class FetchReading:
         fetched.diverging = partition.divergence(target.last_fetched_epoch, target.fetch_offset)
         if fetched.diverging is None:
             return False
+        self._tell_offsets(partition, fetched)
+        return True
+
+    def _is_elsewhere(self, nearest: Nearest, target: Target, partition: Partition, fetched: Fetched) -> bool:
+        """Whether another replica is nearer to the client and has what it asks for (KIP-392)."""
+        if not partition.is_leader:
+            return False
+        partition.require_leader(target.current_leader_epoch)
+        fetched.preferred_replica = nearest(partition, target.fetch_offset)
+        if fetched.preferred_replica < 0:
+            return False
+        self._tell_offsets(partition, fetched)
+        return True
+
+    def _tell_offsets(self, partition: Partition, fetched: Fetched) -> None:
+        """An answer without records that the client is to hear of at once."""
         fetched.high_watermark = partition.high_watermark
         fetched.last_stable_offset = partition.last_stable_offset
         fetched.log_start_offset = partition.log.log_start_offset
         self.has_news = True
-        return True
 
     def _note_error(self, error: Exception, fetched: Fetched) -> None:
         if not isinstance(error, RequestError):

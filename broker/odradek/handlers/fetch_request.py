@@ -7,8 +7,8 @@
                      from v12 last fetched epoch int32, from v5 log start offset int64, max bytes int32 ] ],
     from v7 forgotten topics [ topic, partitions [ int32 ] ], from v11 rack id string
 
-From v12 on lengths are compact and each structure ends with tagged fields. What a follower says of itself (replica id
-and state, its log's start, the ids of cluster and directory) is passed over, and so is the rack: there is one replica.
+From v12 on lengths are compact and each structure ends with tagged fields. From v15 on a follower says who it is in the
+request's tag 1: replica id int32, epoch of its registration int64. The ids of cluster and directory are passed over.
 """
 
 from __future__ import annotations
@@ -40,11 +40,16 @@ _HEAD: Final = Struct(">iiib")
 _SESSION: Final = Struct(">ii")
 _HEAD_WITH_SESSION: Final = Struct(">iiibii")
 # Partition, epoch, offset, last epoch, log start, bytes: those that a version lacks are not there.
-_PARTITION: Final = Struct(">iiqi8xi")
+_PARTITION: Final = Struct(">iiqiqi")
 _PARTITION_BYTES: Final = _PARTITION.size
-_PARTITION_9: Final = Struct(">iiq8xi")
-_PARTITION_5: Final = Struct(">iq8xi")
+_PARTITION_9: Final = Struct(">iiqqi")
+_PARTITION_5: Final = Struct(">iqqi")
 _PARTITION_4: Final = Struct(">iqi")
+_REPLICA_STATE: Final = Struct(">iq")
+
+_TAG_OF_REPLICA_STATE: Final = 1
+# What a request says that comes from a client.
+NO_REPLICA: Final = -1
 
 _int_at = _INT.unpack_from
 _head_at = _HEAD_WITH_SESSION.unpack_from
@@ -53,7 +58,11 @@ _new = tuple.__new__
 
 
 class FetchRequest(NamedTuple):
-    """What is asked for. Without a session its id is 0, its epoch -1 and nothing is forgotten."""
+    """What is asked for. Without a session its id is 0, its epoch -1 and nothing is forgotten.
+
+    `replica_id` is that of the follower who asks, negative for a client; `replica_epoch` that of its registration, -1
+    when it is not told. `rack_id` is where a client stands, "" when it does not say.
+    """
 
     max_wait_ms: int
     min_bytes: int
@@ -63,6 +72,9 @@ class FetchRequest(NamedTuple):
     session_epoch: int
     targets: list[Target]
     forgotten: list[Key]
+    replica_id: int = NO_REPLICA
+    replica_epoch: int = -1
+    rack_id: str = ""
 
 
 def parse_fetch_request(version: int, frame: memoryview, position: int) -> FetchRequest:
@@ -83,7 +95,9 @@ def parse_fetch_request(version: int, frame: memoryview, position: int) -> Fetch
 
 
 def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequest:
+    replica_id = NO_REPLICA
     if version < _FIRST_WITHOUT_REPLICA:
+        (replica_id,) = _int_at(frame, position)
         position += 4
     head = _head_at(frame, position)
     position += _HEAD_WITH_SESSION.size
@@ -101,10 +115,10 @@ def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequ
         partition_count, position = _count(frame, position, "partitions", elements)
         elements += partition_count
         for _ in range(partition_count):
-            index, leader_epoch, offset, last_epoch, bytes_max = _partition_at(frame, position)
+            index, leader_epoch, offset, last_epoch, log_start, bytes_max = _partition_at(frame, position)
             position += _PARTITION_BYTES
             position = skip_tagged_fields(frame, position) if frame[position] else position + 1
-            targets.append(Target(topic, index, offset, bytes_max, leader_epoch, last_epoch))
+            targets.append(Target(topic, index, offset, bytes_max, leader_epoch, last_epoch, log_start))
         position = skip_tagged_fields(frame, position) if frame[position] else position + 1
     forgotten: list[Key] = []
     count, position = _count(frame, position, "forgotten topics", elements)
@@ -121,14 +135,31 @@ def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequ
             forgotten.append((topic, _int_at(frame, position)[0]))
             position += 4
         position = skip_tagged_fields(frame, position) if frame[position] else position + 1
-    length = frame[position]
-    if length == 1:
+    rack_id = ""
+    if frame[position] == 1:
         position += 1
     else:
-        _, position = _text(frame, position)
+        rack_id, position = _text(frame, position)
+    replica_epoch = -1
     if frame[position]:
-        skip_tagged_fields(frame, position)
-    return _new(FetchRequest, (*head, targets, forgotten))
+        state = _replica_state(frame, position)
+        if state is not None and version >= _FIRST_WITHOUT_REPLICA:
+            replica_id, replica_epoch = state
+    return _new(FetchRequest, (*head, targets, forgotten, replica_id, replica_epoch, rack_id))
+
+
+def _replica_state(frame: memoryview, position: int) -> tuple[int, int] | None:
+    """(replica id, epoch) out of the request's tagged fields, which begin at `position`; None when it is not there."""
+    end = skip_tagged_fields(frame, position)
+    count, position = read_unsigned_varint(frame, position)
+    for _ in range(count):
+        tag, position = read_unsigned_varint(frame, position)
+        size, position = read_unsigned_varint(frame, position)
+        if tag == _TAG_OF_REPLICA_STATE:
+            replica_id, replica_epoch = _REPLICA_STATE.unpack_from(frame[:end], position)
+            return replica_id, replica_epoch
+        position += size
+    return None
 
 
 def _count(frame: memoryview, position: int, what: str, elements: int) -> tuple[int, int]:
@@ -173,11 +204,12 @@ class _Plain:
     def __init__(self, version: int, frame: memoryview, position: int) -> None:
         self._version = version
         self._frame = frame
-        self._position = position + 4  # the replica id
+        self._position = position
         self._elements = 0
 
     def parse(self) -> FetchRequest:
         version = self._version
+        (replica_id,) = self._take(_INT)
         wait_ms, bytes_min, bytes_max, isolation_level = self._take(_HEAD)
         session = (NO_SESSION, FINAL_EPOCH)
         if version >= _FIRST_WITH_SESSIONS:
@@ -193,19 +225,19 @@ class _Plain:
                 topic = self._text()
                 count = self._count("forgotten partitions")
                 forgotten.extend((topic, self._take(_INT)[0]) for _ in range(count))
-        if version >= _FIRST_WITH_RACK:
-            self._text()
-        return FetchRequest(wait_ms, bytes_min, bytes_max, isolation_level, *session, targets, forgotten)
+        rack_id = self._text() if version >= _FIRST_WITH_RACK else ""
+        limits = (wait_ms, bytes_min, bytes_max, isolation_level)
+        return FetchRequest(*limits, *session, targets, forgotten, replica_id, rack_id=rack_id)
 
     def _target(self, topic: str) -> Target:
-        leader_epoch = -1
+        leader_epoch = log_start = -1
         if self._version >= _FIRST_WITH_LEADER_EPOCH:
-            index, leader_epoch, offset, bytes_max = self._take(_PARTITION_9)
+            index, leader_epoch, offset, log_start, bytes_max = self._take(_PARTITION_9)
         elif self._version >= _FIRST_WITH_LOG_START:
-            index, offset, bytes_max = self._take(_PARTITION_5)
+            index, offset, log_start, bytes_max = self._take(_PARTITION_5)
         else:
             index, offset, bytes_max = self._take(_PARTITION_4)
-        return Target(topic, index, offset, bytes_max, leader_epoch, -1)
+        return Target(topic, index, offset, bytes_max, leader_epoch, -1, log_start)
 
     def _take(self, fields: Struct) -> tuple[int, ...]:
         taken = fields.unpack_from(self._frame, self._position)

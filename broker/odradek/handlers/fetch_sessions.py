@@ -6,7 +6,8 @@ move to the end of the session's order, so that with a small byte limit the othe
 
 The cache is bounded (max.incremental.fetch.session.cache.slots). A new session takes the place of one not
 used for two minutes, or else of a smaller one that has lived as long; otherwise the client gets session id
-0 and sends full requests. What it leaves out: reading, and bytes on the wire.
+0 and sends full requests. Followers' sessions are privileged: they take the place of any client's, and no client
+takes theirs while they use it. What it leaves out: reading, and bytes on the wire.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Target:
         "bytes_max",
         "current_leader_epoch",
         "fetch_offset",
+        "follower_log_start",
         "high_watermark",
         "index",
         "key",
@@ -58,6 +60,7 @@ class Target:
         bytes_max: int,
         current_leader_epoch: int,
         last_fetched_epoch: int,
+        follower_log_start: int = -1,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -66,6 +69,7 @@ class Target:
         self.bytes_max = bytes_max
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.follower_log_start = follower_log_start
         self.partition: Partition | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
@@ -76,17 +80,19 @@ class Target:
         self.bytes_max = newer.bytes_max
         self.current_leader_epoch = newer.current_leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
+        self.follower_log_start = newer.follower_log_start
 
 
 class Session:
     """The partitions of one client, in the order in which they have their turn."""
 
-    __slots__ = ("created_at", "epoch", "id", "targets", "used_at", "uses_topic_ids")
+    __slots__ = ("created_at", "epoch", "id", "is_privileged", "targets", "used_at", "uses_topic_ids")
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool, now: float) -> None:
         self.id = session_id
         self.epoch = INITIAL_EPOCH + 1
         self.uses_topic_ids = uses_topic_ids
+        self.is_privileged = is_privileged
         self.created_at = now
         self.used_at = now
         self.targets: dict[Key, Target] = {}
@@ -141,15 +147,19 @@ class FetchSessions:
         """Forget a session; unknown ones are no error."""
         self._sessions.pop(session_id, None)
 
-    def create(self, targets: list[Target], *, uses_topic_ids: bool) -> Session | None:
+    def create(
+        self, targets: list[Target], *, uses_topic_ids: bool, is_privileged: bool = False
+    ) -> Session | None:
         """A new session holding `targets`, or None when the cache is full of better ones."""
         now = self._now()
-        if len(self._sessions) >= self._slots and not self._evict(len(targets), now):
+        if len(self._sessions) >= self._slots and not self._evict(
+            len(targets), now, is_privileged=is_privileged
+        ):
             return None
         session_id = self._random_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._random_id()
-        session = Session(session_id, uses_topic_ids=uses_topic_ids, now=now)
+        session = Session(session_id, uses_topic_ids=uses_topic_ids, is_privileged=is_privileged, now=now)
         session.replace(targets)
         self._sessions[session_id] = session
         return session
@@ -191,19 +201,25 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
-    def _evict(self, size: int, now: float) -> bool:
+    def _evict(self, size: int, now: float, *, is_privileged: bool) -> bool:
+        """Make room for a session of `size` partitions; whether that could be done."""
         if not self._sessions:
             return False
-        oldest = next(iter(self._sessions.values()))
-        if now - oldest.used_at > EVICTION_AGE_SECONDS:
-            victim = oldest
-        else:
-            seasoned = [s for s in self._sessions.values() if now - s.created_at > EVICTION_AGE_SECONDS]
-            if not seasoned:
+        victim = next(iter(self._sessions.values()))
+        if now - victim.used_at <= EVICTION_AGE_SECONDS:
+            beneath = [
+                session
+                for session in self._sessions.values()
+                if (is_privileged and not session.is_privileged)
+                or (
+                    session.is_privileged == is_privileged
+                    and now - session.created_at > EVICTION_AGE_SECONDS
+                    and len(session.targets) < size
+                )
+            ]
+            if not beneath:
                 return False
-            victim = min(seasoned, key=lambda session: len(session.targets))
-            if len(victim.targets) >= size:
-                return False
+            victim = min(beneath, key=lambda session: (session.is_privileged, len(session.targets)))
         del self._sessions[victim.id]
         self.evictions += 1
         return True

@@ -124,7 +124,10 @@ class _Answer:
             )
         self._put_aborted(fetched.aborted)
         if self._version >= _FIRST_WITH_REPLICA:
-            self._out += b"\xff\xff\xff\xff"
+            if fetched.preferred_replica < 0:
+                self._out += b"\xff\xff\xff\xff"
+            else:
+                self._out += _INT.pack(fetched.preferred_replica)
         self._put_records(fetched)
         if not self._is_flexible:
             return

@@ -9,6 +9,9 @@
 Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A
 look-up by time reads an index and at most one stretch of the log. A time after the last record has no
 offset, -1.
+
+A new leader learns its high watermark only from the followers' first fetches. While it is below the start of the
+leader's epoch, what depends on it is answered OFFSET_NOT_AVAILABLE, lest an offset go back (KIP-207).
 """
 
 from __future__ import annotations
@@ -17,7 +20,13 @@ import logging
 from collections import Counter
 from typing import Any, Final
 
-from odradek.foundation.errors import InvalidRequest, RequestError, UnsupportedVersion
+from odradek.foundation.errors import (
+    InvalidRequest,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    RequestError,
+    UnsupportedVersion,
+)
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.protocol import messages
@@ -36,6 +45,7 @@ LATEST_TIERED: Final = -5
 # The first version that knows each special value; an older client could not have meant it.
 _FIRST_VERSIONS: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _READ_COMMITTED: Final = 1
+_FIRST_WITH_OFFSET_NOT_AVAILABLE: Final = 5
 _NOTHING: Final = (-1, -1, -1)
 
 
@@ -53,6 +63,7 @@ def handle(request: Any, context: RequestContext) -> Any:
                     asked,
                     context,
                     committed_only=committed_only,
+                    replica_id=request.replica_id,
                     is_asked_twice=counts[topic.name, asked.partition_index] > 1,
                 )
                 for asked in {asked.partition_index: asked for asked in topic.partitions}.values()
@@ -64,7 +75,13 @@ def handle(request: Any, context: RequestContext) -> Any:
 
 
 def _answer(
-    topic: str, asked: Any, context: RequestContext, *, committed_only: bool, is_asked_twice: bool
+    topic: str,
+    asked: Any,
+    context: RequestContext,
+    *,
+    committed_only: bool,
+    replica_id: int,
+    is_asked_twice: bool,
 ) -> dict[str, Any]:
     index = asked.partition_index
     try:
@@ -73,7 +90,13 @@ def _answer(
         _check_known(asked.timestamp, context.header.api_version)
         partition = context.broker.partitions.get(topic, index)
         partition.require_leader(getattr(asked, "current_leader_epoch", -1))
-        offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, committed_only=committed_only)
+        if partition.followers is not None and replica_id in partition.followers.known:
+            limit = partition.log.log_end_offset
+        else:
+            limit = partition.last_stable_offset if committed_only else partition.high_watermark
+        offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, limit=limit)
+        if limit < partition.epoch_start_offset and (asked.timestamp == LATEST or offset < 0):
+            _check_available(partition, context.header.api_version)
     except RequestError as error:
         return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
     except Exception as error:
@@ -101,10 +124,20 @@ def _check_known(timestamp_ms: int, version: int) -> None:
         )
 
 
-def _find(partition: Partition, timestamp_ms: int, *, committed_only: bool) -> tuple[int, int, int]:
-    """(offset, timestamp, leader epoch), each -1 where there is none."""
+def _check_available(partition: Partition, version: int) -> None:
+    """Raises OffsetNotAvailable while the followers have not told a new leader how far they are."""
+    if partition.followers is None or partition.high_watermark >= partition.epoch_start_offset:
+        return
+    kind = OffsetNotAvailable if version >= _FIRST_WITH_OFFSET_NOT_AVAILABLE else LeaderNotAvailable
+    raise kind(
+        f"{partition.topic_partition} has a new leader, whose high watermark {partition.high_watermark} has not come "
+        f"up to the start of its epoch, {partition.epoch_start_offset}; try again."
+    )
+
+
+def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, int, int]:
+    """(offset, timestamp, leader epoch) of what lies below `limit`, each -1 where there is none."""
     log = partition.log
-    limit = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp_ms == LATEST:
         return limit, -1, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):

@@ -32,7 +32,7 @@ from odradek.replication.commits import Commits
 from odradek.replication.context import ReplicaContext
 from odradek.replication.follower import FollowingReplica
 from odradek.replication.leader import Followers
-from odradek.replication.purgatory import WaitingFetch
+from odradek.replication.purgatory import Watch
 from odradek.replication.replica import PartitionRead
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Partition(FollowingReplica):
         "_unshown_bytes",
         "epoch_start_offset",
         "followers",
-        "waiting_followers",
+        "log_end_watch",
     )
 
     def __init__(
@@ -74,7 +74,7 @@ class Partition(FollowingReplica):
         """Of a leader with other replicas."""
         self.epoch_start_offset = log.log_end_offset
         """Where the log ended when this broker began to lead."""
-        self.waiting_followers: dict[WaitingFetch, None] = {}
+        self.log_end_watch = Watch()
         """Followers' fetches that wait for the log's end."""
         # What waits for a flush, with flush.messages only.
         self._commits: Commits | None = None
@@ -125,7 +125,7 @@ class Partition(FollowingReplica):
             self._own_end_offset = result.last_offset + 1
         if self.followers is None:
             return
-        for fetch in tuple(self.waiting_followers):
+        for fetch in tuple(self.log_end_watch.waiting):
             fetch.advanced(size_bytes)
         if not self.log.must_flush and not self.followers.counted:
             self._advance_high_watermark()
@@ -372,7 +372,7 @@ class Partition(FollowingReplica):
                 f"not below {before_offset}."
             )
         self.log.advance_log_start(target)
-        for fetch in tuple(self.waiting_followers):
+        for fetch in tuple(self.log_end_watch.waiting):
             fetch.disturbed()
         start: int = self.log.log_start_offset
         return start
@@ -444,7 +444,7 @@ class Partition(FollowingReplica):
 
     def _disturb(self, why: Exception) -> None:
         super()._disturb(why)
-        for fetch in tuple(self.waiting_followers):
+        for fetch in tuple(self.log_end_watch.waiting):
             fetch.disturbed()
 
 

@@ -21,6 +21,15 @@ class Watched(Protocol):
     waiting: dict[WaitingFetch, None]
 
 
+class Watch:
+    """Something of a partition that fetches wait for."""
+
+    __slots__ = ("waiting",)
+
+    def __init__(self) -> None:
+        self.waiting: dict[WaitingFetch, None] = {}
+
+
 class WaitingFetch:
     """One fetch in the purgatory. `on_ready` is called once, on the loop, unless it is cancelled first."""
 

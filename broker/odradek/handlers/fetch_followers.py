@@ -1,0 +1,74 @@
+"""What the partitions of a follower's fetch have for it, and what its leader learns from the question.
+
+A follower is given everything up to the log's end, and the offset that it asks for says that it has all below: the
+high watermark moves by it. It counts only when the fetch fits the leader's log; where it does not, the answer tells
+where the two part, and the follower cuts its log there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from odradek.handlers.fetch_reading import Fetched, FetchReading
+from odradek.handlers.fetch_sessions import Target
+from odradek.replication.partition import Partition
+from odradek.replication.partitions import Partitions
+from odradek.replication.purgatory import Watched
+
+
+class FollowerReading(FetchReading):
+    """One follower's fetch."""
+
+    __slots__ = ("_broker_epoch", "_broker_id", "_is_again")
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        targets: Collection[Target],
+        *,
+        bytes_max: int,
+        broker_id: int,
+        broker_epoch: int,
+    ) -> None:
+        super().__init__(partitions, targets, bytes_max=bytes_max)
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._is_again = False
+
+    def watched(self, results: list[Fetched]) -> list[Watched]:
+        """The ends of the logs."""
+        return [fetched.partition.log_end_watch for fetched in results if fetched.partition is not None]
+
+    def read(self, *, is_again: bool = False) -> list[Fetched]:
+        """As for a client; what is read again says nothing new of the follower."""
+        self._is_again = is_again
+        return super().read()
+
+    def _read_partition(self, target: Target, partition: Partition, fetched: Fetched) -> None:
+        found, fetched.diverging = partition.read_as_leader(
+            target.fetch_offset,
+            min(target.bytes_max, max(0, self._bytes_max - self.size)),
+            at_least_one_batch=self.size == 0,
+            last_fetched_epoch=target.last_fetched_epoch,
+            current_leader_epoch=target.current_leader_epoch,
+        )
+        if fetched.diverging is None and not self._is_again:
+            partition.follower_fetched(
+                self._broker_id,
+                broker_epoch=self._broker_epoch,
+                fetch_offset=target.fetch_offset,
+                log_start_offset=target.follower_log_start,
+                current_leader_epoch=target.current_leader_epoch,
+            )
+        if fetched.diverging is not None:
+            self._tell_offsets(partition, fetched)
+            return
+        # As they are after the fetch was taken note of.
+        fetched.high_watermark = partition.high_watermark
+        fetched.last_stable_offset = partition.last_stable_offset
+        fetched.log_start_offset = found.log_start_offset
+        records = found.slice
+        if records is not None and records.size:
+            fetched.records = records
+            fetched.size = records.size
+            self.size += records.size
