@@ -237,8 +237,10 @@ def test_whoever_is_told_of_a_lost_connection_finds_the_session_suspended(zookee
 
 
 def test_one_thread_serves_a_store_and_ends_with_it(zookeeper: ZooKeeper) -> None:
+    before = set(threading.enumerate())
+
     def threads() -> list[str]:
-        return [each.name for each in threading.enumerate() if each.name.startswith("zookeeper")]
+        return [each.name for each in threading.enumerate() if each not in before and "zoo" in each.name]
 
     async def scenario() -> None:
         store = await open_store(zookeeper.connect)
