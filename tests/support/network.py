@@ -39,6 +39,7 @@ class MemoryNetwork:
         self.connections: list[MemoryTransport] = []
         self.listening: dict[Address, MemoryListening] = {}
         self._parted: set[frozenset[str]] = set()
+        self._isolated: set[str] = set()
         self._next_port = 40_000
         self._healed: list[asyncio.Event] = []
 
@@ -62,8 +63,14 @@ class MemoryNetwork:
         for event in healed:
             event.set()
 
+    def isolate(self, host: str) -> None:
+        """Nobody reaches the host any more, nor it them, `heal` or not; who connects to it is refused."""
+        self._isolated.add(host)
+        for address in [one for one in self.listening if one[0] == host]:
+            del self.listening[address]
+
     def is_parted(self, one: str, other: str) -> bool:
-        return frozenset((one, other)) in self._parted
+        return frozenset((one, other)) in self._parted or one in self._isolated or other in self._isolated
 
     async def passage(self, one: str, other: str) -> None:
         """Wait until the two hosts reach each other."""
@@ -110,6 +117,8 @@ class HostNetwork:
     ) -> tuple[asyncio.Transport, Any]:
         network = self._network
         await asyncio.sleep(network.delay())
+        if host in network._isolated:
+            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
         await network.passage(self._host, host)
         listening = network.listening.get((host, port))
         if listening is None:

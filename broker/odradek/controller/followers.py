@@ -55,6 +55,10 @@ class Followers:
         """Below this number the broker has applied all changes of this term; -1 when it has never asked in it."""
         return self._applied.get(broker_id, _NOTHING_APPLIED)
 
+    def known(self) -> frozenset[int]:
+        """Who has asked in this term and was not forgotten."""
+        return frozenset(self._applied)
+
     def have_applied(self, number: int, broker_ids: Collection[int]) -> bool:
         """Whether all of these brokers have applied everything below `number`."""
         return all(self.applied(broker_id) >= number for broker_id in broker_ids)

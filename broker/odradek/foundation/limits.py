@@ -130,6 +130,12 @@ APPENDS_UNCOMMITTED_PER_PARTITION_MAX: Final = 10_000
 # clients are told that their time is up, and try again.
 ACKNOWLEDGEMENTS_WAITING_MAX: Final = 100_000
 
+# Bytes of fetched records that a follower appends before others have their turn of the loop: about a millisecond.
+FETCHED_BYTES_PER_TURN_MAX: Final = 2 * 1024 * 1024
+
+# In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
+IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
+
 # Threads that wait for fsync. They use no processor, and a file system's journal commits what many ask for at once:
 # closing 1,000 partitions took 8.2 s with one thread here, 0.5 s with 4 and 0.3 s with 16.
 FLUSH_THREADS_MAX: Final = 16
@@ -197,3 +203,14 @@ REGISTRY_READS_PER_REQUEST_MAX: Final = 500
 
 # The longest that a controller lets a broker wait for a change; an answer without changes says that it is alive.
 FOLLOW_WAIT_MS_MAX: Final = 30_000
+
+# How long a broker that stops is kept waiting for the others to hear who leads now. Each hears within milliseconds
+# unless it hangs, and its own death is then noticed by its session.
+LEAVING_WAIT_MS_MAX: Final = 5_000
+
+# How long a request for the controller waits for one to be active, below the 30 s that clients wait for an answer.
+CONTROLLER_WAIT_MS_MAX: Final = 25_000
+
+# Pauses between two attempts to reach the active controller: at first, and at most.
+CONTROLLER_RETRY_MS_MIN: Final = 20
+CONTROLLER_RETRY_MS_MAX: Final = 1_000

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
-from odradek.cluster.image import ImageHolder
-from odradek.controller.controller import Controller
+from odradek.cluster.image import ImageHolder, TopicImage
 from odradek.groups.offsets_log import OFFSETS_TOPIC
 from odradek.log.log import AppendResult, Origin
 from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
+
+
+class TopicMaker(Protocol):
+    """The controller, here or elsewhere."""
+
+    async def ensure_topic(self, name: str) -> TopicImage: ...
 
 
 class PartitionsOffsetsLog:
@@ -27,7 +32,7 @@ class PartitionsOffsetsLog:
         *,
         partitions: Partitions,
         images: ImageHolder,
-        controller: Controller,
+        controller: TopicMaker,
         flusher: Flusher,
         settings: Any,
     ) -> None:

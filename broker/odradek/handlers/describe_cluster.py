@@ -8,7 +8,7 @@ from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpoin
 from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
-from odradek.handlers.partition_metadata import broker_addresses
+from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 
@@ -39,7 +39,7 @@ def handle(request: Any, context: RequestContext) -> Any:
         version,
         endpoint_type=_BROKERS,
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=controller_for_clients(image),
         brokers=[
             {"broker_id": broker_id, "host": host, "port": port, "rack": rack, "is_fenced": False}
             for broker_id, host, port, rack in broker_addresses(image, context.listener_name)

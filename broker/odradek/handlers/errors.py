@@ -114,6 +114,16 @@ def error_code(error: BaseException | None) -> int:
     return UNKNOWN_SERVER_ERROR
 
 
+def error_of(code: int, message: str | None) -> errors.RequestError | None:
+    """The error that another of our processes answered with; None for success."""
+    if code == NONE:
+        return None
+    for kind, number in ERROR_CODES.items():
+        if number == code and issubclass(kind, errors.RequestError):
+            return kind(message or kind.__name__)
+    return errors.BrokerNotAvailable(message or f"the controller answered with the error {code}")
+
+
 def error_message(error: BaseException | None) -> str | None:
     """What the client may read about `error`: its text when it is the domain's, a general line when it is
     not.

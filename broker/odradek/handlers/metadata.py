@@ -22,7 +22,7 @@ from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.handlers.metadata_pieces import MetadataPieces
-from odradek.handlers.partition_metadata import broker_addresses
+from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
 from odradek.protocol.api import ApiKey
 
 API: Final = ApiKey.METADATA
@@ -134,7 +134,7 @@ def _answer(
                 for broker_id, host, port, rack in broker_addresses(image, listener_name)
             ],
             "cluster_id": image.cluster_id,
-            "controller_id": image.controller_id,
+            "controller_id": controller_for_clients(image),
             "cluster_authorized_operations": _operations(
                 request, "include_cluster_authorized_operations", CLUSTER_OPERATIONS
             ),

@@ -24,6 +24,16 @@ def broker_addresses(image: ClusterImage, listener_name: str) -> list[tuple[int,
     ]
 
 
+def controller_for_clients(image: ClusterImage) -> int:
+    """The broker that clients are told to send requests for the controller to: any can forward them; -1 for none.
+
+    The controller of a cluster is no broker, as in Kafka since 4.0. On a single node it is the broker itself.
+    """
+    if image.controller_id in image.brokers:
+        return image.controller_id
+    return min(image.brokers, default=-1)
+
+
 def partition_fields(
     partitions: Iterable[PartitionImage], *, live: Collection[int], reachable: Collection[int]
 ) -> list[dict[str, Any]]:

@@ -77,6 +77,14 @@ class Volumes:
         """The paths of failed directories."""
         return {one.path for one in self._directories.values() if one.failure is not None}
 
+    @property
+    def stopped_cleanly(self) -> bool:
+        """Whether the last run ended in order in all of them, so that nothing acknowledged can be missing.
+
+        Known once the logs are loaded. A directory that is new, or cannot be used, vouches for nothing.
+        """
+        return all(one.failure is None and one.was_clean for one in self._directories.values())
+
     def directory_id(self, path: str) -> str:
         """The id in the directory's meta.properties; empty when there is none."""
         meta = self._directories[path].meta

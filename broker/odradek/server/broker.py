@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.fetch_sessions import FetchSessions
+from odradek.handlers.table import HANDLERS, Handler
 from odradek.log.directory import LogDirectories
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.pieces import LoadProgress
@@ -108,6 +109,7 @@ class Broker:
         """How far the opening of the logs has come; there before the directories are."""
         self.directories: LogDirectories
         self.controller: Controller
+        self.api_table: Mapping[int, Handler] = HANDLERS
         self.partitions: Partitions
         self.housekeeping: Housekeeping
         self._groups: GroupCoordinator | None = None
@@ -186,7 +188,7 @@ class Broker:
         )
         await self._open_logs()
         self._has_loaded = True
-        await adoption.adopt_logs(self.directories, self.controller, self.images, disk=self._disk)
+        await self._reconcile_logs()
         self.partitions.start()
         self._open.callback(self.partitions.stop)
         self.housekeeping = Housekeeping(
@@ -198,6 +200,9 @@ class Broker:
             current_settings=lambda: self.dynamic_settings.current,
         )
         self._open.push_async_callback(self.housekeeping.stop)
+
+    async def _reconcile_logs(self) -> None:
+        await adoption.adopt_logs(self.directories, self.controller, self.images, disk=self._disk)
 
     async def _open_logs(self) -> None:
         """Open all logs in threads, so that a long recovery can be told to stop, and /healthz answers meanwhile."""
@@ -286,6 +291,7 @@ class Broker:
             ),
             counters=self.counters,
             blocking=self.blocking,
+            handlers=self.api_table,
         )
         dispatcher = self._make_dispatcher(self.parts)
         self.admission = Admission(
@@ -337,13 +343,16 @@ class Broker:
         self._open.callback(self.dynamic_settings.subscribe(apply))
 
     async def _register(self) -> None:
-        self.endpoints = complete(
-            self.settings.advertised_endpoints,
-            bound_ports={listener.name: listener.port for listener in self.listeners},
-            host_name=os.uname().nodename,
-        )
+        self._complete_endpoints()
         await self.controller.register_broker(
             endpoints={endpoint.listener_name: (endpoint.host, endpoint.port) for endpoint in self.endpoints},
             rack=self.settings.broker_rack,
             protocols={endpoint.listener_name: endpoint.security_protocol for endpoint in self.endpoints},
+        )
+
+    def _complete_endpoints(self) -> None:
+        self.endpoints = complete(
+            self.settings.advertised_endpoints,
+            bound_ports={listener.name: listener.port for listener in self.listeners},
+            host_name=os.uname().nodename,
         )

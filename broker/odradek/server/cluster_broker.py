@@ -1,0 +1,225 @@
+"""One broker of a cluster: the parts of a single node, with the controller elsewhere.
+
+    log directories (locks, identity) -> registry -> the controller's account of the cluster (image) -> logs (recovery)
+    -> partitions -> coordinator -> listeners -> registration -> seen by the controller -> ready
+
+It begins without a controller too, and waits for one. A broker whose session with the registry is lost is fenced: it
+serves neither partitions nor groups until it is registered anew and the controller has told it what it leads. A stop
+in order asks the controller first to move what it leads.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from odradek.cluster.image import BrokerImage, ClusterImage
+from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
+from odradek.cluster.registries import open_registry
+from odradek.cluster.store import Store
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import DuplicateBrokerRegistration, RequestError
+from odradek.foundation.settings import Settings
+from odradek.foundation.tasks import TaskOwner
+from odradek.handlers.context import BrokerParts
+from odradek.handlers.table import CLUSTER_HANDLERS
+from odradek.log.files import Disk
+from odradek.server.broker import Broker
+from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller_location import ControllerLocation
+from odradek.server.following import ClusterFollower
+from odradek.server.forwarding import ForwardingDispatcher
+from odradek.server.remote_controller import RemoteController
+from odradek.transport.network import Network
+
+logger = logging.getLogger(__name__)
+
+_NO_EPOCH: Final = -1
+
+
+class ClusterBroker(Broker):
+    """One broker of a cluster. `registry` names where the cluster is kept, unless a `store` is handed in.
+
+    `start` raises as `Broker.start`, and DuplicateBrokerRegistration when a live broker has the id.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        registry: str = "",
+        clock: Clock | None = None,
+        network: Network | None = None,
+        disk: Disk | None = None,
+        store: Store | None = None,
+        rng: random.Random | None = None,
+        on_refused: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """`on_refused` is told when another broker has taken the id: this one must end."""
+        super().__init__(
+            settings,
+            clock=clock,
+            network=network,
+            disk=disk,
+            store=store,
+            rng=rng,
+            make_dispatcher=self._forwarding_dispatcher,
+        )
+        self.api_table = CLUSTER_HANDLERS
+        self._registry = registry
+        self._on_refused = on_refused
+        self._tasks = TaskOwner(f"broker-{self.broker_id}")
+        self.location: ControllerLocation
+        self.follower: ClusterFollower
+        self.remote: RemoteController
+        self.registration: BrokerRegistration
+        self._dispatcher: ForwardingDispatcher
+        self._registered: BrokerImage | None = None
+        self.fenced_times = 0
+        """How often the session with the registry was lost."""
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether it is no member at the moment."""
+        return self._registered is None
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of the registration in force; -1 while there is none."""
+        return _NO_EPOCH if self._registered is None else self._registered.epoch
+
+    # --- start ---------------------------------------------------------------------------------------------------
+
+    async def _start_controller(self) -> None:
+        store = self._store
+        if store is None:
+            store = self._store = await open_registry(self._registry, entries=self.settings.given)
+        self._open.push_async_callback(store.close)
+        self.location = ControllerLocation(store)
+        self.location.start()
+        self._open.push_async_callback(self.location.stop)
+        self.follower = ClusterFollower(
+            self._channel("follow"), self.images, broker_id=self.broker_id, epoch=lambda: self.broker_epoch
+        )
+        self.remote = RemoteController(
+            forwards=self._channel("forward"),
+            own=self._channel("own"),
+            follower=self.follower,
+            images=self.images,
+            broker_id=self.broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            current_settings=lambda: self.dynamic_settings.current,
+            rng=self._rng,
+        )
+        # What brokers call of a controller, it has under the same names.
+        self.controller = cast(Any, self.remote)
+        self.follower.start()
+        self._open.push_async_callback(self.follower.stop)
+        if self.location.address is None:
+            logger.info("broker %d waits for a controller", self.broker_id)
+        await self.follower.wait_until(lambda image: bool(image.cluster_id))
+        self.directories.set_cluster_id(self.images.current.cluster_id)
+
+    def _channel(self, purpose: str) -> ControllerChannel:
+        channel = ControllerChannel(
+            self.location,
+            self._network,
+            client_id=f"broker-{self.broker_id}-{purpose}",
+            rng=random.Random(self._rng.getrandbits(64)),
+        )
+        self._open.push_async_callback(channel.close)
+        return channel
+
+    async def _reconcile_logs(self) -> None:
+        """Put aside the logs that the cluster no longer keeps here.
+
+        The directories are marked as this cluster's, and the image is all that it has: a topic that is not in it was
+        deleted while this broker was away, a replica that is not in it was moved.
+        """
+        for log in list(self.directories.logs()):
+            where = log.topic_partition
+            topic = self.images.current.topics.get(where.topic)
+            if topic is None:
+                why = "its topic was deleted"
+            elif where.partition >= len(topic.partitions):
+                why = "its topic was made anew with fewer partitions"
+            elif self.broker_id not in topic.partitions[where.partition].replicas:
+                why = "it was moved to other brokers"
+            else:
+                continue
+            logger.warning("the log of %s is put aside: %s while this broker was away", where, why)
+            self.directories.delete(where)
+
+    def _forwarding_dispatcher(self, parts: BrokerParts) -> ForwardingDispatcher:
+        self._dispatcher = ForwardingDispatcher(parts, self.remote)
+        return self._dispatcher
+
+    async def _register(self) -> None:
+        self._complete_endpoints()
+        assert self._store is not None, "the registry is opened first"
+        registrant = Registrant(
+            broker_id=self.broker_id,
+            endpoints={endpoint.listener_name: (endpoint.host, endpoint.port) for endpoint in self.endpoints},
+            protocols={endpoint.listener_name: endpoint.security_protocol for endpoint in self.endpoints},
+            identity=self.directories.directory_id(self.directories.paths[0]),
+            rack=self.settings.broker_rack,
+        )
+        callbacks = RegistrationCallbacks(
+            on_fenced=self._fenced, on_registered=self._unfenced, on_refused=self._refused
+        )
+        self.registration = BrokerRegistration(self._store, self.clock, registrant, callbacks)
+        self._open.push_async_callback(self.registration.stop)
+        self._open.push_async_callback(self._tasks.close)
+        self._registered = await self.registration.start(stopped_cleanly=self.directories.stopped_cleanly)
+        await self.follower.wait_until(self._is_seen)
+        logger.info("broker %d is a member with epoch %d", self.broker_id, self.broker_epoch)
+
+    def _is_seen(self, image: ClusterImage) -> bool:
+        """Whether the controller knows this registration, and what is led here is up to date with it."""
+        broker = image.brokers.get(self.broker_id)
+        return broker is not None and broker.epoch == self.broker_epoch
+
+    # --- membership ----------------------------------------------------------------------------------------------
+
+    def _fenced(self, reason: str) -> None:
+        self.fenced_times += 1
+        self._registered = None
+        self._dispatcher.fence()
+        self.follower.fence()
+
+    def _unfenced(self, broker: BrokerImage) -> None:
+        self._registered = broker
+        self.follower.unfence()
+        self._tasks.start(self._serve_again(broker), name=f"serve-again-{broker.epoch}")
+
+    async def _serve_again(self, broker: BrokerImage) -> None:
+        await self.follower.wait_until(self._is_seen)
+        if self._registered is broker:
+            self._dispatcher.unfence()
+            logger.info("broker %d serves again, with epoch %d", self.broker_id, broker.epoch)
+
+    def _refused(self, error: DuplicateBrokerRegistration) -> None:
+        self._on_refused(str(error))
+
+    # --- stop ----------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """A controlled stop: what is led here moves to others first, then as `Broker.stop`."""
+        if self.settings.controlled_shutdown_enable and not self.is_fenced:
+            await self._leave()
+        await super().stop()
+
+    async def _leave(self) -> None:
+        try:
+            left = await self.remote.leave()
+        except RequestError as error:
+            logger.warning("broker %d stops without the controller's leave: %s", self.broker_id, error)
+            return
+        if left:
+            logger.warning(
+                "broker %d stops as the leader of %d partitions that nobody else can lead",
+                self.broker_id,
+                left,
+            )

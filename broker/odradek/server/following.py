@@ -1,0 +1,165 @@
+"""A broker follows the active controller: a long poll, whose changes become the next image.
+
+It says what it has applied, and is told what came after. After a controller's change, or when it was away for long,
+it is told everything. Nothing but this changes a broker's image; partition states are never read from the registry,
+which would be a second source with an order of its own. What a controller of an older term says is passed over.
+
+While the broker is fenced (its session with the registry is lost) its image shows it as no member, so that no client
+is sent here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from odradek.cluster.change_log import NodeChange
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.cluster.image_building import apply
+from odradek.foundation.errors import NotController, StoreError
+from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
+from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, pack_request, parse_response
+from odradek.server.controller_channel import ControllerChannel
+from odradek.transport.outbound import OutboundConnection
+
+logger = logging.getLogger(__name__)
+
+# How long the controller may keep a poll that has nothing to tell, and when a silent connection counts as dead.
+_POLL_MS: Final = 3_000
+_POLL_MS_MAX: Final = 6_000
+_NOTHING_YET: Final = -1
+
+
+class ClusterFollower:
+    """Keeps `images` as the controller tells. `epoch` gives the broker's epoch, -1 while it has none."""
+
+    def __init__(
+        self,
+        channel: ControllerChannel,
+        images: ImageHolder,
+        *,
+        broker_id: int,
+        epoch: Callable[[], int],
+    ) -> None:
+        self._channel = channel
+        self._images = images
+        self._broker_id = broker_id
+        self._epoch = epoch
+        self._tasks = TaskOwner("following")
+        self._image = images.current
+        self._is_fenced = False
+        self._progress = asyncio.Event()
+        self.controller_epoch = _NOTHING_YET
+        self.number = 0
+        """All changes below it, of the term `controller_epoch`, are applied."""
+        self.polls = 0
+        self.snapshots = 0
+        self.changes = 0
+
+    def start(self) -> None:
+        self._tasks.start(self._run(), name="poll")
+
+    async def stop(self) -> None:
+        await self._tasks.close()
+
+    # --- what others wait for ------------------------------------------------------------------------------------
+
+    async def wait_until(self, is_so: Callable[[ClusterImage], bool]) -> None:
+        """Until the image is as `is_so` wants it."""
+        while not is_so(self._images.current):
+            self._progress.clear()
+            await self._progress.wait()
+
+    async def wait_until_applied(self, controller_epoch: int, number: int, *, wait_ms_max: int) -> bool:
+        """Until all changes below `number` of that term are applied, or those of a later term; False in time."""
+        wanted = (controller_epoch, number)
+        try:
+            async with asyncio.timeout(wait_ms_max / 1000):
+                while (self.controller_epoch, self.number) < wanted:
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # --- fencing -------------------------------------------------------------------------------------------------
+
+    def fence(self) -> None:
+        """This broker may be a member no more: the image says so until `unfence`."""
+        self._is_fenced = True
+        self._show()
+
+    def unfence(self) -> None:
+        """It is a member again; the image shows it once the controller does."""
+        self._is_fenced = False
+        self._show()
+
+    def _show(self) -> None:
+        image = self._image
+        if self._is_fenced and self._broker_id in image.brokers:
+            brokers = {number: one for number, one in image.brokers.items() if number != self._broker_id}
+            image = replace(image, brokers=brokers)
+        if image is not self._images.current:
+            self._images.replace(image)
+
+    # --- the poll ------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                response = await self._channel.ask(
+                    self._poll, is_refused=self._is_refused, wait_ms_max=CONTROLLER_WAIT_MS_MAX
+                )
+                self._apply(response)
+            except NotController as error:
+                logger.warning("broker %d goes by what it knows: %s", self._broker_id, error)
+            except StoreError as error:
+                # It would be the same again: the next snapshot may be mended.
+                logger.error("broker %d cannot read what the controller tells: %s", self._broker_id, error)
+                self.controller_epoch = _NOTHING_YET
+                await asyncio.sleep(1)
+
+    async def _poll(self, connection: OutboundConnection) -> FollowResponse:
+        def pack(correlation_id: int) -> bytes:
+            return pack_request(
+                FollowRequest(
+                    correlation_id,
+                    f"broker-{self._broker_id}",
+                    self._broker_id,
+                    self._epoch(),
+                    self.controller_epoch,
+                    self.number,
+                    _POLL_MS,
+                )
+            )
+
+        frame = await connection.send_frame(pack, timeout_ms=_POLL_MS_MAX)
+        return parse_response(frame)
+
+    def _is_refused(self, response: FollowResponse) -> bool:
+        if response.error_code != 0 or response.controller_epoch < self.controller_epoch:
+            return True
+        return not response.is_snapshot and response.controller_epoch != self.controller_epoch
+
+    def _apply(self, response: FollowResponse) -> None:
+        self.polls += 1
+        changes = [NodeChange(*node) for node in response.nodes]
+        base = ClusterImage() if response.is_snapshot else self._image
+        self._image = apply(base, changes)
+        self.controller_epoch, self.number = response.controller_epoch, response.next_number
+        self.changes += len(changes)
+        if response.is_snapshot:
+            self.snapshots += 1
+            logger.info(
+                "broker %d was told everything in %d nodes: term %d, change %d",
+                self._broker_id,
+                len(changes),
+                self.controller_epoch,
+                self.number,
+            )
+        self._show()
+        self._progress.set()

@@ -1,0 +1,217 @@
+"""A whole cluster without processes: controllers and brokers of the product in one loop, on virtual time.
+
+Registry, network and disks are in memory and outlive the processes that use them, so that a process can be killed and
+started again. Requests go through a client's connection to a broker's listener. Use it under `tests.support.loop.run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+from odradek.cluster.image import ClusterImage
+from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
+from odradek.foundation.settings import Settings
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.server.cluster_broker import ClusterBroker
+from odradek.server.controller_process import ControllerProcess
+from odradek.transport.outbound import OutboundConnection
+from tests.support.disk import SimulatedDisk
+from tests.support.loop import LoopClock
+from tests.support.network import MemoryNetwork
+from tests.support.whole_broker import batch
+
+SESSION_SECONDS = 6.0
+PORT = 9092
+
+
+class WholeCluster:
+    """Make it with `await WholeCluster.start(...)`; end it with `stop`."""
+
+    def __init__(self, entries: dict[str, str], seed: int) -> None:
+        messages.check_field_names()
+        self.entries = entries
+        self.chance = random.Random(seed)
+        self.registry = MemoryRegistry()
+        self.network = MemoryNetwork(self.chance)
+        self.disks: dict[int, SimulatedDisk] = {}
+        self.stores: dict[str, MemoryStore] = {}
+        self.controllers: dict[int, ControllerProcess] = {}
+        self.brokers: dict[int, ClusterBroker] = {}
+        self.refused: list[str] = []
+        self._clients: dict[int, OutboundConnection] = {}
+        self._starts: dict[int, int] = {}
+        self._dead: list[object] = []
+
+    @classmethod
+    async def start(
+        cls,
+        *,
+        brokers: int = 3,
+        controllers: int = 2,
+        entries: dict[str, str] | None = None,
+        seed: int = 1,
+    ) -> WholeCluster:
+        cluster = cls(entries or {}, seed)
+        for number in range(controllers):
+            await cluster.start_controller(100 + number)
+        for number in range(1, brokers + 1):
+            await cluster.start_broker(number)
+        return cluster
+
+    async def stop(self) -> None:
+        """Everything in order, brokers first."""
+        for client in list(self._clients.values()):
+            await client.close()
+        for broker_id in list(self.brokers):
+            await self.brokers.pop(broker_id).stop()
+        for controller_id in list(self.controllers):
+            await self.controllers.pop(controller_id).stop()
+
+    def host(self, number: int) -> str:
+        """Where a broker or controller runs; another host for each start, as in Kubernetes."""
+        return f"node-{number}-{self._starts[number]}.test"
+
+    def _new_host(self, number: int) -> str:
+        self._starts[number] = self._starts.get(number, 0) + 1
+        return self.host(number)
+
+    # --- processes -----------------------------------------------------------------------------------------------
+
+    def _parts(self, host: str) -> dict[str, Any]:
+        store = MemoryStore(self.registry, session_timeout_seconds=SESSION_SECONDS)
+        self.stores[host] = store
+        return {
+            "store": store,
+            "clock": LoopClock(asyncio.get_running_loop()),
+            "network": self.network.at(host),
+            "rng": random.Random(self.chance.getrandbits(64)),
+        }
+
+    async def start_controller(self, controller_id: int) -> ControllerProcess:
+        host = self._new_host(controller_id)
+        listeners = f"PLAINTEXT://{host}:9093"
+        settings = Settings({"node.id": str(controller_id), "listeners": listeners, **self.entries})
+        controller = ControllerProcess(settings, **self._parts(host))
+        await controller.start()
+        self.controllers[controller_id] = controller
+        return controller
+
+    async def start_broker(self, broker_id: int, **entries: str) -> ClusterBroker:
+        broker = self.make_broker(broker_id, **entries)
+        await broker.start()
+        self.brokers[broker_id] = broker
+        return broker
+
+    def make_broker(self, broker_id: int, **entries: str) -> ClusterBroker:
+        host = self._new_host(broker_id)
+        settings = Settings(
+            {
+                "node.id": str(broker_id),
+                "log.dirs": "/logs",
+                "listeners": f"PLAINTEXT://{host}:{PORT}",
+                **self.entries,
+                **{key.replace("_", "."): text for key, text in entries.items()},
+            }
+        )
+        disk = self.disks.setdefault(broker_id, SimulatedDisk())
+        return ClusterBroker(settings, disk=disk, on_refused=self.refused.append, **self._parts(host))
+
+    async def stop_broker(self, broker_id: int) -> None:
+        await self._forget_client(broker_id)
+        await self.brokers.pop(broker_id).stop()
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """As kill -9, and the session's expiry at once; what was written is in the page cache, and the next start's."""
+        await self._forget_client(broker_id)
+        broker = self.brokers.pop(broker_id)
+        self.disks[broker_id] = copy.deepcopy(self.disks[broker_id])
+        self.disks[broker_id].kill()
+        self._kill(self.host(broker_id), broker)
+
+    def kill_controller(self, controller_id: int) -> None:
+        """As kill -9, and the session's expiry at once."""
+        self._kill(self.host(controller_id), self.controllers.pop(controller_id))
+
+    def _kill(self, host: str, process: object) -> None:
+        """A process cannot be stopped in the middle here: what is left of it is cut off from everything for ever."""
+        store = self.stores.pop(host)
+        store.sever()
+        store.expire()
+        self.network.reset(host)
+        self.network.isolate(host)
+        self._dead.append(process)
+
+    async def _forget_client(self, broker_id: int) -> None:
+        client = self._clients.pop(broker_id, None)
+        if client is not None:
+            await client.close()
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> ControllerProcess | None:
+        """The controller that decides."""
+        return next((one for one in self.controllers.values() if one.is_active), None)
+
+    async def until(self, is_so: Callable[[], bool], *, seconds_max: float = 60.0) -> None:
+        """Let time pass until it is so; fails after `seconds_max` of virtual time."""
+        async with asyncio.timeout(seconds_max):
+            while not is_so():
+                await asyncio.sleep(0.01)
+
+    def image(self, broker_id: int) -> ClusterImage:
+        """The cluster as a broker sees it."""
+        return self.brokers[broker_id].images.current
+
+    def leaders(self, topic: str, *, seen_by: int) -> list[int]:
+        return [one.leader for one in self.image(seen_by).topics[topic].partitions]
+
+    # --- asking --------------------------------------------------------------------------------------------------
+
+    async def ask(self, broker_id: int, api: ApiKey, version: int, /, **fields: Any) -> Any:
+        """The answer of a broker to a client."""
+        client = self._clients.get(broker_id)
+        if client is None or client.is_lost:
+            client = self._clients[broker_id] = await OutboundConnection.connect(
+                self.network.at("client"), host=self.host(broker_id), port=PORT, client_id="test"
+            )
+        return await client.send(api, version, messages.request(api, version, **fields), timeout_ms=60_000)
+
+    async def create_topic(
+        self, name: str, *, through: int = 1, partitions: int = 3, replicas: int = 1
+    ) -> int:
+        """The error code of the answer."""
+        answer = await self.ask(
+            through,
+            ApiKey.CREATE_TOPICS,
+            7,
+            topics=[
+                {
+                    "name": name,
+                    "num_partitions": partitions,
+                    "replication_factor": replicas,
+                    "assignments": [],
+                    "configs": [],
+                }
+            ],
+            timeout=30_000,
+            validate_only=False,
+        )
+        return int(answer.topics[0].error_code)
+
+    async def produce(self, broker_id: int, topic: str, partition: int, *values: bytes, acks: int = 1) -> Any:
+        """Produce one batch; the partition's answer."""
+        answer = await self.ask(
+            broker_id,
+            ApiKey.PRODUCE,
+            9,
+            acks=acks,
+            timeout=10_000,
+            topic_data=[{"name": topic, "partition_data": [{"index": partition, "records": batch(values)}]}],
+        )
+        return answer.responses[0].partition_responses[0]
