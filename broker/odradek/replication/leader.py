@@ -92,8 +92,12 @@ class Followers:
         self.known.clear()
         self.update(replicas, in_sync, now=now)
 
-    def update(self, replicas: Iterable[int], in_sync: Collection[int], *, now: float) -> None:
-        """The controller says who is assigned and who is in sync; an open proposal is settled by that."""
+    def update(
+        self, replicas: Iterable[int], in_sync: Collection[int], *, now: float, is_settled: bool = True
+    ) -> None:
+        """The controller says who is assigned and who is in sync; that settles an open proposal, which was made on the
+        ground of an older state, unless only the assignment changed.
+        """
         others = [broker for broker in replicas if broker != self._leader]
         self.known = {
             # Members count as caught up when the epoch begins: they have replica.lag.time.max.ms to show it.
@@ -102,7 +106,8 @@ class Followers:
             for broker in others
         }
         self.in_sync = frozenset(in_sync)
-        self.proposed = None
+        if is_settled:
+            self.proposed = None
         self._count()
 
     def propose(self, members: Collection[int]) -> None:

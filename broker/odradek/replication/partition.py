@@ -390,32 +390,33 @@ class Partition(FollowingReplica):
         if self.gone is not None:
             return
         is_new = (state.leader, state.leader_epoch) != (self.leader, self.leader_epoch)
+        is_settled = state.partition_epoch != self.partition_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
         self.in_sync_replicas = state.isr
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         if state.leader == self.context.broker_id:
-            self._lead(is_new=is_new)
+            self._lead(is_new=is_new, is_settled=is_settled)
         elif is_new:
             self._stop_leading()
         if is_new:
             self.context.role_changed(self)
 
-    def _lead(self, *, is_new: bool) -> None:
+    def _lead(self, *, is_new: bool, is_settled: bool) -> None:
         now = self.context.now()
         has_others = len(self.replicas) > 1
         if is_new:
             self.refusal = self._not_leading()
             self._disturb(self.refusal)
-            if has_others:
-                # Also when nothing is ever written in this epoch: followers ask where the one before it ended.
-                self.log.assign_leader_epoch(self.leader_epoch)
             self.epoch_start_offset = self.log.log_end_offset
             # What a former leader of ours left unflushed is as safe as the rest of what was taken from it.
             self._own_end_offset = self.log.log_end_offset
             self._unshown_bytes = 0
             self.followers = None
+        if has_others and self.followers is None:
+            # Also when nothing is ever written in this epoch: followers ask where the one before it ended.
+            self.log.assign_leader_epoch(self.leader_epoch)
         if not has_others:
             self.followers = None
         elif self.followers is None:
@@ -424,7 +425,7 @@ class Partition(FollowingReplica):
             self.followers = Followers(self.context.broker_id)
             self.followers.begin(self.replicas, self.in_sync_replicas, now=now)
         else:
-            self.followers.update(self.replicas, self.in_sync_replicas, now=now)
+            self.followers.update(self.replicas, self.in_sync_replicas, now=now, is_settled=is_settled)
         self.refusal = None
         self._give_up_without_enough_replicas()
         self._advance_high_watermark()

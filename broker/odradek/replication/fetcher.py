@@ -1,0 +1,323 @@
+"""Pulls from one other broker all partitions that it leads and that are kept here too: one task, one request at a time.
+
+Each turn asks for many partitions at once (KIP-227), from where each log ends and with the epoch of its last record;
+the leader answers with records or with the place where the two logs part. A partition in trouble is left out for
+replica.fetch.backoff.ms and holds up nobody; after a lost connection all pause. What a role change or a deletion
+overtakes is not taken: an answer counts only while the partition still is where it was asked from.
+
+How requests get there is handed in, so that nothing here knows of sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from odradek.foundation.errors import (
+    CorruptRecord,
+    FrameError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    RequestError,
+)
+from odradek.foundation.limits import FETCHED_BYTES_PER_TURN_MAX
+from odradek.foundation.settings import Settings
+from odradek.log.log import Log
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.replication.context import ReplicaContext
+from odradek.replication.fetch_session import FetchSession, Key
+from odradek.replication.follower import FetchPosition
+from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+FETCH_VERSION: Final = 17
+LIST_OFFSETS_VERSION: Final = 10
+
+_OFFSET_OUT_OF_RANGE: Final = 1
+_FENCED_LEADER_EPOCH: Final = 74
+_SESSION_ERRORS: Final = frozenset({70, 71, 106})  # unknown id, wrong epoch, other kind of topic names
+_LATEST: Final = -1
+_EARLIEST_LOCAL: Final = -4
+# How often every partition is looked at: the start of a log moves without a fetch.
+_REFRESH_SECONDS: Final = 1.0
+
+# (broker id, API, version, message) -> the answer's message. Raises OSError, RequestError or FrameError.
+Send = Callable[[int, ApiKey, int, Any], Awaitable[Any]]
+_TROUBLE: Final = (OSError, RequestError, FrameError)
+
+
+class Fetcher:
+    """Of one leader. `add` and `remove` may be called at any time; `run` is its task."""
+
+    def __init__(
+        self,
+        leader: int,
+        *,
+        context: ReplicaContext,
+        send: Send,
+        current_settings: Callable[[], Settings],
+    ) -> None:
+        self.leader = leader
+        self._context = context
+        self._send = send
+        self._current_settings = current_settings
+        self._session = FetchSession()
+        self._followed: dict[Key, Partition] = {}
+        # Those whose place may be another than the session has.
+        self._changed: dict[Key, None] = {}
+        # Those in trouble, and until when they are left out.
+        self._paused: dict[Key, float] = {}
+        self._refresh_at = 0.0
+        self._work = asyncio.Event()
+        self.requests = 0
+        self.bytes_in = 0
+        self.failures = 0
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def add(self, partition: Partition) -> None:
+        """Follow `partition` from here on, from where it is; also after its epoch changed."""
+        key = _key(partition)
+        self._followed[key] = partition
+        self._paused.pop(key, None)
+        self._changed[key] = None
+        self._work.set()
+
+    def remove(self, partition: Partition) -> None:
+        """Follow it no more."""
+        key = _key(partition)
+        if self._followed.get(key) is partition:
+            del self._followed[key]
+            self._paused.pop(key, None)
+            self._changed[key] = None
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            asked, fields = self._next_request()
+            if not asked:
+                await self._wait_for_work()
+                continue
+            try:
+                response = await self._ask(fields)
+            except _TROUBLE as failure:
+                self.failures += 1
+                self._session.broke_off()
+                logger.warning("fetching from broker %d failed: %s", self.leader, failure)
+                await asyncio.sleep(self._backoff_seconds)
+                continue
+            if not await self._take(response):
+                await asyncio.sleep(self._backoff_seconds)
+
+    @property
+    def _backoff_seconds(self) -> float:
+        return self._current_settings().replica_fetch_backoff_ms / 1000
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def _next_request(self) -> tuple[int, dict[str, Any]]:
+        """How many partitions the next request asks for, and what it has to say of them."""
+        self._resume()
+        told = self._session.told
+        is_new = self._session.is_new
+        now = self._context.now()
+        if is_new or now >= self._refresh_at:
+            self._refresh_at = now + _REFRESH_SECONDS
+            self._changed.update(dict.fromkeys(self._followed))
+        changed: dict[Key, FetchPosition] = {}
+        forgotten: list[Key] = []
+        for key in self._changed:
+            position = self._position(key)
+            if position is None:
+                if key in told:
+                    forgotten.append(key)
+            elif is_new or told.get(key) != position:
+                changed[key] = position
+        asked = len(changed)
+        if not is_new:
+            asked = len(told) - len(forgotten) + sum(key not in told for key in changed)
+        if not asked:
+            # Nothing is sent: what was to be said is said with the next request, if there is one.
+            return 0, {}
+        self._changed.clear()
+        maximum = self._current_settings().replica_fetch_max_bytes
+        return asked, self._session.request_fields(changed, forgotten, partition_bytes_max=maximum)
+
+    def _position(self, key: Key) -> FetchPosition | None:
+        partition = self._followed.get(key)
+        if partition is None or key in self._paused:
+            return None
+        try:
+            return partition.fetch_position()
+        except NotLeaderOrFollower:
+            return None
+
+    def _resume(self) -> None:
+        now = self._context.now()
+        for key in [key for key, until in self._paused.items() if until <= now]:
+            del self._paused[key]
+            self._changed[key] = None
+
+    def _pause(self, key: Key) -> None:
+        self._paused[key] = self._context.now() + self._backoff_seconds
+        self._changed[key] = None
+
+    async def _wait_for_work(self) -> None:
+        self._work.clear()
+        due = min(self._paused.values(), default=None)
+        try:
+            async with asyncio.timeout(None if due is None else max(0.0, due - self._context.now())):
+                await self._work.wait()
+        except TimeoutError:
+            # A partition's pause is over.
+            return
+
+    async def _ask(self, fields: dict[str, Any]) -> Any:
+        settings = self._current_settings()
+        own = self._context.brokers.get(self._context.broker_id)
+        message = messages.request(
+            ApiKey.FETCH,
+            FETCH_VERSION,
+            replica_state={
+                "replica_id": self._context.broker_id,
+                "replica_epoch": -1 if own is None else own.epoch,
+            },
+            max_wait=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            **fields,
+        )
+        self.requests += 1
+        return await self._send(self.leader, ApiKey.FETCH, FETCH_VERSION, message)
+
+    # --- taking ------------------------------------------------------------------------------------------------------
+
+    async def _take(self, response: Any) -> bool:
+        """Take over what came; whether the leader answered what was asked."""
+        code = int(response.error_code)
+        if code:
+            self._session.refused()
+            if code in _SESSION_ERRORS:
+                return True
+            logger.warning("broker %d answered a fetch with error %d", self.leader, code)
+            return False
+        asked = self._session.told
+        self._session.answered(int(response.session_id))
+        unflushed: list[Log] = []
+        taken_bytes = 0
+        for topic in response.responses:
+            for answer in topic.partitions:
+                key = (topic.topic_id, int(answer.partition_index))
+                partition, position = self._followed.get(key), asked.get(key)
+                self._changed[key] = None
+                if partition is None or position is None or not partition.is_at(position):
+                    continue
+                taken_bytes += await self._take_one(key, partition, position, answer)
+                if partition.log.must_flush:
+                    unflushed.append(partition.log)
+                if taken_bytes >= FETCHED_BYTES_PER_TURN_MAX:
+                    taken_bytes = 0
+                    await asyncio.sleep(0)
+        await self._flush(unflushed)
+        return True
+
+    async def _take_one(self, key: Key, partition: Partition, position: FetchPosition, answer: Any) -> int:
+        code = int(answer.error_code)
+        try:
+            if code == 0:
+                return self._take_answer(key, partition, position, answer)
+            if code == _OFFSET_OUT_OF_RANGE:
+                await self._find_place(partition, position)
+                return 0
+        except KafkaStorageError as failure:
+            logger.error("%s cannot follow broker %d: %s", partition.topic_partition, self.leader, failure)
+        except CorruptRecord as failure:
+            logger.warning(
+                "%s was sent damaged by broker %d and is asked for again: %s",
+                partition.topic_partition,
+                self.leader,
+                failure,
+            )
+        except _TROUBLE as failure:
+            logger.warning(
+                "%s cannot follow broker %d for now: %s", partition.topic_partition, self.leader, failure
+            )
+        else:
+            logger.debug("%s: broker %d answered error %d", partition.topic_partition, self.leader, code)
+        self.failures += 1
+        if code == _FENCED_LEADER_EPOCH:
+            # This broker is the one that is behind; the image that tells so brings the partition back.
+            self.remove(partition)
+        else:
+            self._pause(key)
+        return 0
+
+    def _take_answer(self, key: Key, partition: Partition, position: FetchPosition, answer: Any) -> int:
+        diverging = answer.diverging_epoch
+        if diverging.epoch >= 0 or diverging.end_offset >= 0:
+            partition.truncate_at_divergence(int(diverging.epoch), int(diverging.end_offset))
+            if partition.fetch_position() == position:
+                self._pause(key)
+            return 0
+        records = answer.records
+        size = partition.append_fetched(
+            memoryview(records or b""),
+            leader_high_watermark=int(answer.high_watermark),
+            leader_log_start_offset=int(answer.log_start_offset),
+        )
+        if records and not size:
+            # Not one whole batch: asking again at once would bring the same.
+            self._pause(key)
+        self.bytes_in += size
+        return size
+
+    async def _find_place(self, partition: Partition, position: FetchPosition) -> None:
+        """The leader does not have the offset that was asked for: it ends before, or starts after."""
+        end_offset = await self._leader_offset(partition, position, _LATEST)
+        if not partition.is_at(position):
+            return
+        if end_offset < position.fetch_offset:
+            partition.truncate_to(end_offset)
+            return
+        start_offset = await self._leader_offset(partition, position, _EARLIEST_LOCAL)
+        if partition.is_at(position) and start_offset > position.fetch_offset:
+            partition.begin_anew(start_offset)
+
+    async def _leader_offset(self, partition: Partition, position: FetchPosition, timestamp_ms: int) -> int:
+        asked = {
+            "partition_index": partition.topic_partition.partition,
+            "current_leader_epoch": position.leader_epoch,
+            "timestamp": timestamp_ms,
+        }
+        message = messages.request(
+            ApiKey.LIST_OFFSETS,
+            LIST_OFFSETS_VERSION,
+            replica_id=self._context.broker_id,
+            topics=[{"name": partition.topic_partition.topic, "partitions": [asked]}],
+        )
+        response = await self._send(self.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, message)
+        (topic,) = response.topics
+        (answer,) = topic.partitions
+        if int(answer.error_code) or int(answer.offset) < 0:
+            raise NotLeaderOrFollower(
+                f"broker {self.leader} does not say where {partition.topic_partition} is to go on "
+                f"(error {int(answer.error_code)})."
+            )
+        return int(answer.offset)
+
+    async def _flush(self, logs: list[Log]) -> None:
+        """With flush.messages the next fetch, which tells the leader what is here, comes after the flush."""
+        for log in logs:
+            try:
+                await self._context.flusher.flush(log)
+            except KafkaStorageError as failure:
+                logger.error("%s was not flushed: %s", log.topic_partition, failure)
+
+
+def _key(partition: Partition) -> Key:
+    return partition.topic_id, partition.topic_partition.partition

@@ -1,0 +1,417 @@
+"""Several brokers' partitions in one process: real logs on simulated disks, real handlers, fetchers and in-sync sets,
+on virtual time; a controller that is a few lines over the real rules, and a network that is a delay.
+
+    async with ReplicaCluster(brokers=3, seed=1) as cluster:
+        await cluster.create_topic("t", replicas=(1, 2, 3))
+        await cluster.produce(1, b"value")
+        cluster.cut(1, 3)
+
+Requests go through their bytes and the dispatcher. What the controller decides reaches brokers after a while, each in
+its own time, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from odradek.cluster.image import (
+    BrokerImage,
+    ClusterImage,
+    ImageHolder,
+    PartitionImage,
+    ResourceKind,
+    TopicImage,
+)
+from odradek.controller import elections
+from odradek.foundation.errors import RequestError
+from odradek.foundation.settings import Settings
+from odradek.handlers.context import BrokerParts
+from odradek.handlers.counters import RequestCounters
+from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.fetch_sessions import FetchSessions
+from odradek.log.directory import LogDirectories
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
+from odradek.replication.blocking import BlockingWork
+from odradek.replication.fetchers import Fetchers
+from odradek.replication.flushing import Flusher
+from odradek.replication.housekeeping import Housekeeping
+from odradek.replication.in_sync import InSyncSets, Proposal
+from odradek.replication.partition import Partition
+from odradek.replication.partitions import Partitions
+from odradek.replication.purgatory import Purgatory
+from odradek.transport.connection import Connection
+from tests.support.disk import SimulatedDisk
+from tests.support.logs import stored_records
+from tests.support.loop import LoopClock
+from tests.support.whole_broker import batch, decoded
+
+TOPIC_ID = uuid.UUID(int=77)
+SETTINGS = {
+    "log.dirs": "/logs",
+    "replica.lag.time.max.ms": "10000",
+    "replica.fetch.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+}
+
+
+class ReplicaNode:
+    """One broker's life, from a start to a stop or a crash."""
+
+    def __init__(self, cluster: ReplicaCluster, broker_id: int, disk: SimulatedDisk, epoch: int) -> None:
+        self.cluster = cluster
+        self.id = broker_id
+        self.disk = disk
+        self.epoch = epoch
+        self.is_live = False
+        self.settings = Settings({"node.id": str(broker_id), **SETTINGS, **cluster.entries})
+        self.images = ImageHolder()
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.blocking = BlockingWork(threads_max=1)
+        self.flusher = Flusher(threads=self.blocking, clock=self.clock)
+        self.directories = LogDirectories(
+            self.settings.log_directories, disk=disk, clock=self.clock, broker_id=broker_id
+        )
+        self.partitions = Partitions(
+            broker_id=broker_id,
+            images=self.images,
+            directories=self.directories,
+            flusher=self.flusher,
+            current_settings=lambda: self.settings,
+            clock=self.clock,
+        )
+        self.housekeeping = Housekeeping(
+            partitions=self.partitions,
+            directories=self.directories,
+            blocking=self.blocking,
+            flusher=self.flusher,
+            clock=self.clock,
+            current_settings=lambda: self.settings,
+        )
+        self.purgatory = Purgatory(waiting_max=1000)
+        self.parts = BrokerParts(
+            broker_id=broker_id,
+            settings=self.settings,
+            clock=self.clock,
+            images=self.images,
+            controller=None,  # type: ignore[arg-type]  # the cluster's own stands for it
+            partitions=self.partitions,
+            directories=self.directories,
+            producer_ids=None,  # type: ignore[arg-type]
+            groups=lambda: None,  # type: ignore[arg-type, return-value]
+            purgatory=self.purgatory,
+            fetch_sessions=FetchSessions(
+                slots=100,
+                now=self.clock.monotonic_seconds,
+                random_id=lambda: cluster.rng.randint(1, 2**31 - 1),
+            ),
+            counters=RequestCounters(),
+            blocking=self.blocking,
+        )
+        self.dispatcher = Dispatcher(self.parts)
+        self.fetchers = Fetchers(
+            self.partitions, channel=lambda _: self._send, current_settings=lambda: self.settings
+        )
+        self.in_sync = InSyncSets(self.partitions, alter_partition=self._alter_partition)
+        self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
+
+    def start(self, image: ClusterImage) -> bool:
+        """Open the logs and follow; whether the stop before was clean."""
+        self.directories.open()
+        self.directories.load(self.partitions.configs_on_disk())
+        was_clean = all(not self.directories.may_have_lost(log) for log in self.directories.logs())
+        self.images.current = image
+        self.fetchers.start()
+        self.in_sync.start()
+        self.partitions.start()
+        self.housekeeping.start()
+        self.is_live = True
+        return was_clean
+
+    async def stop(self) -> None:
+        """In order."""
+        self.is_live = False
+        await self._end_tasks()
+        self.directories.close()
+
+    async def die(self) -> None:
+        """The process ends where it is; what its disk then has is the caller's."""
+        self.is_live = False
+        self.disk.generation += 1
+        await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
+        await self.fetchers.stop()
+        await self.in_sync.stop()
+        try:
+            await self.housekeeping.stop()
+        except OSError:
+            assert not self.is_live
+        self.partitions.stop()
+        self.purgatory.release_all()
+        self.blocking.close()
+
+    def partition(self, index: int = 0) -> Partition:
+        return self.partitions.get("t", index)
+
+    def values(self, index: int = 0) -> dict[int, bytes]:
+        """Every record in the log, by offset."""
+        log = self.partition(index).log
+        return {record.offset: record.value or b"" for record in stored_records(log)}
+
+    # --- the wire ----------------------------------------------------------------------------------------------------
+
+    async def ask(self, api: ApiKey, version: int, /, **fields: Any) -> Any:
+        """What a client is answered."""
+        messages.check_field_names()
+        return await self.answer(api, version, messages.request(api, version, **fields))
+
+    async def answer(self, api: ApiKey, version: int, message: Any) -> Any:
+        frame = codec.encode_request(api, version, 7, "test", message)
+        answer = self.dispatcher(self.connection, memoryview(bytearray(frame))[4:])
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return decoded(api, version, answer)
+
+    async def _send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
+        return await self.cluster.carry(self, broker_id, api, version, message)
+
+    async def _alter_partition(
+        self, proposals: Sequence[Proposal]
+    ) -> Sequence[PartitionImage | RequestError]:
+        return await self.cluster.alter_partition(self, proposals)
+
+
+class ReplicaCluster:
+    """The brokers, numbered from 1, with one topic `t`; use it as a context manager."""
+
+    def __init__(self, *, brokers: int = 3, seed: int = 1, **entries: str) -> None:
+        self.rng = random.Random(seed)
+        self.entries = {key.replace("_", "."): value for key, value in entries.items()}
+        self.broker_ids = range(1, brokers + 1)
+        self.nodes: dict[int, ReplicaNode] = {}
+        self.disks = {broker_id: SimulatedDisk() for broker_id in self.broker_ids}
+        self.delay_seconds = (0.001, 0.005)
+        self.image_delay_seconds = (0.001, 0.02)
+        self.states: list[PartitionImage] = []
+        self.topic_config: dict[str, str] = {}
+        self.live: dict[int, BrokerImage] = {}
+        self.stopping: set[int] = set()
+        self.is_controller_reachable = True
+        self.proposals: list[tuple[int, Proposal]] = []
+        self._cuts: set[frozenset[int]] = set()
+        self._next_epoch = 100
+        self._image = ClusterImage()
+        self._delivered_at: dict[int, float] = {}
+
+    async def __aenter__(self) -> ReplicaCluster:
+        for broker_id in self.broker_ids:
+            self.start_node(broker_id)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for node in list(self.nodes.values()):
+            if node.is_live:
+                await node.stop()
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def start_node(self, broker_id: int) -> ReplicaNode:
+        """Start a broker on its disk and register it."""
+        self._next_epoch += 1
+        epoch = self._next_epoch
+        node = self.nodes[broker_id] = ReplicaNode(self, broker_id, self.disks[broker_id], epoch)
+        was_clean = node.start(self._image)
+        self.live[broker_id] = BrokerImage(
+            id=broker_id, endpoints={}, rack=f"rack-{broker_id}", epoch=epoch, stopped_cleanly=was_clean
+        )
+        live = self._eligible()
+
+        def rejoined(state: PartitionImage) -> PartitionImage | None:
+            after = None if was_clean else elections.after_unclean_stop(state, broker_id, live=live)
+            return elections.elected(after or state, live=live) or after
+
+        self._change(rejoined)
+        return node
+
+    def _eligible(self) -> Collection[int]:
+        return self.live.keys() - self.stopping
+
+    def _gone(self, broker_id: int) -> None:
+        self.live.pop(broker_id, None)
+        self._change(lambda state: elections.without_brokers(state, [broker_id], live=self._eligible()))
+
+    async def stop_node(self, broker_id: int) -> None:
+        """A controlled stop: leaders move first."""
+        self.stopping.add(broker_id)
+        self._change(lambda state: elections.before_shutdown(state, broker_id, live=self._eligible()))
+        await asyncio.sleep(0.1)
+        await self.nodes[broker_id].stop()
+        self.stopping.discard(broker_id)
+        self._gone(broker_id)
+
+    async def kill_node(self, broker_id: int, *, power_loss: bool = False) -> None:
+        """The process dies; with `power_loss` what was not synced is gone."""
+        await self.nodes[broker_id].die()
+        if power_loss:
+            self.disks[broker_id].crash()
+        else:
+            self.disks[broker_id].kill()
+        self._gone(broker_id)
+
+    def cut(self, one: int, other: int) -> None:
+        """Nothing passes between two brokers."""
+        self._cuts.add(frozenset((one, other)))
+
+    def heal(self) -> None:
+        self._cuts.clear()
+        self.is_controller_reachable = True
+
+    async def carry(
+        self, sender: ReplicaNode, receiver_id: int, api: ApiKey, version: int, message: Any
+    ) -> Any:
+        """A request from one broker to another, and its answer."""
+        await asyncio.sleep(self.rng.uniform(*self.delay_seconds))
+        receiver = self.nodes[receiver_id]
+        self._check_way(sender, receiver)
+        answer = await receiver.answer(api, version, message)
+        await asyncio.sleep(self.rng.uniform(*self.delay_seconds))
+        self._check_way(sender, receiver)
+        return answer
+
+    def _check_way(self, sender: ReplicaNode, receiver: ReplicaNode) -> None:
+        if not receiver.is_live or frozenset((sender.id, receiver.id)) in self._cuts:
+            raise ConnectionResetError(f"broker {receiver.id} is not reached")
+
+    # --- the controller ----------------------------------------------------------------------------------------------
+
+    async def create_topic(self, *, partitions: int = 1, replicas: tuple[int, ...], **config: str) -> None:
+        """The topic `t`, each of its partitions led by the first of `replicas`; ready when this returns."""
+        self.topic_config = {key.replace("_", "."): value for key, value in config.items()}
+        self.states = [
+            PartitionImage(index, replicas[0], 0, replicas, replicas, 0) for index in range(partitions)
+        ]
+        self._publish()
+        await asyncio.sleep(0.2)
+
+    def elect(self, leader: int, index: int = 0, *, isr: tuple[int, ...] | None = None) -> None:
+        """Let `leader` lead, clean or not."""
+        state = self.states[index]
+        self._set(state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr))
+        self._publish()
+
+    def set_isr(self, *isr: int, index: int = 0) -> None:
+        """The controller's own change of an in-sync set."""
+        self._set(self.states[index]._replace(isr=isr))
+        self._publish()
+
+    def _set(self, state: PartitionImage) -> None:
+        self.states[state.partition] = state._replace(partition_epoch=state.partition_epoch + 1)
+
+    def _change(self, rule: Callable[[PartitionImage], PartitionImage | None]) -> None:
+        for state in list(self.states):
+            after = rule(state)
+            if after is not None and after != state:
+                self._set(after)
+        self._publish()
+
+    async def alter_partition(
+        self, node: ReplicaNode, proposals: Sequence[Proposal]
+    ) -> list[PartitionImage | RequestError]:
+        """As the controller answers AlterPartition."""
+        await asyncio.sleep(self.rng.uniform(*self.delay_seconds))
+        if not self.is_controller_reachable or not node.is_live:
+            raise ConnectionResetError("the controller is not reached")
+        outcomes: list[PartitionImage | RequestError] = []
+        for proposal in proposals:
+            self.proposals.append((node.id, proposal))
+            outcomes.append(self._altered(node, proposal))
+        self._publish()
+        await asyncio.sleep(self.rng.uniform(*self.delay_seconds))
+        if not self.is_controller_reachable:
+            raise ConnectionResetError("the controller's answer is lost")
+        return outcomes
+
+    def _altered(self, node: ReplicaNode, proposal: Proposal) -> PartitionImage | RequestError:
+        state = self.states[proposal.topic_partition.partition]
+        try:
+            after = elections.altered(
+                proposal.topic_partition,
+                state,
+                by=node.id,
+                leader_epoch=proposal.leader_epoch,
+                partition_epoch=proposal.partition_epoch,
+                isr=proposal.isr,
+                eligible=self._eligible(),
+            )
+        except RequestError as error:
+            return error
+        if after is not None:
+            self._set(after)
+        return self.states[state.partition]
+
+    def _publish(self) -> None:
+        """Tell every live broker in its own time, in order."""
+        topics = {}
+        if self.states:
+            topics["t"] = TopicImage("t", TOPIC_ID, tuple(self.states), is_internal=False)
+        self._image = image = ClusterImage(
+            cluster_id="simulated",
+            brokers=dict(self.live),
+            topics=topics,
+            topics_by_id={topic.id: topic for topic in topics.values()},
+            configs={(ResourceKind.TOPIC, "t"): self.topic_config} if self.topic_config else {},
+        )
+        loop = asyncio.get_running_loop()
+        for node in self.nodes.values():
+            at = loop.time() + self.rng.uniform(*self.image_delay_seconds)
+            at = self._delivered_at[node.id] = max(at, self._delivered_at.get(node.id, 0.0) + 1e-6)
+            loop.call_at(at, self._deliver, node, image)
+
+    def _deliver(self, node: ReplicaNode, image: ClusterImage) -> None:
+        if node.is_live:
+            node.images.replace(image)
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        broker_id: int,
+        *values: bytes,
+        index: int = 0,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        **more: Any,
+    ) -> Any:
+        """One batch sent to one broker; the partition's answer. Raises ConnectionError when the broker dies."""
+        node = self.nodes[broker_id]
+        if not node.is_live:
+            raise ConnectionRefusedError(f"broker {broker_id} is down")
+        answer = await node.ask(
+            ApiKey.PRODUCE,
+            9,
+            acks=acks,
+            timeout=timeout_ms,
+            topic_data=[
+                {"name": "t", "partition_data": [{"index": index, "records": batch(values, **more)}]}
+            ],
+        )
+        if not node.is_live:
+            raise ConnectionResetError(f"broker {broker_id} died")
+        return answer.responses[0].partition_responses[0]
+
+    def leader(self, index: int = 0) -> ReplicaNode:
+        """The node of the leader, as the controller has it."""
+        return self.nodes[self.states[index].leader]
+
+    async def until(self, condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
+        """Let time pass until it holds."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not condition():
+            assert asyncio.get_running_loop().time() < deadline, "it did not come true"
+            await asyncio.sleep(0.01)
