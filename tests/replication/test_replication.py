@@ -202,7 +202,7 @@ def test_a_shrunken_set_counts_only_when_the_controller_has_taken_it() -> None:
             waiting = asyncio.create_task(cluster.produce(1, b"v", timeout_ms=600_000))
             await asyncio.sleep(60)
             leader = cluster.nodes[1].partition()
-            assert leader.followers is not None and leader.followers.proposed == {1, 2}
+            assert leader.followers is not None and leader.followers.proposed == frozenset({1, 2})
             assert not waiting.done() and leader.high_watermark == 0
             cluster.is_controller_reachable = True
             assert (await waiting).error_code == 0
@@ -224,7 +224,7 @@ def test_a_follower_that_is_proposed_counts_before_it_is_in() -> None:
             cluster.is_controller_reachable = False
             leader = cluster.nodes[1].partition()
             await cluster.until(
-                lambda: leader.followers is not None and leader.followers.proposed == {1, 2, 3}
+                lambda: leader.followers is not None and leader.followers.proposed == frozenset({1, 2, 3})
             )
             cluster.cut(1, 3)
             waiting = asyncio.create_task(cluster.produce(1, b"1"))

@@ -52,6 +52,8 @@ from tests.support.loop import LoopClock
 from tests.support.whole_broker import batch, decoded
 
 TOPIC_ID = uuid.UUID(int=77)
+# For parts of a broker that these requests do not come to.
+_NOTHING: Any = None
 SETTINGS = {
     "log.dirs": "/logs",
     "replica.lag.time.max.ms": "10000",
@@ -99,11 +101,11 @@ class ReplicaNode:
             settings=self.settings,
             clock=self.clock,
             images=self.images,
-            controller=None,  # type: ignore[arg-type]  # the cluster's own stands for it
+            controller=_NOTHING,
             partitions=self.partitions,
             directories=self.directories,
-            producer_ids=None,  # type: ignore[arg-type]
-            groups=lambda: None,  # type: ignore[arg-type, return-value]
+            producer_ids=_NOTHING,
+            groups=lambda: _NOTHING,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(
                 slots=100,
