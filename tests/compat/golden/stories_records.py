@@ -13,7 +13,10 @@ from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
 from tests.compat.golden.wire import Wire
 
-NOW_MS = int(time.time() * 1000)
+
+def now_ms() -> int:
+    """Read when a story needs it: this module may have been loaded many minutes before."""
+    return int(time.time() * 1000)
 
 
 def make_topic(wire: Wire, name: str, partitions: int = 1, **configs: str) -> Any:
@@ -35,7 +38,10 @@ def make_topic(wire: Wire, name: str, partitions: int = 1, **configs: str) -> An
         time.sleep(0.05)
 
 
-def batch(*values: str, timestamp_ms: int = NOW_MS, key: bytes | None = None, **more: Any) -> bytes:
+def batch(*values: str, timestamp_ms: int | None = None, key: bytes | None = None, **more: Any) -> bytes:
+    """A batch of records with one time, by default now."""
+    if timestamp_ms is None:
+        timestamp_ms = now_ms()
     return bytes(build_batch([(timestamp_ms, key, value.encode()) for value in values], **more))
 
 
@@ -131,15 +137,15 @@ def limits_story(wire: Wire) -> None:
         wire, "timed", message_timestamp_before_max_ms="1000000", message_timestamp_after_max_ms="1000000"
     )
     produce(wire, "now", "timed", batch("x"))
-    produce(wire, "too old", "timed", batch("x", timestamp_ms=NOW_MS - 2_000_000))
-    produce(wire, "too new", "timed", batch("x", timestamp_ms=NOW_MS + 2_000_000))
+    produce(wire, "too old", "timed", batch("x", timestamp_ms=now_ms() - 2_000_000))
+    produce(wire, "too new", "timed", batch("x", timestamp_ms=now_ms() + 2_000_000))
     produce(wire, "no timestamp", "timed", batch("x", timestamp_ms=-1))
     make_topic(wire, "default-times")
     produce(
         wire,
         "an hour and more ahead of a default topic",
         "default-times",
-        batch("x", timestamp_ms=NOW_MS + 3_700_000),
+        batch("x", timestamp_ms=now_ms() + 3_700_000),
     )
     produce(wire, "ages ago in a default topic", "default-times", batch("x", timestamp_ms=5))
     produce(wire, "negative timestamp", "default-times", batch("x", timestamp_ms=-5))
