@@ -274,6 +274,21 @@ def test_an_old_self_that_waits_is_fenced_at_once() -> None:
     in_world(story)
 
 
+def test_a_static_member_that_waited_for_a_slow_write_is_dropped_when_it_falls_silent() -> None:
+    async def story(world: World) -> None:
+        await world.member(instance_id="i1")
+        world.log.is_held = True
+        again = world.join(instance_id="i1")
+        await asyncio.sleep(30)  # three sessions: who waits for us is alive
+        assert not again.done()
+        world.log.release()
+        assert (await again).error is None
+        await asyncio.sleep(11)
+        assert listing.describe(world.groups, "g").state == "Empty"
+
+    in_world(story)
+
+
 def test_a_static_member_with_another_choice_of_protocol_rebalances() -> None:
     async def story(world: World) -> None:
         await world.member(instance_id="i1")

@@ -108,6 +108,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.model: dict[int, Generation] = {}
         self.generation_seen = 0
         self.owners: dict[int, dict[int, Client]] = {}
+        self.instances: dict[str, str] = {}  # of static members, by all ids that they ever had
 
     # --- what clients do ------------------------------------------------------------------------------------
 
@@ -167,8 +168,10 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             members = [member_id for member_id, _, _ in joined.members]
             for number, member_id in enumerate(members):
                 assignments[member_id] = bytes(sorted(PARTITIONS)[number :: len(members)])
+            # After a move a generation's number may come again: who led the one of before is a stranger then.
             if (
                 joined.generation == self.group.generation
+                and joined.member_id == self.group.members.leader
                 and self.group.state is GroupState.COMPLETING_REBALANCE
             ):
                 self.model[joined.generation].assigned = assignments
@@ -296,17 +299,23 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def told_generation(self, client: Client, result: JoinResult) -> None:
         """A member hears of a generation: one leader, who hears of everybody in it; never one that is over."""
         assert result.generation == self.group.generation, "a generation that is over"
+        self.note_instances()
         told = self.model.setdefault(result.generation, Generation())
         if client.instance_id is None:
             told.joined.add(result.member_id)
-            told.leaders.add(result.leader)
+            # A static member may lead under one id and come back under another.
+            told.leaders.add(self.instances.get(result.leader, result.leader))
         names = {member_id for member_id, _, _ in result.members}
         if result.members and self.group.state is GroupState.COMPLETING_REBALANCE:
             assert result.leader == result.member_id, "the list of members is the leader's alone"
             assert names >= told.joined, "the leader does not hear of everybody"
-        statics = {known.member_id for known in self.group.members if known.instance_id is not None}
-        # A static member may lead under one id and come back under another.
-        assert len(told.leaders - statics) <= 1, "two leaders of one generation"
+        assert len(told.leaders) <= 1, "two leaders of one generation"
+
+    @invariant()
+    def note_instances(self) -> None:
+        for member in self.group.members:
+            if member.instance_id is not None:
+                self.instances[member.member_id] = member.instance_id
 
     def owns(self, client: Client, generation: int) -> None:
         owners = self.owners.setdefault(generation, {})

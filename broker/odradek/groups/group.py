@@ -253,8 +253,11 @@ class ClassicGroup(Rebalance):
                 # Older clients would run the assignment were they told that they lead: they see the leader of
                 # before.
                 result = self._join_result(member, leader=leader_before)
-            if self.state is not GroupState.PREPARING_REBALANCE:
-                self.members.complete_join(member, result)
+            if self.state is not GroupState.PREPARING_REBALANCE and self.members.complete_join(
+                member, result
+            ):
+                self._extend_session(member)  # while it waited for a slow write its deadline may have passed
+                self._host.wake(self)
 
         self._host.store(self, self.value(), on_stored)
 
