@@ -91,6 +91,9 @@ def test_every_example_is_a_command_that_can_be_read(
 def test_the_verbs_are_all_there() -> None:
     assert set(VERBS) == {
         "start",
+        "broker",
+        "controller",
+        "cluster",
         "topics",
         "groups",
         "configs",

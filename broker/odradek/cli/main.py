@@ -22,6 +22,9 @@ from odradek.cli.options import BOOTSTRAP_DEFAULT, GlobalOptions, connection_opt
 
 VERBS = {
     "start": "odradek.cli.start:start",
+    "broker": "odradek.cli.broker:broker",
+    "controller": "odradek.cli.controller:controller",
+    "cluster": "odradek.cli.cluster:cluster",
     "topics": "odradek.cli.topics:topics",
     "groups": "odradek.cli.groups:groups",
     "configs": "odradek.cli.configs:configs",

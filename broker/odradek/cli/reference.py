@@ -24,12 +24,13 @@ def reference() -> str:
         _text(command_line.help or ""),
         "## Options of every verb\n",
         _options(command_line, shared=True),
-        "`dump-log` needs no broker and takes only `--output` and `--verbose` of these; `start` takes none.\n",
+        "`dump-log` needs no broker and takes only `--output` and `--verbose` of these; `start`, `broker`,\n"
+        "`controller` and `cluster` take none.\n",
         "## Exit codes\n",
         "| code | meaning |\n| --- | --- |",
         "\n".join(_meaning_row(code) for code in MEANINGS) + "\n",
-        "`odradek start` ends with 0 after a controlled stop, 1 when it could not start, 2 for settings that cannot\n"
-        "be, 130 when a second signal cut the stop short.\n",
+        "`odradek start`, `broker` and `controller` end with 0 after a controlled stop, 1 when they could not start,\n"
+        "2 for settings that cannot be, 130 when a second signal cut the stop short.\n",
     ]
     for words, command in _verbs(command_line, ()):
         parts.append(f"## odradek {' '.join(words)}\n")

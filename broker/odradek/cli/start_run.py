@@ -22,10 +22,10 @@ def run(
     on_ready: Callable[[Any], None] | None = None,
 ) -> int:
     """Serve until a signal; the exit code. `testing_faults` and `on_ready` are those of `server.start.run`."""
-    _configure_logging(arguments.log_level, arguments.log_format)
+    configure_logging(arguments.log_level, arguments.log_format)
     try:
         settings = settings_of(arguments)
-        admin = None if arguments.admin is None else _host_and_port(arguments.admin)
+        admin = None if arguments.admin is None else host_and_port(arguments.admin)
     except SettingError as failure:
         print(f"odradek: {failure}", file=sys.stderr)
         return _USAGE
@@ -52,7 +52,8 @@ def _print_hints(broker: Any) -> None:
     print(hints(f"{host}:{endpoint.port}", command=command_name()), flush=True)
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def host_and_port(text: str) -> tuple[str, int]:
+    """What --admin names. Raises SettingError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise SettingError(f"--admin {text}: write it like --admin 127.0.0.1:8080")
@@ -76,7 +77,8 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(fields, ensure_ascii=False)
 
 
-def _configure_logging(level: str, log_format: str) -> None:
+def configure_logging(level: str, log_format: str) -> None:
+    """Log to stderr, as text for people or as JSON lines."""
     import time
 
     formatter: logging.Formatter

@@ -16,6 +16,11 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 def settings_of(arguments: StartArguments) -> Settings:
     """The broker's settings. Raises SettingError, also for a --config file that cannot be read."""
+    return Settings(entries_of(arguments))
+
+
+def entries_of(arguments: StartArguments, *, listen_default: str = LISTEN_DEFAULT) -> dict[str, str]:
+    """What was given, as texts by key. Raises SettingError as `settings_of`."""
     entries = {} if arguments.config is None else _read(arguments.config)
     if arguments.data is not None:
         if not arguments.data.strip():
@@ -28,7 +33,7 @@ def settings_of(arguments: StartArguments) -> Settings:
     if arguments.listen:
         entries["listeners"] = ",".join(_with_name(address) for address in arguments.listen)
     elif "listeners" not in entries:
-        entries["listeners"] = _with_name(LISTEN_DEFAULT)
+        entries["listeners"] = _with_name(listen_default)
     if arguments.advertise:
         entries["advertised.listeners"] = ",".join(_with_name(address) for address in arguments.advertise)
     for pair in arguments.set:
@@ -37,7 +42,7 @@ def settings_of(arguments: StartArguments) -> Settings:
             raise SettingError(f"--set {pair}: write it like --set log.retention.hours=24")
         entries[key.strip()] = value.strip()
     _name_protocols(entries)
-    return Settings(entries)
+    return entries
 
 
 def _read(path: str) -> dict[str, str]:

@@ -188,6 +188,25 @@ BROKERS = _gauge("odradek_brokers", "Live brokers.")
 TOPICS = _gauge("odradek_topics", "Topics.")
 PARTITIONS = _gauge("odradek_partitions", "Partitions of all topics.")
 IS_CONTROLLER = _gauge("odradek_is_controller", "1 on the active controller, else 0.")
+CONTROLLER_EPOCH = _gauge("odradek_controller_epoch", "The active controller's epoch; only there.")
+CONTROLLER_FOLLOWERS = _gauge(
+    "odradek_controller_followers", "Brokers that follow the active controller; only there."
+)
+PARTITIONS_LEADERLESS = _gauge(
+    "odradek_partitions_leaderless", "Partitions that nobody leads; on the active controller."
+)
+PARTITIONS_UNDER_REPLICATED = _gauge(
+    "odradek_partitions_under_replicated",
+    "Partitions with fewer replicas in sync than they have; on the active controller.",
+)
+IS_FENCED = _gauge("odradek_is_fenced", "1 on a broker of a cluster that is no member at the moment, else 0.")
+CLUSTER_CHANGES_APPLIED = _counter(
+    "odradek_cluster_changes_applied_total",
+    "Changes that a broker of a cluster was told by controllers, snapshots included.",
+)
+FORWARDED_REQUESTS = _counter(
+    "odradek_forwarded_requests_total", "Requests that a broker handed on to the active controller."
+)
 
 # --- groups --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""HTTP beside the broker: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
+"""HTTP beside a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
 
 Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens
 before the logs are loaded, so that a long recovery looks alive and not ready. A broker started for tests
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -21,16 +22,18 @@ from odradek.server.broker import Broker
 logger = logging.getLogger(__name__)
 
 
-class AdminServer:
-    """Serves `broker`'s insides on (host, port)."""
+class HttpServer:
+    """Serves metrics and the state of a process on (host, port). `not_ready` says why it is not, or None."""
 
-    def __init__(self, broker: Broker, *, host: str, port: int) -> None:
-        self._broker = broker
+    def __init__(self, *, not_ready: Callable[[], str | None], host: str, port: int) -> None:
+        self._not_ready = not_ready
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
-        self._registry = MetricsRegistry()
-        measures.register(broker, self._registry)
+        self.registry = MetricsRegistry()
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """Add what this process has besides."""
 
     async def start(self) -> None:
         """Listen. Raises OSError when the address cannot be had."""
@@ -38,9 +41,7 @@ class AdminServer:
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/readyz", self._readiness)
-        if self._broker.faults is not None:
-            application.router.add_post("/testing/faults", self._add_fault)
-            application.router.add_delete("/testing/faults", self._clear_faults)
+        self.add_routes(application.router)
         self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
         await self._runner.setup()
         try:
@@ -69,7 +70,7 @@ class AdminServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         parts = []
-        for part in self._registry.parts():
+        for part in self.registry.parts():
             parts.append(part)
             # Clients have their turn between the metrics of a broker with many partitions.
             await asyncio.sleep(0)
@@ -79,12 +80,24 @@ class AdminServer:
         return web.Response(text="ok\n")
 
     async def _readiness(self, _: web.Request) -> web.Response:
-        if not self._broker.is_serving:
-            return web.Response(status=503, text="the broker is starting or stopping\n")
-        groups = self._broker.started_groups
-        if groups is not None and groups.is_loading:
-            return web.Response(status=503, text="the group coordinator is loading\n")
+        reason = self._not_ready()
+        if reason is not None:
+            return web.Response(status=503, text=f"{reason}\n")
         return web.Response(text="ready\n")
+
+
+class AdminServer(HttpServer):
+    """A broker's."""
+
+    def __init__(self, broker: Broker, *, host: str, port: int) -> None:
+        super().__init__(not_ready=broker.not_ready, host=host, port=port)
+        self._broker = broker
+        measures.register(broker, self.registry)
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        if self._broker.faults is not None:
+            router.add_post("/testing/faults", self._add_fault)
+            router.add_delete("/testing/faults", self._clear_faults)
 
     async def _add_fault(self, request: web.Request) -> web.Response:
         try:

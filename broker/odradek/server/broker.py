@@ -115,6 +115,19 @@ class Broker:
         self._groups: GroupCoordinator | None = None
         self.parts: BrokerParts
 
+    @property
+    def is_controller(self) -> bool:
+        """Whether this process decides for the cluster."""
+        return self.images.current.controller_id == self.broker_id
+
+    def not_ready(self) -> str | None:
+        """Why clients had better not come now; None when they may."""
+        if not self.is_serving:
+            return "the broker is starting or stopping"
+        if self._groups is not None and self._groups.is_loading:
+            return "the group coordinator is loading"
+        return None
+
     # --- life ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:

@@ -86,6 +86,16 @@ class ClusterBroker(Broker):
         return self._registered is None
 
     @property
+    def is_controller(self) -> bool:
+        return False
+
+    def not_ready(self) -> str | None:
+        reason = super().not_ready()
+        if reason is None and self.is_fenced:
+            return "the broker lost its session with the registry"
+        return reason
+
+    @property
     def broker_epoch(self) -> int:
         """The epoch of the registration in force; -1 while there is none."""
         return _NO_EPOCH if self._registered is None else self._registered.epoch

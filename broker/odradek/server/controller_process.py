@@ -81,6 +81,14 @@ class ControllerProcess:
         """Whether it decides for the cluster."""
         return self.reign is not None and self.reign.is_active
 
+    def not_ready(self) -> str | None:
+        """Why it can neither decide nor stand by; None when it can."""
+        if not self.is_serving:
+            return "the controller is starting or stopping"
+        if self.active_id is None:
+            return "no controller is elected"
+        return None
+
     @property
     def active_id(self) -> int | None:
         """Who the active controller is, as far as is known here."""

@@ -136,7 +136,7 @@ def _cluster(broker: Broker) -> Iterator[Sample]:
     yield metrics.BROKERS.sample(len(image.brokers))
     yield metrics.TOPICS.sample(len(image.topics))
     yield metrics.PARTITIONS.sample(sum(len(topic.partitions) for topic in image.topics.values()))
-    yield metrics.IS_CONTROLLER.sample(int(image.controller_id == broker.broker_id))
+    yield metrics.IS_CONTROLLER.sample(int(broker.is_controller))
 
 
 def _groups(broker: Broker) -> Iterator[Sample]:

