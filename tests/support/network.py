@@ -2,7 +2,7 @@
 
 Bytes take `delay_seconds`, arrive in order and in pieces of random size, and wait where the receiver does
 not read: a direction holds `socket_bytes` at most, then its sender's transport fills up as with TCP. Hosts
-can be parted (bytes and connections wait, as behind a dead switch), connections can be reset.
+can be parted, both ways or one (bytes and connections wait, as behind a dead switch), connections can be reset.
 
     network = MemoryNetwork(random.Random(seed))
     network.at("broker-1")     # what a process on that host is handed as its Network
@@ -38,7 +38,7 @@ class MemoryNetwork:
         self.piece_bytes_max = piece_bytes_max
         self.connections: list[MemoryTransport] = []
         self.listening: dict[Address, MemoryListening] = {}
-        self._parted: set[frozenset[str]] = set()
+        self._parted: set[tuple[str, str]] = set()  # (from, to)
         self._isolated: set[str] = set()
         self._next_port = 40_000
         self._healed: list[asyncio.Event] = []
@@ -52,7 +52,12 @@ class MemoryNetwork:
 
     def part(self, one: str, other: str) -> None:
         """Nothing passes between the two hosts until `heal`."""
-        self._parted.add(frozenset((one, other)))
+        self.part_one_way(one, other)
+        self.part_one_way(other, one)
+
+    def part_one_way(self, source: str, target: str) -> None:
+        """Nothing that `source` sends reaches `target` until `heal`; a connection cannot be made either way."""
+        self._parted.add((source, target))
 
     def heal(self) -> None:
         """All hosts reach each other again; what waited is delivered."""
@@ -69,12 +74,13 @@ class MemoryNetwork:
         for address in [one for one in self.listening if one[0] == host]:
             del self.listening[address]
 
-    def is_parted(self, one: str, other: str) -> bool:
-        return frozenset((one, other)) in self._parted or one in self._isolated or other in self._isolated
+    def is_parted(self, source: str, target: str) -> bool:
+        """Whether nothing gets from `source` to `target`."""
+        return (source, target) in self._parted or source in self._isolated or target in self._isolated
 
     async def passage(self, one: str, other: str) -> None:
         """Wait until the two hosts reach each other."""
-        while self.is_parted(one, other):
+        while self.is_parted(one, other) or self.is_parted(other, one):
             event = asyncio.Event()
             self._healed.append(event)
             await event.wait()

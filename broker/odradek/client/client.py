@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from types import TracebackType
@@ -117,7 +116,7 @@ class Client:
 
     async def topics(self, names: Sequence[str], *, allow_creation: bool = False) -> ClusterInfo:
         """The cluster with these topics, from the cache when it is young enough and knows them all."""
-        age = time.monotonic() - self._cluster_at
+        age = _now() - self._cluster_at
         known = all(
             name in self._cluster.topics and not self._cluster.topics[name].error_code for name in names
         )
@@ -131,7 +130,7 @@ class Client:
 
     async def refresh(self, names: Sequence[str] | None, *, allow_creation: bool = False) -> ClusterInfo:
         """Ask a broker about these topics and all that the cache holds (every topic for None)."""
-        asked_at = time.monotonic()
+        asked_at = _now()
         async with self._refreshing:
             fresh = self._cluster_at >= asked_at and names is not None
             if fresh and all(name in self._cluster.topics for name in names or ()):
@@ -153,7 +152,7 @@ class Client:
                 }
                 known = ClusterInfo(known.cluster_id, known.controller_id, known.brokers, kept)
             self._cluster = known
-            self._cluster_at = time.monotonic()
+            self._cluster_at = _now()
             return self._cluster
 
     # --- connections ----------------------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ class Client:
         Raises the last failure when the time is up. A topic that is not there gets few tries: mostly it is a
         misspelt name, and only a topic made this moment is worth waiting for.
         """
-        deadline = time.monotonic() + self.request_timeout_ms / 1000
+        deadline = _now() + self.request_timeout_ms / 1000
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
         tries_unknown = 0
         while True:
@@ -306,7 +305,7 @@ class Client:
                 tries_unknown += isinstance(failure, UnknownTopicOrPartition)
                 if tries_unknown > CLIENT_UNKNOWN_TOPIC_RETRIES_MAX:
                     raise
-                if self._closed or time.monotonic() + pause_ms / 1000 >= deadline:
+                if self._closed or _now() + pause_ms / 1000 >= deadline:
                     raise
                 if isinstance(failure, METADATA_STALE):
                     self.invalidate()
@@ -317,3 +316,8 @@ class Client:
                 logger.debug("trying again in %d ms: %s", pause_ms, failure)
             await asyncio.sleep(pause_ms / 1000 * self.random.uniform(0.8, 1.2))
             pause_ms = min(pause_ms * 2, CLIENT_RETRY_PAUSE_MS_MAX)
+
+
+def _now() -> float:
+    """The loop's time in seconds: its timers and deadlines here are of one clock, also where time is virtual."""
+    return asyncio.get_running_loop().time()
