@@ -285,7 +285,8 @@ def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         )
         await cluster.leave(1)
         assert images == [0, 3, 6, 7]
-        assert cluster.controller.commits.change_log.next_number == before + 1 + 7
+        # The broker is gone, seven states, and the note of whom this was decided for.
+        assert cluster.controller.commits.change_log.next_number == before + 1 + 7 + 1
 
     run(story)
 
@@ -318,5 +319,51 @@ def test_a_controller_that_was_succeeded_writes_nothing(caplog: pytest.LogCaptur
         written = await load_image(MemoryStore(cluster.registry))
         assert written.topics["t"].partitions[0].leader == 1
         assert "broker 1 left" in caplog.text
+
+    run(story)
+
+
+def test_an_unclean_return_that_only_the_next_controller_sees_costs_the_broker_its_leaderships() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2], [2, 1])
+        await cluster.leave(1, look=False)
+        await cluster.join(1, stopped_cleanly=False, look=False)
+        # The controller dies before it has looked; the next one finds two brokers, as if nothing had been.
+        await cluster.controller.stop()
+        successor = OneBroker(MemoryStore(cluster.registry), {"node.id": "101"})
+        await successor.controller.start()
+        after = Leadership(
+            successor.store,
+            successor.controller.commits,
+            successor.images,
+            successor.dynamic,
+            successor.controller,
+        )
+        await after.look_at_members()
+        states = successor.images.current.topics["t"].partitions
+        assert [(one.leader, one.isr) for one in states] == [(2, (2,)), (2, (2,))]
+        # Whom it has followed from once, it does not follow from again.
+        await after.look_at_members()
+        assert [one.leader_epoch for one in successor.images.current.topics["t"].partitions] == [1, 0]
+
+    run(story)
+
+
+def test_a_broker_is_shown_only_when_what_follows_from_its_return_is_written() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2)
+        await cluster.make_topic([1, 2])
+        shown: list[tuple[int, int]] = []
+        cluster.images.subscribe(
+            lambda _, new: (
+                shown.append((new.brokers[1].epoch, new.topics["t"].partitions[0].leader))
+                if 1 in new.brokers
+                else None
+            )
+        )
+        await cluster.leave(1, look=False)
+        await cluster.join(1, stopped_cleanly=False)
+        assert shown == [(cluster.epoch, 2)]
 
     run(story)

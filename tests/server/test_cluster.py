@@ -1,9 +1,19 @@
 """A whole cluster in one loop: elected controllers, brokers that follow them, clients that come to any broker."""
 
+import asyncio
+from typing import Any
+
+import pytest
+
+from odradek.cluster.image import NO_LEADER, ClusterImage, ResourceKind
+from odradek.cluster.store import SessionState
+from odradek.foundation.errors import DuplicateBrokerRegistration
+from odradek.protocol.api import ApiKey
+from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
-NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS = 6, 41, 36
+NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS, ELECTION_NOT_NEEDED = 6, 41, 36, 84
 
 
 def test_a_topic_made_through_any_broker_is_seen_there_at_once_and_by_all() -> None:
@@ -19,3 +29,232 @@ def test_a_topic_made_through_any_broker_is_seen_there_at_once_and_by_all() -> N
         await cluster.stop()
 
     run(story())
+
+
+def test_the_active_controller_dies_in_the_middle_of_a_request_and_the_next_one_answers_it() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        await cluster.create_topic("before")
+        active = cluster.active
+        assert active is not None
+        asked = asyncio.ensure_future(cluster.create_topic("during", through=2))
+        await cluster.until(lambda: "during" in _nodes(cluster))
+        cluster.kill_controller(active.id)
+        # Whether the first one had written it or the second did: there is one topic, and it is whole.
+        assert await asked in (0, TOPIC_ALREADY_EXISTS)
+        assert await cluster.create_topic("after", through=3) == 0
+        successor = cluster.active
+        assert successor is not None
+        assert successor.id != active.id
+        await cluster.until(lambda: len(cluster.image(1).topics) == 3)
+        for name in ("before", "during", "after"):
+            assert NO_LEADER not in cluster.leaders(name, seen_by=1)
+        await cluster.stop()
+
+    run(story())
+
+
+def test_without_a_controller_requests_for_it_are_refused_and_the_rest_is_served() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(controllers=1)
+        assert await cluster.create_topic("t", partitions=1) == 0
+        (controller_id,) = cluster.controllers
+        cluster.kill_controller(controller_id)
+        assert await cluster.create_topic("late", through=2) == NOT_CONTROLLER
+        (leader,) = cluster.leaders("t", seen_by=1)
+        produced = await cluster.produce(leader, "t", 0, b"still here")
+        assert (int(produced.error_code), produced.base_offset) == (0, 0)
+        await cluster.start_controller(200)
+        assert await cluster.create_topic("late", through=2) == 0
+        await cluster.stop()
+
+    run(story())
+
+
+def test_leaders_move_when_a_broker_dies_and_go_back_when_they_are_balanced() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(entries={"leader.imbalance.check.interval.seconds": "20"})
+        assert await cluster.create_topic("t", partitions=6, replicas=3) == 0
+        for partition, leader in enumerate(cluster.leaders("t", seen_by=1)):
+            answer = await cluster.produce(leader, "t", partition, b"one", b"two", acks=-1)
+            assert (int(answer.error_code), answer.base_offset) == (0, 0)
+        await cluster.kill_broker(2)
+        await cluster.until(lambda: set(cluster.leaders("t", seen_by=1)) == {1, 3})
+        for partition, leader in enumerate(cluster.leaders("t", seen_by=1)):
+            answer = await cluster.produce(leader, "t", partition, b"three", acks=-1)
+            assert (int(answer.error_code), answer.base_offset) == (0, 2)
+        await cluster.start_broker(2)
+        # It is back in every set once it has what was written meanwhile, and then leads what it led first.
+        await cluster.until(lambda: all(set(isr) == {1, 2, 3} for isr in _in_sync(cluster, "t")))
+        await cluster.until(lambda: set(cluster.leaders("t", seen_by=1)) == {1, 2, 3})
+        for partition, leader in enumerate(cluster.leaders("t", seen_by=2)):
+            answer = await cluster.produce(leader, "t", partition, b"four", acks=-1)
+            assert (int(answer.error_code), answer.base_offset) == (0, 3)
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        assert await cluster.create_topic("t", partitions=3) == 0
+        partition = cluster.leaders("t", seen_by=1).index(2)
+        await cluster.produce(2, "t", partition, b"before")
+        epoch = cluster.brokers[2].broker_epoch
+        store = cluster.stores[cluster.host(2)]
+        store.sever()
+        await cluster.until(lambda: cluster.brokers[2].is_fenced)
+        refused = await cluster.produce(2, "t", partition, b"lost?")
+        assert int(refused.error_code) == NOT_LEADER_OR_FOLLOWER
+        metadata = await cluster.ask(2, ApiKey.METADATA, 9, topics=None)
+        assert sorted(broker.node_id for broker in metadata.brokers) == [1, 3]
+        await cluster.until(lambda: cluster.leaders("t", seen_by=1)[partition] == NO_LEADER)
+        store.mend()
+        await cluster.until(lambda: cluster.leaders("t", seen_by=2)[partition] == 2)
+        assert cluster.brokers[2].broker_epoch > epoch
+        again = await cluster.produce(2, "t", partition, b"after")
+        assert (int(again.error_code), again.base_offset) == (0, 1)
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_stop_in_order_moves_leaders_away_before_the_broker_goes() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        assert await cluster.create_topic("t", partitions=3, replicas=2) == 0
+        seen: list[set[int]] = []
+
+        def watch(_: object, new: ClusterImage) -> None:
+            if 3 in new.brokers:
+                seen.append({one.leader for one in new.topics["t"].partitions})
+
+        cluster.brokers[1].images.subscribe(watch)
+        await cluster.stop_broker(3)
+        assert 3 not in seen[-1], "it was a member without leaderships before it was none"
+        await cluster.start_broker(3)
+        await cluster.until(lambda: all(len(isr) == 2 for isr in _in_sync(cluster, "t")))
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_topic_deleted_while_a_broker_was_away_is_gone_from_its_disk_when_it_is_back() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=2)
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        await cluster.stop_broker(2)
+        answer = await cluster.ask(1, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}], timeout=1000)
+        assert int(answer.responses[0].error_code) == 0
+        broker = await cluster.start_broker(2)
+        assert [log.topic_partition.topic for log in broker.directories.logs()] == []
+        await cluster.stop()
+
+    run(story())
+
+
+def test_an_id_that_a_live_broker_has_is_refused() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=1)
+        taken = cluster.stores[cluster.host(1)]
+        cluster.disks[9] = SimulatedDisk()
+        disk, cluster.disks[1] = cluster.disks[1], cluster.disks[9]
+        other = cluster.make_broker(1)
+        with pytest.raises(DuplicateBrokerRegistration, match="id 1 already"):
+            await other.start()
+        cluster.disks[1] = disk
+        assert taken.session_state is SessionState.CONNECTED
+        assert await taken.exists("/brokers/ids/1")
+        await cluster.stop()
+
+    run(story())
+
+
+def test_groups_go_on_with_the_next_leader_of_their_partition() -> None:
+    async def story() -> None:
+        entries = {"offsets.topic.num.partitions": "3", "offsets.topic.replication.factor": "3"}
+        cluster = await WholeCluster.start(entries=entries)
+        assert await cluster.create_topic("t", partitions=1) == 0
+        coordinator = await _coordinator(cluster, 1)
+        committed = await cluster.ask(coordinator, ApiKey.OFFSET_COMMIT, 8, **_commit("g", 7))
+        assert int(committed.topics[0].partitions[0].error_code) == 0
+        await cluster.kill_broker(coordinator)
+        alive = min(cluster.brokers)
+        # The dead broker is named until its session's end is noticed.
+        while (successor := await _coordinator(cluster, alive)) == coordinator:
+            await asyncio.sleep(0.1)
+        while True:
+            fetched = await cluster.ask(
+                successor,
+                ApiKey.OFFSET_FETCH,
+                7,
+                group_id="g",
+                topics=[{"name": "t", "partition_indexes": [0]}],
+                require_stable=False,
+            )
+            if int(fetched.error_code) == 0:
+                break
+            await asyncio.sleep(0.1)
+        assert fetched.topics[0].partitions[0].committed_offset == 7
+        await cluster.stop()
+
+    run(story())
+
+
+def test_elections_and_settings_are_asked_for_through_any_broker() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        assert await cluster.create_topic("t", partitions=1) == 0
+        versions = await cluster.ask(
+            1, ApiKey.API_VERSIONS, 3, client_software_name="test", client_software_version="1"
+        )
+        assert ApiKey.ELECT_LEADERS in {row.api_key for row in versions.api_keys}
+        wanted = [{"topic": "t", "partitions": [0]}]
+        elected = await cluster.ask(
+            2, ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=wanted, timeout=1000
+        )
+        (row,) = elected.replica_election_results[0].partition_result
+        assert int(row.error_code) == ELECTION_NOT_NEEDED
+        level = {"resource_type": 8, "resource_name": "3", "configs": [_set("odradek.test-only", "DEBUG")]}
+        topic = {"resource_type": 2, "resource_name": "t", "configs": [_set("retention.ms", "1234")]}
+        answer = await cluster.ask(
+            3, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[topic, level], validate_only=False
+        )
+        assert int(answer.responses[0].error_code) == 0
+        assert cluster.image(3).config(ResourceKind.TOPIC, "t") == {"retention.ms": "1234"}
+        await cluster.stop()
+
+    run(story())
+
+
+def _set(name: str, value: str) -> dict[str, Any]:
+    return {"name": name, "config_operation": 0, "value": value}
+
+
+def _nodes(cluster: WholeCluster) -> set[str]:
+    """The topics that the registry has."""
+    tree = cluster.registry.tree
+    return set(tree.children("/brokers/topics")) if tree.exists("/brokers/topics") else set()
+
+
+def _in_sync(cluster: WholeCluster, topic: str) -> list[tuple[int, ...]]:
+    return [one.isr for one in cluster.image(1).topics[topic].partitions]
+
+
+async def _coordinator(cluster: WholeCluster, through: int) -> int:
+    while True:
+        found = await cluster.ask(through, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
+        if int(found.error_code) == 0:
+            return int(found.node_id)
+        await asyncio.sleep(0.1)
+
+
+def _commit(group: str, offset: int) -> dict[str, Any]:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": "t", "partitions": [partition]}],
+    }

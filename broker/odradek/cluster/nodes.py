@@ -160,6 +160,16 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
     )
 
 
+def write_seen_brokers(epochs: Mapping[int, int]) -> bytes:
+    """The epochs of registrations, by broker."""
+    return write_json({"version": 1, "epochs": {str(number): epoch for number, epoch in epochs.items()}})
+
+
+def read_seen_brokers(path: str, data: bytes) -> dict[int, int]:
+    epochs = _field(path, read_json(path, data), "epochs")
+    return {int(number): int(epoch) for number, epoch in epochs.items()}
+
+
 class ControllerAddress(NamedTuple):
     """Where the active controller listens for brokers; no host where it is told by a call and has no listener."""
 

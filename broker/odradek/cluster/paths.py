@@ -4,6 +4,7 @@
 /brokers/ids/N             ephemeral         {"version":5,"endpoints":[…],"listener_security_protocol_map":{…},
                                               "rack":…,"epoch":E,"host":…,"port":…,"timestamp":…}
 /brokers/seqid                               its version numbers the broker epochs
+/brokers/seen                                {"version":1,"epochs":{"1":7}}: the registrations that elections followed
 /brokers/topics/T                            {"version":3,"topic_id":BASE64,"partitions":{"0":[1]},…}
 /brokers/topics/T/partitions/P/state         {"version":1,"leader":1,"leader_epoch":0,"isr":[1],"controller_epoch":1}
 /controller                ephemeral         {"version":1,"brokerid":1,"timestamp":…}
@@ -21,6 +22,7 @@ from typing import Final
 CLUSTER_ID: Final = "/cluster/id"
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_EPOCHS: Final = "/brokers/seqid"
+SEEN_BROKERS: Final = "/brokers/seen"
 TOPICS: Final = "/brokers/topics"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"

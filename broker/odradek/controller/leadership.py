@@ -9,7 +9,7 @@ What it leaves out: topics and settings (`controller`), who is the controller, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
@@ -63,6 +63,8 @@ class Leadership:
         self._settings = settings
         self._decisions = decisions
         self._stopping: dict[int, int] = {}
+        self._seen: Mapping[int, int] | None = None
+        self._is_seen_written = False
 
     # --- members -------------------------------------------------------------------------------------------------
 
@@ -71,7 +73,34 @@ class Leadership:
         await self._decisions.make(self._look_at_members)
 
     async def _look_at_members(self) -> None:
-        before = dict(self._images.current.brokers)
+        """A broker is shown as a member only when what follows from its coming is written: a broker that sees itself
+        in the image knows that it leads no more what it led in its former life.
+        """
+        seen = await self._seen_before()
+        members = await self._members()
+        registered = {
+            broker_id: nodes.read_broker(change.path, change.data or b"")
+            for broker_id, change in members.items()
+        }
+        came = [broker for broker in registered.values() if seen.get(broker.id) != broker.epoch]
+        gone = [broker_id for broker_id in seen if _epoch(registered.get(broker_id)) != seen[broker_id]]
+        self._tell_of(came, gone)
+        known = self._images.current.brokers
+        self._commits.observe([NodeChange(paths.broker(number), None) for number in gone if number in known])
+        if gone:
+            stayed = self._images.current.brokers.keys() - set(gone)
+            await self._apply_to_all(lambda topic, partition: self._without(topic, partition, gone, stayed))
+        doubtful = [broker.id for broker in came if not broker.stopped_cleanly]
+        if doubtful:
+            await self._apply_to_all(
+                lambda topic, partition: self._doubted(topic, partition, doubtful, registered)
+            )
+        self._commits.observe([members[broker.id] for broker in came])
+        await self._apply_to_all(self._led)
+        if came or gone:
+            await self._note_seen(registered)
+
+    async def _members(self) -> dict[int, NodeChange]:
         members: dict[int, NodeChange] = {}
         for name in await children_or_none(self._store, paths.BROKER_IDS):
             path = paths.broker(int(name))
@@ -79,42 +108,60 @@ class Leadership:
             # Ephemeral: it may go between the two reads.
             if node is not None:
                 members[int(name)] = NodeChange(path, node.data, node.version)
-        registered = {
-            broker_id: nodes.read_broker(change.path, change.data or b"")
-            for broker_id, change in members.items()
-        }
-        came = [broker for broker in registered.values() if _epoch(before.get(broker.id)) != broker.epoch]
-        gone = [
-            broker_id for broker_id in before if _epoch(registered.get(broker_id)) != before[broker_id].epoch
-        ]
-        changes = [members[broker.id] for broker in came]
-        changes += [NodeChange(paths.broker(number), None) for number in gone if number not in registered]
+        return members
+
+    async def _seen_before(self) -> Mapping[int, int]:
+        """The brokers' epochs that elections have followed from, by this controller or the one before: one that came
+        back after an unclean stop while nobody decided must not pass for one that never left.
+        """
+        if self._seen is None:
+            node = await get_or_none(self._store, paths.SEEN_BROKERS)
+            self._is_seen_written = node is not None
+            self._seen = {} if node is None else nodes.read_seen_brokers(paths.SEEN_BROKERS, node.data)
+        return self._seen
+
+    async def _note_seen(self, registered: Mapping[int, BrokerImage]) -> None:
+        self._seen = {broker.id: broker.epoch for broker in registered.values()}
+        data = nodes.write_seen_brokers(self._seen)
+        path = paths.SEEN_BROKERS
+        await self._commits.commit([Put(path, data) if self._is_seen_written else Create(path, data)])
+        self._is_seen_written = True
+
+    def _tell_of(self, came: Iterable[BrokerImage], gone: Iterable[int]) -> None:
         for broker_id in gone:
             self._stopping.pop(broker_id, None)
             logger.info("broker %d left the cluster", broker_id)
         for broker in came:
-            how = "after a clean stop" if broker.stopped_cleanly else "after an unclean stop"
+            how = (
+                "after a clean stop"
+                if broker.stopped_cleanly
+                else "after an unclean stop, or for the first time"
+            )
             logger.info("broker %d joined the cluster %s, epoch %d", broker.id, how, broker.epoch)
-        self._commits.observe(changes)
-        await self._apply_to_all(lambda topic, partition: self._after_members(topic, partition, gone, came))
 
-    def _after_members(
-        self, topic: str, partition: PartitionImage, gone: Sequence[int], came: Sequence[BrokerImage]
+    def _without(
+        self, topic: str, partition: PartitionImage, gone: Sequence[int], stayed: Collection[int]
     ) -> PartitionImage | None:
-        unclean = self._may_lose(topic)
+        if partition.partition_epoch < 0:
+            return None
+        return elections.without_brokers(partition, gone, live=stayed, unclean=self._may_lose(topic))
+
+    def _doubted(
+        self, topic: str, partition: PartitionImage, doubtful: Iterable[int], live: Collection[int]
+    ) -> PartitionImage | None:
+        if partition.partition_epoch < 0:
+            return None
+        after, unclean = partition, self._may_lose(topic)
+        for broker_id in doubtful:
+            if broker_id in partition.replicas:
+                after = elections.after_unclean_stop(after, broker_id, live=live, unclean=unclean) or after
+        return after if after != partition else None
+
+    def _led(self, topic: str, partition: PartitionImage) -> PartitionImage | None:
         brokers = self._images.current.brokers
-        after = partition
         if partition.partition_epoch < 0:
             return _first_state(partition, live=brokers)
-        if gone:
-            # One that came back meanwhile is gone first: what it led begins anew.
-            stayed = brokers.keys() - set(gone)
-            after = elections.without_brokers(after, gone, live=stayed, unclean=unclean) or after
-        for broker in came:
-            if not broker.stopped_cleanly:
-                after = elections.after_unclean_stop(after, broker.id, live=brokers, unclean=unclean) or after
-        after = elections.elected(after, live=brokers, unclean=unclean) or after
-        return after if after != partition else None
+        return elections.elected(partition, live=brokers, unclean=self._may_lose(topic))
 
     def _may_lose(self, topic: str) -> bool:
         texts = self._images.current.config(ResourceKind.TOPIC, topic)

@@ -62,7 +62,9 @@ class PartitionsOffsetsLog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         found = self._partitions.get(OFFSETS_TOPIC, partition)
-        return found.log.log_start_offset, found.high_watermark
+        # To the log's end, as Kafka does: the high watermark that a new leader knows may be old, and what lies above
+        # it was acknowledged, or will be.
+        return found.log.log_start_offset, found.log.log_end_offset
 
     def size_bytes(self, partition: int) -> int:
         return int(self._partitions.get(OFFSETS_TOPIC, partition).log.size_bytes)

@@ -26,6 +26,9 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.handlers.context import BrokerParts
 from odradek.handlers.table import CLUSTER_HANDLERS
 from odradek.log.files import Disk
+from odradek.replication.fetchers import Fetchers
+from odradek.replication.in_sync import InSyncSets
+from odradek.replication.peers import Channel, Peers
 from odradek.server.broker import Broker
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_location import ControllerLocation
@@ -74,8 +77,10 @@ class ClusterBroker(Broker):
         self.location: ControllerLocation
         self.follower: ClusterFollower
         self.remote: RemoteController
+        self.fetchers: Fetchers
+        self.in_sync: InSyncSets
+        self._peers: Peers
         self.registration: BrokerRegistration
-        self._dispatcher: ForwardingDispatcher
         self._registered: BrokerImage | None = None
         self.fenced_times = 0
         """How often the session with the registry was lost."""
@@ -142,6 +147,29 @@ class ClusterBroker(Broker):
         self._open.push_async_callback(channel.close)
         return channel
 
+    async def _load_logs(self) -> None:
+        await super()._load_logs()
+        self._peers = Peers(self._peer_channel)
+        self._open.push_async_callback(self._peers.close)
+        self.fetchers = Fetchers(
+            self.partitions,
+            channel=self._peers.channel,
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+        self.fetchers.start()
+        self._open.push_async_callback(self.fetchers.stop)
+        self.in_sync = InSyncSets(self.partitions, alter_partition=self.remote.alter_partition)
+        self.in_sync.start()
+        self._open.push_async_callback(self.in_sync.stop)
+
+    def _peer_channel(self) -> Channel:
+        return Channel(
+            images=self.images,
+            network=self._network,
+            client_id=f"broker-{self.broker_id}-fetcher",
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+
     async def _reconcile_logs(self) -> None:
         """Put aside the logs that the cluster no longer keeps here.
 
@@ -163,8 +191,7 @@ class ClusterBroker(Broker):
             self.directories.delete(where)
 
     def _forwarding_dispatcher(self, parts: BrokerParts) -> ForwardingDispatcher:
-        self._dispatcher = ForwardingDispatcher(parts, self.remote)
-        return self._dispatcher
+        return ForwardingDispatcher(parts, self.remote)
 
     async def _register(self) -> None:
         self._complete_endpoints()
@@ -184,10 +211,11 @@ class ClusterBroker(Broker):
         self._open.push_async_callback(self._tasks.close)
         self._registered = await self.registration.start(stopped_cleanly=self.directories.stopped_cleanly)
         await self.follower.wait_until(self._is_seen)
+        self.follower.unfence()
         logger.info("broker %d is a member with epoch %d", self.broker_id, self.broker_epoch)
 
     def _is_seen(self, image: ClusterImage) -> bool:
-        """Whether the controller knows this registration, and what is led here is up to date with it."""
+        """Whether the controller has seen this registration, and done what follows from it."""
         broker = image.brokers.get(self.broker_id)
         return broker is not None and broker.epoch == self.broker_epoch
 
@@ -196,18 +224,16 @@ class ClusterBroker(Broker):
     def _fenced(self, reason: str) -> None:
         self.fenced_times += 1
         self._registered = None
-        self._dispatcher.fence()
         self.follower.fence()
 
     def _unfenced(self, broker: BrokerImage) -> None:
         self._registered = broker
-        self.follower.unfence()
         self._tasks.start(self._serve_again(broker), name=f"serve-again-{broker.epoch}")
 
     async def _serve_again(self, broker: BrokerImage) -> None:
         await self.follower.wait_until(self._is_seen)
         if self._registered is broker:
-            self._dispatcher.unfence()
+            self.follower.unfence()
             logger.info("broker %d serves again, with epoch %d", self.broker_id, broker.epoch)
 
     def _refused(self, error: DuplicateBrokerRegistration) -> None:

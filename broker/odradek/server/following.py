@@ -4,8 +4,10 @@ It says what it has applied, and is told what came after. After a controller's c
 it is told everything. Nothing but this changes a broker's image; partition states are never read from the registry,
 which would be a second source with an order of its own. What a controller of an older term says is passed over.
 
-While the broker is fenced (its session with the registry is lost) its image shows it as no member, so that no client
-is sent here.
+Until the broker is a member, and while its session with the registry is lost, it is *fenced*: its image shows it
+neither as a member nor as a leader. What it led before it may have lost with the page cache, and followers must not
+be told otherwise. The controller shows a registration only once all that follows from it is written, so from then on
+the image is true of this broker too.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from odradek.cluster.change_log import NodeChange
-from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.cluster.image import NO_LEADER, ClusterImage, ImageHolder, TopicImage
 from odradek.cluster.image_building import apply
 from odradek.foundation.errors import NotController, StoreError
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
@@ -51,7 +53,7 @@ class ClusterFollower:
         self._epoch = epoch
         self._tasks = TaskOwner("following")
         self._image = images.current
-        self._is_fenced = False
+        self._is_fenced = True
         self._progress = asyncio.Event()
         self.controller_epoch = _NOTHING_YET
         self.number = 0
@@ -69,8 +71,8 @@ class ClusterFollower:
     # --- what others wait for ------------------------------------------------------------------------------------
 
     async def wait_until(self, is_so: Callable[[ClusterImage], bool]) -> None:
-        """Until the image is as `is_so` wants it."""
-        while not is_so(self._images.current):
+        """Until the cluster, as the controller tells it, is as `is_so` wants it."""
+        while not is_so(self._image):
             self._progress.clear()
             await self._progress.wait()
 
@@ -89,21 +91,18 @@ class ClusterFollower:
     # --- fencing -------------------------------------------------------------------------------------------------
 
     def fence(self) -> None:
-        """This broker may be a member no more: the image says so until `unfence`."""
+        """This broker may be a member no more: the image shows it as none until `unfence`."""
         self._is_fenced = True
         self._show()
 
     def unfence(self) -> None:
-        """It is a member again; the image shows it once the controller does."""
+        """The controller has seen this broker's registration: the image shows what it told."""
         self._is_fenced = False
         self._show()
 
     def _show(self) -> None:
-        image = self._image
-        if self._is_fenced and self._broker_id in image.brokers:
-            brokers = {number: one for number, one in image.brokers.items() if number != self._broker_id}
-            image = replace(image, brokers=brokers)
-        if image is not self._images.current:
+        image = _fenced(self._image, self._broker_id) if self._is_fenced else self._image
+        if not image.is_same_as(self._images.current):
             self._images.replace(image)
 
     # --- the poll ------------------------------------------------------------------------------------------------
@@ -163,3 +162,23 @@ class ClusterFollower:
             )
         self._show()
         self._progress.set()
+
+
+def _fenced(image: ClusterImage, broker_id: int) -> ClusterImage:
+    """The image without the broker among the members and leaders."""
+    topics: dict[str, TopicImage] = {}
+    for name, topic in image.topics.items():
+        if any(one.leader == broker_id for one in topic.partitions):
+            topic = topic._replace(
+                partitions=tuple(
+                    one._replace(leader=NO_LEADER) if one.leader == broker_id else one
+                    for one in topic.partitions
+                )
+            )
+        topics[name] = topic
+    return replace(
+        image,
+        brokers={number: one for number, one in image.brokers.items() if number != broker_id},
+        topics=topics,
+        topics_by_id={topic.id: topic for topic in topics.values()},
+    )

@@ -1,12 +1,8 @@
-"""The dispatcher of a cluster's broker: what only the controller may decide is forwarded, and a fenced broker refuses.
+"""The dispatcher of a cluster's broker: what only the controller may decide is forwarded to it, as whole frames.
 
-forwarded   CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs, ElectLeaders
-            go to the active controller as whole frames. Levels of loggers are this process's own, and are set here.
-
-fenced      while the broker's session with the registry is lost, others may lead what it led: it answers
-            NOT_LEADER_OR_FOLLOWER for partitions and NOT_COORDINATOR for groups, so that clients look again.
-
-Both are entries of the table of handlers, so that no other request pays for a question.
+CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs, ElectLeaders. Levels of loggers are
+this process's own, and are set here. They are entries of the table of handlers, so that no other request pays for a
+question.
 """
 
 from __future__ import annotations
@@ -14,17 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    NotCoordinator,
-    NotLeaderOrFollower,
-    RequestError,
-)
+from odradek.foundation.errors import RequestError
 from odradek.handlers import failures
 from odradek.handlers.config_resources import ResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
 from odradek.handlers.dispatch import Dispatcher
-from odradek.handlers.table import Handle
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_request, encode_response
 from odradek.server.remote_controller import RemoteController
@@ -40,35 +30,6 @@ FORWARDED: Final = frozenset(
     )
 )
 
-_OF_LEADERS: Final = (
-    ApiKey.PRODUCE,
-    ApiKey.FETCH,
-    ApiKey.LIST_OFFSETS,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    ApiKey.DELETE_RECORDS,
-)
-_OF_COORDINATORS: Final = (
-    ApiKey.OFFSET_COMMIT,
-    ApiKey.OFFSET_FETCH,
-    ApiKey.JOIN_GROUP,
-    ApiKey.HEARTBEAT,
-    ApiKey.LEAVE_GROUP,
-    ApiKey.SYNC_GROUP,
-    ApiKey.DESCRIBE_GROUPS,
-    ApiKey.DELETE_GROUPS,
-    ApiKey.OFFSET_DELETE,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    ApiKey.CONSUMER_GROUP_DESCRIBE,
-)
-_FENCED: Final = (
-    "This broker lost its session with the registry and is not a member of the cluster at the moment."
-)
-_REFUSALS: Final[dict[int, RequestError]] = {
-    **dict.fromkeys(_OF_LEADERS, NotLeaderOrFollower(_FENCED)),
-    **dict.fromkeys(_OF_COORDINATORS, NotCoordinator(_FENCED)),
-    ApiKey.FIND_COORDINATOR: CoordinatorNotAvailable(_FENCED),
-}
-
 
 class ForwardingDispatcher(Dispatcher):
     """Answers the requests of all connections of one broker of a cluster."""
@@ -80,17 +41,6 @@ class ForwardingDispatcher(Dispatcher):
         self._raw = self._raw | {int(api) for api in FORWARDED}
         for api in FORWARDED:
             self._handles[api] = self._forward
-        self._whole = list(self._handles)
-
-    def fence(self) -> None:
-        """Refuse what only a member may answer."""
-        for api, error in _REFUSALS.items():
-            self._handles[api] = _refusing(api, error, is_raw=api in self._raw)
-
-    def unfence(self) -> None:
-        """Answer as ever."""
-        for api in _REFUSALS:
-            self._handles[api] = self._whole[api]
 
     def _forward(self, frame: memoryview, context: RequestContext) -> Awaitable[Any]:
         if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
@@ -127,15 +77,3 @@ def _refusal(request: Any, context: RequestContext, error: RequestError) -> byte
     header = context.header
     answer = failures.answer(header.api_key, header.api_version, request, error)
     return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
-
-
-def _refusing(api: int, error: RequestError, *, is_raw: bool) -> Handle:
-    def refuse(request: Any, context: RequestContext) -> bytes:
-        if is_raw:
-            request = _read(request, context)
-        if api == ApiKey.PRODUCE and request.acks == 0:
-            # Nobody waits for an answer; a closed connection makes the producer look for the leader.
-            raise error
-        return _refusal(request, context, error)
-
-    return refuse

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from odradek.cluster.image import ImageHolder, ResourceKind, TopicImage
+from odradek.cluster.image import ImageHolder, PartitionImage, ResourceKind, TopicImage
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.controller import topic_plans
 from odradek.controller.internal_topics import internal_topic
@@ -27,6 +27,7 @@ from odradek.foundation.errors import (
     RequestError,
     StaleBrokerEpoch,
     TopicAlreadyExists,
+    UnknownTopicOrPartition,
 )
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
 from odradek.foundation.settings import Settings
@@ -42,6 +43,7 @@ from odradek.protocol.controller_requests import (
     parse_forwarded,
     parse_left,
 )
+from odradek.replication.in_sync import Proposal
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.following import ClusterFollower
 from odradek.transport.outbound import OutboundConnection
@@ -56,6 +58,7 @@ _STALE_PAUSE_SECONDS: Final = 0.05
 _NOT_CONTROLLER: Final = error_code(NotController())
 _STALE_BROKER_EPOCH: Final = error_code(StaleBrokerEpoch())
 _CREATE_TOPICS_VERSION: Final = 7
+_ALTER_PARTITION_VERSION: Final = 3
 # As many brokers as any replication factor asks for: a cluster that is still growing must not cap it.
 _BROKERS_ENOUGH: Final = 1 << 15
 _RESOURCE_TYPES: Final = {
@@ -238,6 +241,47 @@ class RemoteController:
             wait_ms_max=wait_ms_max,
         )
 
+    async def alter_partition(self, proposals: Sequence[Proposal]) -> list[PartitionImage | RequestError]:
+        """In-sync sets that this broker proposes as leader: each partition as it then is, or why not, in order.
+
+        Raises NotController, StaleBrokerEpoch and other RequestErrors when none of them was taken.
+        """
+        request = messages.request(
+            ApiKey.ALTER_PARTITION,
+            _ALTER_PARTITION_VERSION,
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            topics=_by_topic(proposals),
+        )
+        answer = await self.ask(ApiKey.ALTER_PARTITION, _ALTER_PARTITION_VERSION, request)
+        error = error_of(int(answer.error_code), None)
+        if error is not None:
+            raise error
+        rows = {
+            (topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions
+        }
+        return [
+            self._state(proposal, rows.get((proposal.topic_id, proposal.topic_partition.partition)))
+            for proposal in proposals
+        ]
+
+    def _state(self, proposal: Proposal, row: Any) -> PartitionImage | RequestError:
+        where = proposal.topic_partition
+        if row is None:
+            return NotController(f"The controller did not answer for {where}; ask again.")
+        error = error_of(int(row.error_code), None)
+        if error is not None:
+            return error
+        topic = self._images.current.topics_by_id.get(proposal.topic_id)
+        if topic is None:
+            return UnknownTopicOrPartition(f"{where} was deleted.")
+        return topic.partitions[where.partition]._replace(
+            leader=row.leader_id,
+            leader_epoch=row.leader_epoch,
+            isr=tuple(row.isr),
+            partition_epoch=row.partition_epoch,
+        )
+
     async def allocate_producer_ids(self, *, above: int = -1) -> tuple[int, int]:
         """A block of producer ids that nobody was ever given: the first, and how many.
 
@@ -294,3 +338,20 @@ class RemoteController:
         if error is not None:
             raise error
         return response.left
+
+
+def _by_topic(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    topics: dict[Any, list[dict[str, Any]]] = {}
+    for proposal in proposals:
+        topics.setdefault(proposal.topic_id, []).append(
+            {
+                "partition_index": proposal.topic_partition.partition,
+                "leader_epoch": proposal.leader_epoch,
+                "partition_epoch": proposal.partition_epoch,
+                "new_isr_with_epochs": [
+                    {"broker_id": broker_id, "broker_epoch": epoch}
+                    for broker_id, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
+                ],
+            }
+        )
+    return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
