@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from odradek.cluster.image import ResourceKind
+from odradek.cluster.memory_store import MemoryStore
 from odradek.controller.requests import ConfigChange, ConfigOperation, NewPartitions, Resource
 from odradek.foundation.errors import KafkaStorageError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.protocol.api import ApiKey
@@ -177,6 +178,48 @@ def test_records_are_flushed_when_their_time_has_come() -> None:
         await asyncio.sleep(4)
         assert log.recovery_point == 1
         assert broker.broker.flusher.flushes == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+async def power_lost(broker: WholeBroker) -> WholeBroker:
+    """The machine loses power; the same broker on what its disk then has."""
+    broker.disk.crash()
+    store = broker.broker._store
+    assert isinstance(store, MemoryStore)
+    store.expire()
+    return await WholeBroker.start(disk=broker.disk, registry=broker.registry)
+
+
+def test_a_power_loss_that_took_the_topics_id_does_not_take_the_partition_offline_later() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        topic_id = broker.broker.partitions.get("t", 0).topic_id
+        metadata = "/logs/t-0/partition.metadata"
+        assert broker.disk.read(metadata)
+        broker = await power_lost(broker)
+        assert broker.broker.partitions.get("t", 0).log.topic_id == topic_id
+        broker = await broker.restart()
+        broker = await power_lost(broker)
+        assert broker.broker.partitions.get("t", 0).log.topic_id == topic_id
+        assert broker.disk.read(metadata).startswith(b"version: 0\ntopic_id: ")
+        assert (await broker.produce("t", b"a")).error_code == 0
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_power_loss_after_a_start_does_not_bring_back_the_clean_stop_before_it() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        await broker.produce("t", b"a")
+        broker = await broker.restart()
+        broker = await power_lost(broker)
+        (log,) = broker.broker.directories.logs()
+        assert broker.broker.directories.may_have_lost(log)
         await broker.broker.stop()
 
     run(scenario())

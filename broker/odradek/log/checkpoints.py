@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os.path
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -186,8 +187,12 @@ def write_clean_shutdown(disk: Disk, path: str, *, broker_epoch: int = -1) -> No
 
 
 def take_clean_shutdown(disk: Disk, path: str) -> bool:
-    """Whether the marker was there; it is gone now, so that a later crash counts. Raises OSError."""
+    """Whether the marker was there; it is gone now, so that a later crash counts. Raises OSError.
+
+    Its removal is on the device too: a marker that came back with a power loss would vouch for what is lost.
+    """
     if not disk.exists(path):
         return False
     disk.remove(path)
+    disk.sync_directory(os.path.dirname(path))
     return True

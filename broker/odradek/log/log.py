@@ -121,9 +121,22 @@ class Log(ReadableLog):
             on_failure=on_failure,
             strategies=strategies,
         )
-        if stored_id is None:
-            log._unsynced_paths.add(metadata)
+        if stored_id is None and topic_id is not None:
+            log._small_file_changed(PARTITION_METADATA_FILE)
         return log
+
+    def adopt_topic_id(self, topic_id: TopicId) -> None:
+        """The directory does not say whose it is, or a crash took that away: it is this topic's.
+
+        Raises KafkaStorageError.
+        """
+        self._require_usable()
+        try:
+            write_topic_id(self._disk, f"{self.directory}/{PARTITION_METADATA_FILE}", topic_id, sync=False)
+        except OSError as error:
+            raise self._disk_failed("noting the topic's id", error) from error
+        self.topic_id = topic_id
+        self._small_file_changed(PARTITION_METADATA_FILE)
 
     # --- append ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +240,7 @@ class Log(ReadableLog):
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch=leader_epoch, start_offset=start_offset):
-            self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+            self._small_file_changed(EPOCHS_FILE)
             self._unsynced_directories.add(self.directory)
         self._last_epoch = leader_epoch
 

@@ -82,6 +82,8 @@ class Storage:
         # What a flush has to sync besides log files: names that are new, and the epochs' file when it changed.
         self._unsynced_directories = {directory, self.path_of_directory}
         self._unsynced_paths = {f"{directory}/{EPOCHS_FILE}"}
+        # Whether such a file was written since the log was opened or flushed: a stop vouches for it too.
+        self._has_changed_small_files = False
         self._last_epoch = loaded.epochs.latest_epoch
         self.reconfigure(config)
 
@@ -94,6 +96,10 @@ class Storage:
         self._rules = AppendRules(config, self.topic_partition)
         self._offset_entries_max = config.segment_index_bytes // OFFSET_ENTRY.size
         self._time_entries_max = config.segment_index_bytes // TIME_ENTRY.size - 1
+
+    def _small_file_changed(self, name: str) -> None:
+        self._unsynced_paths.add(f"{self.directory}/{name}")
+        self._has_changed_small_files = True
 
     @property
     def size_bytes(self) -> int:
@@ -233,6 +239,7 @@ class Storage:
             if with_active_indexes or segment is not self.segments.active:
                 paths += (segment.path + INDEX_SUFFIX, segment.path + TIME_INDEX_SUFFIX)
         self._unsynced_paths.clear()
+        self._has_changed_small_files = False
         self._unsynced_directories.clear()
         self._flushed_at_ms = self._clock.wall_ms()
         return Flush(
@@ -297,7 +304,7 @@ class Storage:
         except OSError as error:
             raise self._disk_failed("a truncation", error) from error
         self._last_epoch = self.epochs.latest_epoch
-        self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+        self._small_file_changed(EPOCHS_FILE)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records and begin anew at `offset`. Raises KafkaStorageError."""
@@ -317,7 +324,7 @@ class Storage:
 
     def _after_cut(self) -> None:
         self._last_epoch = self.epochs.latest_epoch
-        self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+        self._small_file_changed(EPOCHS_FILE)
         now_ms = self._clock.wall_ms()
         from_offset = self.producers.reload(
             log_start_offset=self.log_start_offset, log_end_offset=self.log_end_offset, now_ms=now_ms
@@ -350,7 +357,7 @@ class Storage:
             self.epochs.truncate_from_start(offset)
         except OSError as error:
             raise self._disk_failed("a deletion", error) from error
-        self._unsynced_paths.add(f"{self.directory}/{EPOCHS_FILE}")
+        self._small_file_changed(EPOCHS_FILE)
 
     def delete_old_segments(self, high_watermark: int | None = None) -> int:
         """Delete the oldest segments that the retention strategies give up and that are wholly below
@@ -431,7 +438,9 @@ class Storage:
             if self.producers.take_snapshot(self.log_end_offset, sync=False):
                 self._unsynced_paths.add(f"{self.directory}/{snapshot_name(self.log_end_offset)}")
                 self._unsynced_directories.add(self.directory)
-            elif self.log_end_offset <= min(self._opened_at_offset, self.recovery_point):
+            elif not self._has_changed_small_files and self.log_end_offset <= min(
+                self._opened_at_offset, self.recovery_point
+            ):
                 return None
             if not with_parent:
                 self._unsynced_directories.discard(self.path_of_directory)

@@ -220,6 +220,8 @@ class Partitions:
             log = None
         if log is None:
             return self._directories.create(topic_partition, topic_id, config)
+        if log.topic_id is None:
+            log.adopt_topic_id(topic_id)
         log.reconfigure(config)
         return log
 
