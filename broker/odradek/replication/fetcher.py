@@ -73,6 +73,7 @@ class Fetcher:
         self._paused: dict[Key, float] = {}
         self._refresh_at = 0.0
         self._work = asyncio.Event()
+        self._is_in_trouble = False
         self.requests = 0
         self.bytes_in = 0
         self.failures = 0
@@ -108,15 +109,26 @@ class Fetcher:
             except _TROUBLE as failure:
                 self.failures += 1
                 self._session.broke_off()
-                logger.warning("fetching from broker %d failed: %s", self.leader, failure)
+                self._tell_trouble(failure)
                 await asyncio.sleep(self._backoff_seconds)
                 continue
+            self._tell_trouble(None)
             if not await self._take(response):
                 await asyncio.sleep(self._backoff_seconds)
 
     @property
     def _backoff_seconds(self) -> float:
         return self._current_settings().replica_fetch_backoff_ms / 1000
+
+    def _tell_trouble(self, failure: Exception | None) -> None:
+        """One line when a leader is not reached any more, and one when it is again."""
+        if failure is not None and not self._is_in_trouble:
+            logger.warning(
+                "fetching from broker %d failed and is tried again until it works: %s", self.leader, failure
+            )
+        elif failure is None and self._is_in_trouble:
+            logger.info("fetching from broker %d works again", self.leader)
+        self._is_in_trouble = failure is not None
 
     # --- asking ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,123 @@
+"""Random schedules of produces, cuts, elections and crashes keep every promise, and bugs planted on purpose do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from odradek.foundation.ids import TopicPartition
+from odradek.replication import follower, partitions
+from odradek.replication.acknowledgements import Waiter, Waiters
+from odradek.replication.follower import FollowingReplica
+from odradek.replication.leader import Followers
+from odradek.replication.partition import Partition
+from odradek.replication.replica import Replica
+from tests.support.loop import run
+from tests.support.replica_chaos import InvariantBroken, ReplicaChaos
+from tests.support.replicas import ReplicaCluster
+
+STEPS = 60
+SEEDS = 30
+SEEDS_FOR_A_BUG = 200
+
+
+async def _one_run(seed: int) -> None:
+    async with ReplicaCluster(seed=seed, replica_lag_time_max_ms="2000") as cluster:
+        await cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2", internal_segment_bytes="4000")
+        await ReplicaChaos(cluster).run(STEPS)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_promise_is_broken(seed: int) -> None:
+    run(_one_run(seed))
+
+
+# --- the checker's teeth ----------------------------------------------------------------------------------------------
+
+
+def _acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
+    """acks=all is answered before the high watermark has come there."""
+
+    def add(self: Waiters, waiting: Waiter, offset: int) -> None:
+        asyncio.get_running_loop().call_soon(waiting.reached, self, None)
+
+    patch.setattr(Waiters, "add", add)
+
+
+def _truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """A replica that begins to follow cuts its log at the high watermark that it knows, as before KIP-101."""
+    stop_leading = Partition._stop_leading
+
+    def cut_too(self: Partition) -> None:
+        stop_leading(self)
+        if self.is_follower:
+            self.truncate_to(self.high_watermark)
+
+    patch.setattr(Partition, "_stop_leading", cut_too)
+
+
+def _skip_the_epoch_of_the_last_record(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not look whether a follower's last record is its own."""
+    patch.setattr(Replica, "divergence", lambda *_: None)
+
+
+def _truncate_by_offset_alone(patch: pytest.MonkeyPatch) -> None:
+    """A follower takes the end that the leader names, whatever epoch it is of, as before KIP-279."""
+    patch.setattr(
+        follower, "truncation_offset", lambda log, _, end_offset: min(end_offset, log.log_end_offset)
+    )
+
+
+def _count_the_proposed_set_alone(patch: pytest.MonkeyPatch) -> None:
+    """A smaller in-sync set counts before the controller has taken it."""
+
+    def count(self: Followers) -> None:
+        members = self.proposed or self.in_sync
+        self.counted = tuple(one for broker, one in self.known.items() if broker in members)
+
+    patch.setattr(Followers, "_count", count)
+
+
+def _begin_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    """A broker that starts takes all that it holds for committed."""
+
+    class Everything(dict[TopicPartition, int]):
+        def get(self, key: TopicPartition, default: object = None) -> int:
+            return 1 << 60
+
+    patch.setattr(partitions, "read_high_watermarks", lambda _: Everything())
+
+
+def _take_answers_that_were_overtaken(patch: pytest.MonkeyPatch) -> None:
+    """What was asked of one leader is appended under the next."""
+    patch.setattr(
+        FollowingReplica,
+        "is_at",
+        lambda self, position: self.is_follower and position.fetch_offset == self.log.log_end_offset,
+    )
+
+
+BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    _acknowledge_at_once,
+    _truncate_to_the_high_watermark,
+    _skip_the_epoch_of_the_last_record,
+    _truncate_by_offset_alone,
+    _count_the_proposed_set_alone,
+    _begin_at_the_end,
+    _take_answers_that_were_overtaken,
+]
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__.strip("_"))
+def test_a_planted_bug_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(SEEDS_FOR_A_BUG):
+        try:
+            run(_one_run(seed))
+        except InvariantBroken:
+            return
+    pytest.fail(f"{SEEDS_FOR_A_BUG} seeds did not find it")
