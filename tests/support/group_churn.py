@@ -1,12 +1,14 @@
 """Groups of real consumers that come, go and are killed while the broker is killed too, and what must hold of them.
 
 Everything that chance decides comes from one seed. The consumers are processes (`group_member`); a reader thread
-for each turns what they tell into `History`, which knows who held which partition from when to when.
+for each turns what they tell into `History`: what was taken, who believes to hold what, and all commits, of which
+`group_commits` says what must hold. CHURN_LOGS names a folder for what the clients' libraries log.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import queue
 import random
 import signal
@@ -16,15 +18,16 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from tests.support.broker_process import CHECKOUT
+from tests.support.group_commits import Commit
 
 SESSION_MS = 6000
 # The pure Python clients heartbeat from loops that a busy machine holds up: they are never killed, and may take long.
 PATIENT_SESSION_MS = 20_000
 STOP_SECONDS_MAX = 60
+LOGS = os.environ.get("CHURN_LOGS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +44,18 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Tenure:
-    """One member's time with one partition. `is_over` is False while it lasts; `was_lost` when it was fenced first."""
-
-    member: int
-    start: float
-    end: float = float("inf")
-    was_lost: bool = False
-
-
-@dataclass(slots=True)
 class History:
-    """What the members of one group told, by partition."""
+    """What the members of one group told. `held` has partitions by member, and since when it holds each."""
 
     taken: dict[int, set[int]] = field(default_factory=dict)
-    tenures: dict[int, list[Tenure]] = field(default_factory=dict)
-    held: dict[int, dict[int, Tenure]] = field(default_factory=dict)  # by member
+    held: dict[int, dict[int, float]] = field(default_factory=dict)
+    commits: dict[str, Commit] = field(default_factory=dict)
     takings: int = 0
     last_told: dict[int, deque[str]] = field(default_factory=dict)
 
     def note(self, member: int, what: str, at: float, details: list[Any]) -> None:
         held = self.held.setdefault(member, {})
-        if what != "got":
+        if what not in ("got", "commits", "committed"):
             self.last_told.setdefault(member, deque(maxlen=4)).append(f"{at:.2f} {what} {details}")
         if what == "got":
             for partition, first, last in details:
@@ -70,32 +63,19 @@ class History:
                 self.takings += last + 1 - first
         elif what == "assigned":
             for partition in details:
-                if partition not in held:
-                    held[partition] = Tenure(member, at)
-                    self.tenures.setdefault(partition, []).append(held[partition])
+                held.setdefault(partition, at)
         elif what in ("revoked", "lost"):
             for partition in details:
-                tenure = held.pop(partition, None)
-                if tenure is not None:
-                    tenure.end, tenure.was_lost = at, what == "lost"
+                held.pop(partition, None)
+        elif what == "commits":
+            name, *positions = details
+            self.commits[name] = Commit(name, member, at, positions=dict(positions), assigned_at=dict(held))
+        elif what == "committed":
+            self.commits[details[0]].acknowledged_at = at
 
-    def gone(self, member: int, at: float) -> None:
+    def gone(self, member: int) -> None:
         """The member's process has ended."""
-        for tenure in self.held.pop(member, {}).values():
-            tenure.end = at
-
-    def overlaps(self) -> list[str]:
-        """Who held a partition while somebody else did too, and had not been fenced from it."""
-        found = []
-        for partition, tenures in self.tenures.items():
-            ordered = sorted(tenures, key=lambda tenure: tenure.start)
-            for before, after in pairwise(ordered):
-                if before.end > after.start and not before.was_lost and before.member != after.member:
-                    found.append(
-                        f"partition {partition}: member {after.member} has it at {after.start:.3f}, "
-                        f"member {before.member} until {before.end:.3f}"
-                    )
-        return found
+        self.held.pop(member, None)
 
 
 class MemberProcess:
@@ -106,6 +86,7 @@ class MemberProcess:
         self.kind = kind
         self.was_killed = False
         options = {
+            "number": number,
             "client": kind.client,
             "protocol": kind.protocol,
             "strategy": kind.strategy,
@@ -113,6 +94,7 @@ class MemberProcess:
             "group": group.name,
             "topic": group.topic,
             "session_ms": SESSION_MS if kind.may_be_killed else PATIENT_SESSION_MS,
+            "log": f"{LOGS}/{group.name}-{number}.log" if LOGS else None,
         }
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.support.group_member", json.dumps(options)],
@@ -142,37 +124,33 @@ class MemberProcess:
         assert self.process.stderr is not None
         self._errors += self.process.stderr.readlines()
 
-    def kill(self) -> float:
-        """The moment after which it did nothing any more."""
+    def kill(self) -> None:
         self.was_killed = True
         self.process.kill()
-        return self._ended()
+        self._ended()
 
     def stop(self) -> None:
         self._has_spoken.wait(STOP_SECONDS_MAX)
         self.process.send_signal(signal.SIGTERM)
 
-    def await_stop(self) -> float:
-        at = self._ended()
+    def await_stop(self) -> None:
+        self._ended()
         assert self.was_killed or self.process.returncode == 0, (
             f"{self.kind} ended with {self.process.returncode}:\n{''.join(self._errors)[-4000:]}"
         )
-        return at
 
-    def _ended(self) -> float:
+    def _ended(self) -> None:
         try:
             self.process.wait(STOP_SECONDS_MAX)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
-        at = time.monotonic()
         for thread in self._threads:
             thread.join(STOP_SECONDS_MAX)
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
-        return at
 
 
 class Group:
@@ -207,13 +185,13 @@ class Group:
             return f"{self.name}: {kind.client} ({kind.protocol}) comes as {self.started}"
         member = self.members.pop(number)
         if action == "kill" and member.kind.may_be_killed:
-            at = member.kill()
+            member.kill()
         else:
             action = "stop"
             member.stop()
-            at = member.await_stop()
+            member.await_stop()
         self.take_notes()
-        self.history.gone(number, at)
+        self.history.gone(number)
         return f"{self.name}: {number} ({member.kind.client}, {member.kind.protocol}) {action}"
 
     def take_notes(self, *, seconds: float = 0.0) -> None:
@@ -227,6 +205,13 @@ class Group:
                 return
             self.history.note(*event)
 
+    def check_alive(self) -> None:
+        """Raises AssertionError with what a member said that has ended though nobody told it to."""
+        for member in self.members.values():
+            if member.process.poll() is not None:
+                member.await_stop()
+                raise AssertionError(f"{member.kind} of the group {self.name} ended by itself")
+
     def describe(self) -> str:
         """What members hold and told last."""
         lines = [f"group {self.name}:"]
@@ -236,18 +221,18 @@ class Group:
             lines.append(f"  {number} {member.kind.client} {member.kind.protocol} holds {held}, told {told}")
         return "\n".join(lines)
 
-    def shares(self) -> list[int]:
-        """How many partitions each living member holds."""
-        return sorted(len(self.history.held.get(number, ())) for number in self.members)
+    def holdings(self) -> list[list[int]]:
+        """The partitions that each living member holds."""
+        return [sorted(self.history.held.get(number, ())) for number in self.members]
 
     def stop(self) -> None:
         """Let all members go at once."""
         for member in self.members.values():
             member.stop()
         for number, member in self.members.items():
-            at = member.await_stop()
+            member.await_stop()
             self.take_notes()
-            self.history.gone(number, at)
+            self.history.gone(number)
         self.members.clear()
 
     def close(self) -> None:

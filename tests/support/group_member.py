@@ -1,9 +1,12 @@
 """A member of a group in a process of its own, so that it can be killed: `python -m tests.support.group_member`.
 
-It reads one JSON object from its arguments (client, protocol, bootstrap, group, topic, session_ms), consumes
-until SIGTERM, and tells on standard output what happens to it, one JSON list a line: [what, seconds, partitions].
-Times are of the system's monotonic clock, the same in all processes. `got` carries [partition, first, last] of
-records that were taken, told before they are committed: so whatever is committed has been told of.
+It reads one JSON object from its arguments (number, client, protocol, bootstrap, group, topic, session_ms, log),
+consumes until SIGTERM, and tells on standard output what happens to it, one JSON list a line: [what, seconds,
+details]. Times are of the system's monotonic clock, the same in all processes. `got` carries [partition, first,
+last] of records that were taken, told before they are committed: so whatever is committed has been told of.
+
+Each commit has a name, "MEMBER.COUNT", which is its metadata in the log. It is told of before it begins
+(`commits`: its name, then [partition, position] each), and when it is over (`committed` or `commit failed`).
 
 What was taken is told and committed before a partition is given up, as an application that wants each record at
 least once and few of them twice does.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -29,6 +33,27 @@ Taken = dict[int, list[int]]  # offsets by partition
 def tell(what: str, partitions: Iterable[Any] = ()) -> None:
     line = json.dumps([what, time.monotonic(), list(partitions)])
     os.write(1, line.encode() + b"\n")
+
+
+class Commits:
+    """Names a member's commits and tells of them."""
+
+    def __init__(self, member: int) -> None:
+        self._member = member
+        self._count = 0
+
+    def begin(self, positions: dict[int, int]) -> str:
+        """A commit is about to begin; its name."""
+        self._count += 1
+        name = f"{self._member}.{self._count}"
+        tell("commits", [name, *positions.items()])
+        return name
+
+    def end(self, name: str, error: BaseException | None) -> None:
+        if error is None:
+            tell("committed", [name])
+        else:
+            tell("commit failed", [name, repr(error)])
 
 
 def tell_taken(taken: Taken) -> None:
@@ -50,10 +75,10 @@ class Held:
         self._partitions = new
         tell("assigned", sorted(new))
 
-    def revoked(self, partitions: Iterable[Any]) -> None:
+    def revoked(self, partitions: Iterable[Any], *, is_lost: bool = False) -> None:
         given_up = {part.partition for part in partitions}
         self._partitions -= given_up
-        tell("revoked", sorted(given_up))
+        tell("lost" if is_lost else "revoked", sorted(given_up))
 
 
 def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> None:
@@ -66,27 +91,37 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "reconnect.backoff.max.ms": 500,
-        "log_level": 0,
+        "log_level": 7 if options["log"] else 0,
     }
+    if options["log"]:
+        settings["debug"] = "cgrp,topic,broker"
     if options["protocol"] == "classic":
         settings["heartbeat.interval.ms"] = 300
         settings["session.timeout.ms"] = options["session_ms"]
         settings["partition.assignment.strategy"] = options["strategy"]
     consumer = Consumer(settings)
     taken: Taken = {}
+    commits = Commits(options["number"])
 
     def commit() -> None:
         tell_taken(taken)
-        positions = [
-            TopicPartition(options["topic"], partition, offsets[-1] + 1)
-            for partition, offsets in taken.items()
-        ]
+        positions = {partition: offsets[-1] + 1 for partition, offsets in taken.items()}
         taken.clear()
-        if positions:
-            try:
-                consumer.commit(offsets=positions, asynchronous=False)
-            except KafkaException as error:
-                tell("commit failed", [str(error)])
+        if not positions:
+            return
+        name = commits.begin(positions)
+        try:
+            consumer.commit(
+                offsets=[
+                    TopicPartition(options["topic"], partition, position, metadata=name)
+                    for partition, position in positions.items()
+                ],
+                asynchronous=False,
+            )
+        except KafkaException as error:
+            commits.end(name, error)
+        else:
+            commits.end(name, None)
 
     def on_assign(_: Any, partitions: list[Any]) -> None:
         tell("assigned", [part.partition for part in partitions])
@@ -118,7 +153,7 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
 def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, RetriableError
     from kafka.structs import OffsetAndMetadata
 
     held = Held()
@@ -127,9 +162,13 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
         def on_partitions_revoked(self, revoked: Any) -> None:
             held.revoked(revoked)
 
+        def on_partitions_lost(self, lost: Any) -> None:
+            held.revoked(lost, is_lost=True)
+
         def on_partitions_assigned(self, assigned: Any) -> None:
             held.assigned(assigned)
 
+    commits = Commits(options["number"])
     consumer = KafkaConsumer(
         bootstrap_servers=options["bootstrap"],
         group_id=options["group"],
@@ -143,16 +182,24 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
     consumer.subscribe([options["topic"]], listener=Listener())
     while not is_stopping():
         # Listeners are called within poll alone: between it and the commit nothing can be taken away.
-        records = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000), max_records=BATCH_MAX)
+        try:
+            records = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000), max_records=BATCH_MAX)
+        except RetriableError:
+            # Raised when the broker is away at the moment in which it is asked for the group's coordinator.
+            time.sleep(POLL_SECONDS)
+            continue
         tell_taken({part.partition: [record.offset for record in batch] for part, batch in records.items()})
         if records:
-            positions = {
-                part: OffsetAndMetadata(batch[-1].offset + 1, "", -1) for part, batch in records.items()
-            }
+            positions = {part: batch[-1].offset + 1 for part, batch in records.items()}
+            name = commits.begin({part.partition: position for part, position in positions.items()})
             try:
-                consumer.commit(positions)
+                consumer.commit(
+                    {part: OffsetAndMetadata(position, name, -1) for part, position in positions.items()}
+                )
             except KafkaError as error:
-                tell("commit failed", [repr(error)])
+                commits.end(name, error)
+            else:
+                commits.end(name, None)
     held.revoked(consumer.assignment())
     consumer.close()
 
@@ -160,49 +207,83 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
 async def run_aiokafka(options: dict[str, Any], is_stopping: Callable[[], bool]) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.errors import IllegalStateError, KafkaError
+    from aiokafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
 
-    commits: list[asyncio.Task[None]] = []  # the one under way
-
+    commits = Commits(options["number"])
+    under_way: list[asyncio.Task[None]] = []
     held = Held()
+    fencings: list[bool] = []  # those that the client has learnt of since partitions were assigned
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
         async def on_partitions_revoked(self, revoked: Any) -> None:
-            for commit in commits:
+            for commit in under_way:
                 commit.cancel()  # or it may be sent again as of the next generation
-            held.revoked(revoked)
+            held.revoked(revoked, is_lost=bool(fencings))
+            fencings.clear()
 
         async def on_partitions_assigned(self, assigned: Any) -> None:
             held.assigned(assigned)
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=options["bootstrap"],
-        group_id=options["group"],
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        heartbeat_interval_ms=300,
-        session_timeout_ms=options["session_ms"],
-        partition_assignment_strategy=(RangePartitionAssignor,),
-    )
-    consumer.subscribe([options["topic"]], listener=Listener())
-    await consumer.start()
+    async def connected() -> Any:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=options["bootstrap"],
+            group_id=options["group"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=300,
+            session_timeout_ms=options["session_ms"],
+            partition_assignment_strategy=(RangePartitionAssignor,),
+        )
+        consumer.subscribe([options["topic"]], listener=Listener())
+        try:
+            await consumer.start()
+        except KafkaConnectionError:
+            await consumer.stop()
+            return None
+        return consumer
+
+    while (consumer := await connected()) is None:
+        # It asks once, and the broker may be away at that moment.
+        if is_stopping():
+            return
+        await asyncio.sleep(POLL_SECONDS)
+    note_fencings(consumer, fencings)
     while not is_stopping():
         records = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000), max_records=BATCH_MAX)
         tell_taken({part.partition: [record.offset for record in batch] for part, batch in records.items()})
         if records:
             positions = {part: batch[-1].offset + 1 for part, batch in records.items()}
-            commits[:] = [asyncio.ensure_future(consumer.commit(positions))]
-            (failure,) = await asyncio.gather(*commits, return_exceptions=True)
-            if isinstance(failure, KafkaError | IllegalStateError | asyncio.CancelledError):
-                tell("commit failed", [repr(failure)])
-            elif failure is not None:
+            name = commits.begin({part.partition: position for part, position in positions.items()})
+            named = {part: (position, name) for part, position in positions.items()}
+            under_way[:] = [asyncio.ensure_future(consumer.commit(named))]
+            (failure,) = await asyncio.gather(*under_way, return_exceptions=True)
+            if failure is not None and not isinstance(
+                failure, KafkaError | IllegalStateError | asyncio.CancelledError
+            ):
                 raise failure
+            commits.end(name, failure)
     held.revoked(consumer.assignment())
     await consumer.stop()
 
 
+def note_fencings(consumer: Any, fencings: list[bool]) -> None:
+    """aiokafka has no callback for partitions that were lost: note when it forgets its generation."""
+    coordinator = consumer._coordinator
+    forget = coordinator.reset_generation
+
+    def reset_generation() -> None:
+        fencings.append(True)
+        forget()
+
+    coordinator.reset_generation = reset_generation
+
+
 def main() -> None:
     options = json.loads(sys.argv[1])
+    if options["log"]:
+        log = os.open(options["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 2)  # librdkafka writes there, too
+        logging.basicConfig(level=logging.DEBUG, format="%(created).3f %(name)s %(message)s")
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     tell("started")

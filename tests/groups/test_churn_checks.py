@@ -1,0 +1,96 @@
+"""What the churn of real consumers concludes from their commits: it finds second owners, and accuses nobody of less."""
+
+from __future__ import annotations
+
+from math import inf
+
+from tests.support.group_commits import Commit, Logged, faults
+
+PARTITION = 3
+
+
+def commit(
+    name: str, position: int, *, assigned_at: float, begun_at: float, acknowledged_at: float = inf
+) -> Commit:
+    """A commit of member `MEMBER.COUNT` on its partition alone."""
+    return Commit(
+        name,
+        int(name.split(".", maxsplit=1)[0]),
+        begun_at,
+        positions={PARTITION: position},
+        assigned_at={PARTITION: assigned_at},
+        acknowledged_at=acknowledged_at,
+    )
+
+
+def found(commits: list[Commit], logged: Logged | None = None) -> list[str]:
+    """The faults of a log with `commits` in their order, or of the one given."""
+    in_order = [(made.name, made.positions[PARTITION]) for made in commits]
+    return faults({made.name: made for made in commits}, {PARTITION: in_order if logged is None else logged})
+
+
+def test_a_partition_that_goes_from_one_to_the_other_is_as_it_should_be() -> None:
+    first = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
+    second = commit("2.1", 20, assigned_at=3, begun_at=4, acknowledged_at=5)
+    again = commit("1.2", 30, assigned_at=6, begun_at=7, acknowledged_at=8)
+    assert found([first, second, again]) == []
+
+
+def test_a_member_that_learns_late_that_it_lost_a_partition_is_no_second_owner() -> None:
+    """It held it for all it knew, beside the next one, and even tried to commit; the broker refused."""
+    first = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
+    second = commit("2.1", 20, assigned_at=3, begun_at=4, acknowledged_at=5)
+    refused = commit("1.2", 15, assigned_at=0, begun_at=4)
+    assert found([first, second, refused], [("1.1", 10), ("2.1", 20)]) == []
+
+
+def test_two_who_commit_by_turns_both_own() -> None:
+    first = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
+    second = commit("2.1", 20, assigned_at=1, begun_at=3, acknowledged_at=4)
+    beside = commit("1.2", 30, assigned_at=0, begun_at=5, acknowledged_at=6)
+    (fault,) = found([first, second, beside])
+    assert "1.2" in fault
+    assert "stands after another member's 2.1" in fault
+
+
+def test_one_who_was_assigned_a_partition_before_another_committed_it_may_not_commit_after() -> None:
+    other = commit("2.1", 10, assigned_at=0, begun_at=3, acknowledged_at=4)
+    beside = commit("1.1", 20, assigned_at=2, begun_at=5, acknowledged_at=6)
+    assert len(found([other, beside])) == 1
+
+
+def test_what_was_sent_before_the_partition_was_lost_is_not_taken_after() -> None:
+    late = commit("1.1", 20, assigned_at=0, begun_at=1)
+    next_one = commit("2.1", 10, assigned_at=2, begun_at=3, acknowledged_at=4)
+    assert any("stands after another member's 2.1" in fault for fault in found([next_one, late]))
+
+
+def test_what_was_acknowledged_is_in_the_log() -> None:
+    kept = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
+    failed = commit("1.2", 20, assigned_at=0, begun_at=3)
+    assert found([kept, failed], [("1.1", 10)]) == []
+    (fault,) = found([kept, failed], [("1.2", 20)])
+    assert "1.1" in fault
+    assert "is not in the log" in fault
+
+
+def test_what_was_acknowledged_stands_before_what_began_later() -> None:
+    early = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
+    later = commit("1.2", 10, assigned_at=0, begun_at=3, acknowledged_at=4)
+    assert found([early, later]) == []
+    (fault,) = found([later, early])
+    assert "stands after 1.2" in fault
+
+
+def test_a_commit_that_was_sent_again_counts_when_it_first_came() -> None:
+    sent_twice = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=9)
+    later = commit("1.2", 20, assigned_at=0, begun_at=10, acknowledged_at=11)
+    assert found([sent_twice, later], [("1.1", 10), ("1.1", 10), ("1.2", 20)]) == []
+
+
+def test_who_takes_over_does_not_begin_before_where_the_last_one_ended() -> None:
+    first = commit("1.1", 20, assigned_at=0, begun_at=1, acknowledged_at=2)
+    second = commit("2.1", 15, assigned_at=3, begun_at=4, acknowledged_at=5)
+    (fault,) = found([first, second])
+    assert "position 15" in fault
+    assert "follows 20" in fault
