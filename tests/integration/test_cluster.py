@@ -1,0 +1,191 @@
+"""Two controllers and three brokers on a real ZooKeeper; clients notice nothing but time when some are killed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_process import CHECKOUT
+from tests.support.cluster_processes import Cluster
+from tests.support.zookeeper import ZooKeeper
+
+pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow]
+
+PATIENCE_SECONDS = 90.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Cluster]:
+    settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
+    made = Cluster(tmp_path, zookeeper.connect, settings=settings)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def create(admin: AdminClient, name: str, *, partitions: int = 6, replicas: int = 3, **config: str) -> None:
+    topic = NewTopic(
+        name, partitions, replicas, config={key.replace("_", "."): v for key, v in config.items()}
+    )
+    admin.create_topics([topic], request_timeout=60)[name].result(60)
+
+
+class Writer:
+    """An idempotent producer with acks=all, and what it was told is written."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.acknowledged: list[int] = []
+        self.failed: list[str] = []
+        self._topic = topic
+        self._next = 0
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 2}
+        )
+
+    def write(self, count: int) -> None:
+        """Write the next so many numbers, and wait until all are answered."""
+        for number in range(self._next, self._next + count):
+            self._producer.produce(self._topic, str(number).encode(), on_delivery=self._told(number))
+            self._producer.poll(0)
+        self._next += count
+        assert self._producer.flush(PATIENCE_SECONDS) == 0, "records are still waiting"
+        assert self.failed == []
+
+    def _told(self, number: int) -> Any:
+        def told(error: Any, message: Any) -> None:
+            if error is None:
+                self.acknowledged.append(number)
+            else:
+                self.failed.append(f"{number}: {error}")
+
+        return told
+
+
+def read_all(bootstrap: str, topic: str, *, group: str, count: int) -> list[int]:
+    """The first `count` numbers that a group is given."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    numbers: list[int] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while len(numbers) < count and time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                numbers.append(int(message.value() or b""))
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return numbers
+
+
+def wait_for(what: str, is_so: Any) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what} did not come to be"
+        time.sleep(0.1)
+
+
+def partitions_of(admin: AdminClient, topic: str) -> Any:
+    return admin.list_topics(topic, timeout=30).topics[topic].partitions
+
+
+def test_nothing_acknowledged_is_lost_when_the_controller_and_a_leader_are_killed(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    create(admin, "orders", min_insync_replicas="2")
+    assert {one.leader for one in partitions_of(admin, "orders").values()} == {1, 2, 3}
+    writer = Writer(cluster.bootstrap, "orders")
+    writer.write(300)
+    # While all are there: the groups' topic is made with three replicas, or not at all.
+    assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=300)) == list(range(300))
+
+    active = cluster.active_controller()
+    cluster.controllers[active].kill()
+    writer.write(300)
+    # The other controller is elected when the session of the dead one is over, and the request waits for it.
+    create(admin, "created-by-the-next-controller", replicas=1)
+    assert cluster.active_controller() != active
+
+    leader = partitions_of(admin, "orders")[0].leader
+    cluster.brokers[leader].kill()
+    writer.write(300)
+    assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=600)) == list(range(300, 900))
+
+    cluster.brokers[leader].start()
+    cluster.controllers[active].start()
+    wait_for(
+        "three replicas in sync",
+        lambda: all(len(one.isrs) == 3 for one in partitions_of(admin, "orders").values()),
+    )
+    writer.write(100)
+    assert sorted(writer.acknowledged) == list(range(1000))
+    # The group goes on from what it committed, wherever its coordinator is by now.
+    assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=100)) == list(range(900, 1000))
+
+
+def test_brokers_are_restarted_in_order_one_after_the_other(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    create(admin, "orders", min_insync_replicas="2")
+    writer = Writer(cluster.bootstrap, "orders")
+    for broker in cluster.brokers.values():
+        assert broker.stop() == 0
+        writer.write(50)
+        broker.start()
+        wait_for(
+            "three replicas in sync",
+            lambda: all(len(one.isrs) == 3 for one in partitions_of(admin, "orders").values()),
+        )
+    assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=150)) == list(range(150))
+    for member in (*cluster.brokers.values(), *cluster.controllers.values()):
+        assert member.stop() == 0
+
+
+def test_a_whole_cluster_starts_with_one_command_and_stops_with_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "odradek", "cluster", "--brokers", "2", "--controllers", "1"]
+    command += ["--data", str(tmp_path / "cluster"), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": str(CHECKOUT / "broker"), "PATH": "/usr/bin:/bin"},
+    )
+    try:
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line.strip())
+            if line.startswith("cluster ready"):
+                break
+        bootstrap = re.fullmatch(r"cluster ready bootstrap=(\S+)", lines[-1])
+        assert bootstrap is not None, lines
+        admin = AdminClient({"bootstrap.servers": bootstrap[1]})
+        create(admin, "t", replicas=2)
+        writer = Writer(bootstrap[1], "t")
+        writer.write(10)
+        process.send_signal(2)
+        rest, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (0, "")
+        assert rest.split("\n")[:-1].count("zookeeper stopped") == 1
+        assert sum(line.endswith(" stopped") for line in rest.splitlines()) == 4
+    finally:
+        if process.poll() is None:
+            process.send_signal(15)
+            process.wait(60)

@@ -1,0 +1,93 @@
+"""A cluster as users run it: controllers and brokers as processes on loopback, on a real ZooKeeper that runs already.
+
+Left out: ZooKeeper itself (`tests.support.zookeeper`), and anything inside the processes.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from odradek.cluster import nodes
+from tests.support.broker_process import Broker
+
+# Three times what a process on a busy machine may be silent; a dead one is noticed no sooner.
+SESSION_MS = 4_000
+
+
+class Member(Broker):
+    """One process: `verb` is broker or controller."""
+
+    def __init__(
+        self, folder: Path, verb: str, number: int, *, connect: str, settings: Mapping[str, str]
+    ) -> None:
+        super().__init__(
+            folder / f"{verb}-{number}",
+            settings={"zookeeper.session.timeout.ms": str(SESSION_MS), **settings},
+        )
+        self.verb = verb
+        self.number = number
+        self.connect = connect
+
+    def command(self) -> list[str]:
+        command = [sys.executable, "-m", "odradek", self.verb, "--id", str(self.number)]
+        command += ["--zookeeper", self.connect, "--listen", self.bootstrap]
+        if self.verb == "broker":
+            command += ["--data", str(self.data)]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        return command + self.arguments
+
+
+class Cluster:
+    """Brokers 1, 2, … and controllers 101, 102, …; `start` first, `close` at the end."""
+
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper: str,
+        *,
+        brokers: int = 3,
+        controllers: int = 2,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.connect = f"{zookeeper}/{uuid.uuid4()}"
+        given = settings or {}
+        self.controllers = {
+            number: Member(folder, "controller", number, connect=self.connect, settings=given)
+            for number in range(101, 101 + controllers)
+        }
+        self.brokers = {
+            number: Member(folder, "broker", number, connect=self.connect, settings=given)
+            for number in range(1, brokers + 1)
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    def start(self) -> None:
+        """All at once: each waits for those it needs."""
+        members = [*self.controllers.values(), *self.brokers.values()]
+        with ThreadPoolExecutor(len(members)) as threads:
+            list(threads.map(Member.start, members))
+
+    def active_controller(self) -> int:
+        """Who is named by /controller."""
+        client = KazooClient(hosts=self.connect)
+        client.start()
+        try:
+            data, _ = client.get("/controller")
+            return nodes.read_controller("/controller", data)
+        finally:
+            client.stop()
+            client.close()
+
+    def close(self) -> None:
+        for member in (*self.brokers.values(), *self.controllers.values()):
+            member.close()
