@@ -11,7 +11,6 @@ from collections.abc import Collection
 
 from odradek.handlers.fetch_reading import Fetched, FetchReading
 from odradek.handlers.fetch_sessions import Target
-from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
 from odradek.replication.purgatory import Watched
 
@@ -44,7 +43,11 @@ class FollowerReading(FetchReading):
         self._is_again = is_again
         return super().read()
 
-    def _read_partition(self, target: Target, partition: Partition, fetched: Fetched) -> None:
+    def _read_one(self, target: Target, fetched: Fetched) -> None:
+        partition = target.partition
+        if partition is None or partition.gone is not None:
+            partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
+        fetched.partition = partition
         found, fetched.diverging = partition.read_as_leader(
             target.fetch_offset,
             min(target.bytes_max, max(0, self._bytes_max - self.size)),

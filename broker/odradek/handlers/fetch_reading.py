@@ -124,9 +124,6 @@ class FetchReading:
         if partition is None or partition.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
-        self._read_partition(target, partition, fetched)
-
-    def _read_partition(self, target: Target, partition: Partition, fetched: Fetched) -> None:
         if self.nearest is not None and self._is_elsewhere(self.nearest, target, partition, fetched):
             return
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):
