@@ -109,8 +109,9 @@ def groups(broker: Broker | KafkaPeer) -> Iterator[list[Group]]:
 
 
 def wait_for_rest(groups: list[Group], source: Source) -> None:
-    """Wait until all groups have taken everything and hold even shares."""
-    wanted = {partition: set(range(end)) for partition, end in source.acknowledged.items() if end}
+    """Wait until all groups have taken and committed everything and hold even shares."""
+    ends = {partition: end for partition, end in source.acknowledged.items() if end}
+    wanted = {partition: set(range(end)) for partition, end in ends.items()}
     deadline = time.monotonic() + REST_SECONDS_MAX
     restless = list(groups)
     while restless:
@@ -119,7 +120,7 @@ def wait_for_rest(groups: list[Group], source: Source) -> None:
             group.check_alive()
             group.take_notes(seconds=0.1)
         for group in list(restless):
-            if is_even(group) and group.history.taken == wanted:
+            if is_even(group) and group.history.taken == wanted and group.history.committed == ends:
                 seconds = time.monotonic() + REST_SECONDS_MAX - deadline
                 print(f"{group.name} is at rest {seconds:.2f} s after the last churn")
                 restless.remove(group)

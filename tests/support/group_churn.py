@@ -50,6 +50,7 @@ class History:
     taken: dict[int, set[int]] = field(default_factory=dict)
     held: dict[int, dict[int, float]] = field(default_factory=dict)
     commits: dict[str, Commit] = field(default_factory=dict)
+    committed: dict[int, int] = field(default_factory=dict)  # the furthest that was acknowledged
     takings: int = 0
     last_told: dict[int, deque[str]] = field(default_factory=dict)
 
@@ -71,7 +72,10 @@ class History:
             name, *positions = details
             self.commits[name] = Commit(name, member, at, positions=dict(positions), assigned_at=dict(held))
         elif what == "committed":
-            self.commits[details[0]].acknowledged_at = at
+            commit = self.commits[details[0]]
+            commit.acknowledged_at = at
+            for partition, position in commit.positions.items():
+                self.committed[partition] = max(position, self.committed.get(partition, 0))
 
     def gone(self, member: int) -> None:
         """The member's process has ended."""

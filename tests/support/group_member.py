@@ -36,21 +36,34 @@ def tell(what: str, partitions: Iterable[Any] = ()) -> None:
 
 
 class Commits:
-    """Names a member's commits and tells of them."""
+    """What a member has taken and not yet committed. A commit that fails is made again with the next one, as long as
+    the partition is held: brokers refuse commits in the middle of a rebalance, and clients leave it to the application.
+    """
 
     def __init__(self, member: int) -> None:
+        self.positions: dict[int, int] = {}  # by partition
         self._member = member
         self._count = 0
 
-    def begin(self, positions: dict[int, int]) -> str:
-        """A commit is about to begin; its name."""
+    def take(self, taken: Taken) -> None:
+        tell_taken(taken)
+        self.positions.update((partition, offsets[-1] + 1) for partition, offsets in taken.items())
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """They are not this member's any more."""
+        for partition in partitions:
+            self.positions.pop(partition, None)
+
+    def begin(self) -> str:
+        """A commit of all positions is about to begin; its name."""
         self._count += 1
         name = f"{self._member}.{self._count}"
-        tell("commits", [name, *positions.items()])
+        tell("commits", [name, *self.positions.items()])
         return name
 
     def end(self, name: str, error: BaseException | None) -> None:
         if error is None:
+            self.positions.clear()
             tell("committed", [name])
         else:
             tell("commit failed", [name, repr(error)])
@@ -65,19 +78,22 @@ def tell_taken(taken: Taken) -> None:
 class Held:
     """What a client with whole assignments holds: when it is fenced, some of them tell only of the next one."""
 
-    def __init__(self) -> None:
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
         self._partitions: set[int] = set()
 
     def assigned(self, partitions: Iterable[Any]) -> None:
         new = {part.partition for part in partitions}
         if self._partitions - new:
             tell("lost", sorted(self._partitions - new))
+            self._commits.forget(self._partitions - new)
         self._partitions = new
         tell("assigned", sorted(new))
 
     def revoked(self, partitions: Iterable[Any], *, is_lost: bool = False) -> None:
         given_up = {part.partition for part in partitions}
         self._partitions -= given_up
+        self._commits.forget(given_up)
         tell("lost" if is_lost else "revoked", sorted(given_up))
 
 
@@ -104,17 +120,16 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
     commits = Commits(options["number"])
 
     def commit() -> None:
-        tell_taken(taken)
-        positions = {partition: offsets[-1] + 1 for partition, offsets in taken.items()}
+        commits.take(taken)
         taken.clear()
-        if not positions:
+        if not commits.positions:
             return
-        name = commits.begin(positions)
+        name = commits.begin()
         try:
             consumer.commit(
                 offsets=[
                     TopicPartition(options["topic"], partition, position, metadata=name)
-                    for partition, position in positions.items()
+                    for partition, position in commits.positions.items()
                 ],
                 asynchronous=False,
             )
@@ -128,12 +143,16 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
 
     def on_revoke(_: Any, partitions: list[Any]) -> None:
         commit()
-        tell("revoked", [part.partition for part in partitions])
+        given_up = [part.partition for part in partitions]
+        commits.forget(given_up)
+        tell("revoked", given_up)
 
     def on_lost(_: Any, partitions: list[Any]) -> None:
-        tell_taken(taken)
+        commits.take(taken)
         taken.clear()
-        tell("lost", [part.partition for part in partitions])
+        lost = [part.partition for part in partitions]
+        commits.forget(lost)
+        tell("lost", lost)
 
     consumer.subscribe([options["topic"]], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
     while not is_stopping():
@@ -154,9 +173,10 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import KafkaError, RetriableError
-    from kafka.structs import OffsetAndMetadata
+    from kafka.structs import OffsetAndMetadata, TopicPartition
 
-    held = Held()
+    commits = Commits(options["number"])
+    held = Held(commits)
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
         def on_partitions_revoked(self, revoked: Any) -> None:
@@ -168,7 +188,6 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
         def on_partitions_assigned(self, assigned: Any) -> None:
             held.assigned(assigned)
 
-    commits = Commits(options["number"])
     consumer = KafkaConsumer(
         bootstrap_servers=options["bootstrap"],
         group_id=options["group"],
@@ -188,13 +207,15 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
             # Raised when the broker is away at the moment in which it is asked for the group's coordinator.
             time.sleep(POLL_SECONDS)
             continue
-        tell_taken({part.partition: [record.offset for record in batch] for part, batch in records.items()})
-        if records:
-            positions = {part: batch[-1].offset + 1 for part, batch in records.items()}
-            name = commits.begin({part.partition: position for part, position in positions.items()})
+        commits.take({part.partition: [record.offset for record in batch] for part, batch in records.items()})
+        if commits.positions:
+            name = commits.begin()
             try:
                 consumer.commit(
-                    {part: OffsetAndMetadata(position, name, -1) for part, position in positions.items()}
+                    {
+                        TopicPartition(options["topic"], partition): OffsetAndMetadata(position, name, -1)
+                        for partition, position in commits.positions.items()
+                    }
                 )
             except KafkaError as error:
                 commits.end(name, error)
@@ -208,18 +229,17 @@ async def run_aiokafka(options: dict[str, Any], is_stopping: Callable[[], bool])
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
+    from aiokafka.structs import TopicPartition
 
     commits = Commits(options["number"])
     under_way: list[asyncio.Task[None]] = []
-    held = Held()
-    fencings: list[bool] = []  # those that the client has learnt of since partitions were assigned
+    held = Held(commits)
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
         async def on_partitions_revoked(self, revoked: Any) -> None:
             for commit in under_way:
                 commit.cancel()  # or it may be sent again as of the next generation
-            held.revoked(revoked, is_lost=bool(fencings))
-            fencings.clear()
+            held.revoked(revoked)
 
         async def on_partitions_assigned(self, assigned: Any) -> None:
             held.assigned(assigned)
@@ -247,14 +267,15 @@ async def run_aiokafka(options: dict[str, Any], is_stopping: Callable[[], bool])
         if is_stopping():
             return
         await asyncio.sleep(POLL_SECONDS)
-    note_fencings(consumer, fencings)
     while not is_stopping():
         records = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000), max_records=BATCH_MAX)
-        tell_taken({part.partition: [record.offset for record in batch] for part, batch in records.items()})
-        if records:
-            positions = {part: batch[-1].offset + 1 for part, batch in records.items()}
-            name = commits.begin({part.partition: position for part, position in positions.items()})
-            named = {part: (position, name) for part, position in positions.items()}
+        commits.take({part.partition: [record.offset for record in batch] for part, batch in records.items()})
+        if commits.positions:
+            name = commits.begin()
+            named = {
+                TopicPartition(options["topic"], partition): (position, name)
+                for partition, position in commits.positions.items()
+            }
             under_way[:] = [asyncio.ensure_future(consumer.commit(named))]
             (failure,) = await asyncio.gather(*under_way, return_exceptions=True)
             if failure is not None and not isinstance(
@@ -264,18 +285,6 @@ async def run_aiokafka(options: dict[str, Any], is_stopping: Callable[[], bool])
             commits.end(name, failure)
     held.revoked(consumer.assignment())
     await consumer.stop()
-
-
-def note_fencings(consumer: Any, fencings: list[bool]) -> None:
-    """aiokafka has no callback for partitions that were lost: note when it forgets its generation."""
-    coordinator = consumer._coordinator
-    forget = coordinator.reset_generation
-
-    def reset_generation() -> None:
-        fencings.append(True)
-        forget()
-
-    coordinator.reset_generation = reset_generation
 
 
 def main() -> None:
