@@ -1,0 +1,145 @@
+"""A controller's terms: lost sessions, writes whose answers are lost, the wrong one asked, what is left behind."""
+
+import asyncio
+import random
+
+import pytest
+
+from odradek.cluster.change_log import NodeChange
+from odradek.cluster.image import NO_LEADER, ClusterImage
+from odradek.cluster.image_building import apply
+from odradek.cluster.loading import load_image
+from odradek.cluster.memory_faults import RegistryFaults
+from odradek.cluster.memory_store import MemoryStore
+from odradek.cluster.store import Create
+from odradek.foundation.errors import NotController
+from odradek.log.log import Log
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.transport.outbound import OutboundConnection
+from tests.support.loop import run
+from tests.support.whole_cluster import WholeCluster
+
+NOT_CONTROLLER, TOPIC_ALREADY_EXISTS = 41, 36
+
+
+def test_a_controller_without_its_session_is_succeeded_and_can_write_nothing_more() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=1)
+        first = cluster.active
+        assert first is not None
+        reign = first.reign
+        assert reign is not None
+        store = cluster.stores[cluster.host(first.id)]
+        store.sever()
+        await cluster.until(lambda: cluster.active is not None and cluster.active is not first)
+        assert not first.is_active
+        with pytest.raises(NotController):
+            await reign.controller.commits.commit([Create("/late")])
+        assert await cluster.create_topic("t") == 0
+        store.mend()
+        await cluster.until(lambda: first.active_id == cluster.active.id if cluster.active else False)
+        assert first.terms == 1
+        await cluster.stop()
+
+    run(story())
+
+
+def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=1)
+        (standby,) = [one for one in cluster.controllers.values() if not one.is_active]
+        connection = await OutboundConnection.connect(
+            cluster.network.at("client"), host=cluster.host(standby.id), port=9093, client_id="test"
+        )
+        topics = [
+            {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        ]
+        request = messages.request(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=1000, validate_only=False)
+        refused = await connection.send(ApiKey.CREATE_TOPICS, 7, request)
+        assert [int(topic.error_code) for topic in refused.topics] == [NOT_CONTROLLER]
+        told = await connection.send(ApiKey.API_VERSIONS, 0, messages.request(ApiKey.API_VERSIONS, 0))
+        assert ApiKey.ALTER_PARTITION in {row.api_key for row in told.api_keys}
+        await connection.close()
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=2)
+        assert await cluster.create_topic("t", partitions=2) == 0
+        assert await cluster.create_topic("kept", partitions=2) == 0
+        active = cluster.active
+        assert active is not None
+        cluster.kill_controller(active.id)
+        # The mark is all that the dead controller came to write.
+        await MemoryStore(cluster.registry).create("/admin/delete_topics/t")
+        await cluster.until(lambda: "t" not in cluster.image(1).topics and "t" not in cluster.image(2).topics)
+        await cluster.until(lambda: not cluster.registry.tree.exists("/admin/delete_topics/t"))
+        assert not cluster.registry.tree.exists("/brokers/topics/t")
+        kept = {log.topic_partition.topic for number in (1, 2) for log in _logs(cluster, number)}
+        assert kept == {"kept"}
+        assert await cluster.create_topic("t", partitions=1) == 0
+        await cluster.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_registry_that_loses_messages_costs_time_and_leaves_everybody_with_one_account(seed: int) -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=3, seed=seed)
+        cluster.registry.faults = RegistryFaults(
+            random.Random(seed),
+            latency_seconds=(0.001, 0.02),
+            lost_requests=0.02,
+            lost_answers=0.04,
+            reconnect_seconds=(0.05, 1.0),
+        )
+        names = [f"t{number}" for number in range(6)]
+        for number, name in enumerate(names):
+            while await cluster.create_topic(name, through=1 + number % 3, partitions=4, replicas=2) not in (
+                0,
+                TOPIC_ALREADY_EXISTS,
+            ):
+                await asyncio.sleep(0.5)
+        cluster.registry.faults = None
+        for store in cluster.stores.values():
+            store.mend()
+        await cluster.until(lambda: _is_settled(cluster, names), seconds_max=120)
+        written = await load_image(MemoryStore(cluster.registry))
+        for number in (1, 2, 3):
+            seen = cluster.image(number)
+            assert dict(seen.topics) == dict(written.topics)
+            assert {one.id: one.epoch for one in seen.brokers.values()} == {
+                one.id: one.epoch for one in written.brokers.values()
+            }
+        active = cluster.active
+        assert active is not None
+        assert active.reign is not None
+        log = active.reign.controller.commits.change_log
+        told = apply(ClusterImage(), [NodeChange(*change) for change in log.since(-1, 0).changes])
+        assert dict(told.topics) == dict(written.topics)
+        await cluster.stop()
+
+    run(story())
+
+
+def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:
+    """Whether every broker is a member, and every partition is led and has all its replicas in sync, for everybody."""
+    if cluster.active is None or any(broker.is_fenced for broker in cluster.brokers.values()):
+        return False
+    for broker_id in cluster.brokers:
+        image = cluster.image(broker_id)
+        if len(image.brokers) != len(cluster.brokers) or not set(names) <= image.topics.keys():
+            return False
+        states = [state for name in names for state in image.topics[name].partitions]
+        if any(state.leader == NO_LEADER or len(state.isr) != len(state.replicas) for state in states):
+            return False
+    return True
+
+
+def _logs(cluster: WholeCluster, broker_id: int) -> list[Log]:
+    return list(cluster.brokers[broker_id].directories.logs())
