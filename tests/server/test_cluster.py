@@ -223,6 +223,15 @@ def test_elections_and_settings_are_asked_for_through_any_broker() -> None:
         )
         assert int(answer.responses[0].error_code) == 0
         assert cluster.image(3).config(ResourceKind.TOPIC, "t") == {"retention.ms": "1234"}
+        own = {"resource_type": 4, "resource_name": "2", "configs": [_set("log.retention.ms", "77")]}
+        gone = {"resource_type": 4, "resource_name": "9", "configs": [_set("log.retention.ms", "77")]}
+        answer = await cluster.ask(
+            2, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[own, gone], validate_only=False
+        )
+        assert [int(one.error_code) for one in answer.responses] == [0, 42]
+        await cluster.until(lambda: len(cluster.image(1).configs) == len(cluster.image(2).configs))
+        retention = [cluster.brokers[number].dynamic_settings.current.log_retention_ms for number in (1, 2)]
+        assert retention == [None, 77]
         await cluster.stop()
 
     run(story())

@@ -34,7 +34,8 @@ def check_resource(resource: Resource, *, image: ClusterImage, settings: Setting
             raise UnknownTopicOrPartition(f"The topic '{resource.name}' does not exist.")
     elif resource.kind is ResourceKind.BROKER:
         own = str(settings.effective_broker_id)
-        if resource.name not in ("", own):
+        members = {str(broker_id) for broker_id in image.brokers}
+        if resource.name not in ("", own) and resource.name not in members:
             raise InvalidRequest(
                 f"Unexpected broker id, expected {own} or empty string, but received {resource.name}"
             )
