@@ -139,6 +139,7 @@ def test_a_lagging_follower_leaves_the_set_and_comes_back() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
             await cluster.produce(1, b"0")
+            await asyncio.sleep(60)  # Nothing comes, and whoever asks again all the while is not behind.
             cluster.cut(1, 3)
             started = asyncio.get_running_loop().time()
             waiting = asyncio.create_task(cluster.produce(1, b"1", timeout_ms=60_000))

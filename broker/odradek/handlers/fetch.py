@@ -178,6 +178,7 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             bytes_max=bytes_max,
             broker_id=request.replica_id,
             broker_epoch=request.replica_epoch,
+            only_news=is_incremental,
         )
     else:
         reading = FetchReading(

@@ -3,6 +3,9 @@
 A follower is given everything up to the log's end, and the offset that it asks for says that it has all below: the
 high watermark moves by it. It counts only when the fetch fits the leader's log; where it does not, the answer tells
 where the two part, and the follower cuts its log there first.
+
+A session asks for all that a follower takes from here, though little of it has changed since: a partition where
+neither has, costs no more than noting the time.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from odradek.replication.purgatory import Watched
 class FollowerReading(FetchReading):
     """One follower's fetch."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_is_again")
+    __slots__ = ("_broker_epoch", "_broker_id", "_is_again", "_only_news")
 
     def __init__(
         self,
@@ -28,20 +31,46 @@ class FollowerReading(FetchReading):
         bytes_max: int,
         broker_id: int,
         broker_epoch: int,
+        only_news: bool,
     ) -> None:
+        """With `only_news` partitions of which there is nothing to tell are left out of what is read."""
         super().__init__(partitions, targets, bytes_max=bytes_max)
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._is_again = False
+        self._only_news = only_news
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
         """The ends of the logs."""
-        return [fetched.partition.log_end_watch for fetched in results if fetched.partition is not None]
+        del results  # Those that were left out are watched too.
+        return [target.partition.log_end_watch for target in self.targets if target.partition is not None]
 
     def read(self, *, is_again: bool = False) -> list[Fetched]:
         """As for a client; what is read again says nothing new of the follower."""
         self._is_again = is_again
-        return super().read()
+        if not self._only_news:
+            return self._read(self.targets)
+        return self._read([target for target in self.targets if not self._is_settled(target)])
+
+    def _is_settled(self, target: Target) -> bool:
+        """Whether all is as when this was answered last; takes note that the follower is caught up, if so."""
+        partition = target.partition
+        if (
+            partition is None
+            or partition.refusal is not None
+            or target.settled_epoch != partition.leader_epoch
+            or target.fetch_offset != partition.log.log_end_offset
+            or target.high_watermark != target.fetch_offset
+            or partition.high_watermark != target.fetch_offset
+            or target.log_start_offset != partition.log.log_start_offset
+        ):
+            return False
+        followers = partition.followers
+        if followers is None or self._broker_id not in followers.in_sync:
+            return False
+        if not self._is_again:
+            followers.still_caught_up(self._broker_id, partition.context.now())
+        return True
 
     def _read_one(self, target: Target, fetched: Fetched) -> None:
         partition = target.partition
@@ -66,6 +95,7 @@ class FollowerReading(FetchReading):
         if fetched.diverging is not None:
             self._tell_offsets(partition, fetched)
             return
+        target.settled_epoch = partition.leader_epoch
         # As they are after the fetch was taken note of.
         fetched.high_watermark = partition.high_watermark
         fetched.last_stable_offset = partition.last_stable_offset

@@ -107,10 +107,13 @@ class FetchReading:
     def read(self, *, is_again: bool = False) -> list[Fetched]:
         """Look at every partition in turn until the bytes are used up; `is_again` after a wait."""
         del is_again  # Nothing that a client does not tell twice is learnt from it.
+        return self._read(self.targets)
+
+    def _read(self, targets: Collection[Target]) -> list[Fetched]:
         self.size = 0
         self.has_news = False
         results: list[Fetched] = []
-        for target in self.targets:
+        for target in targets:
             fetched = Fetched(target)
             results.append(fetched)
             try:

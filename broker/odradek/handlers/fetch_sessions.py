@@ -49,6 +49,7 @@ class Target:
         "last_fetched_epoch",
         "log_start_offset",
         "partition",
+        "settled_epoch",
         "topic",
     )
 
@@ -71,6 +72,8 @@ class Target:
         self.last_fetched_epoch = last_fetched_epoch
         self.follower_log_start = follower_log_start
         self.partition: Partition | None = None
+        self.settled_epoch = -1
+        """The leader epoch in which this very question of a follower was found to fit the log."""
         self.high_watermark = -1
         self.log_start_offset = -1
 
@@ -81,6 +84,7 @@ class Target:
         self.current_leader_epoch = newer.current_leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
         self.follower_log_start = newer.follower_log_start
+        self.settled_epoch = -1
 
 
 class Session:

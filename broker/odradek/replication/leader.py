@@ -110,6 +110,12 @@ class Followers:
             self.proposed = None
         self._count()
 
+    def still_caught_up(self, broker_id: int, now: float) -> None:
+        """A follower that had all asked again, and nothing has come since."""
+        follower = self.known.get(broker_id)
+        if follower is not None and follower.end_offset == follower.leader_end_offset:
+            follower.caught_up_at = follower.fetched_at = now
+
     def propose(self, members: Collection[int]) -> None:
         """Ask for `members`: until that is settled the high watermark waits for all of either set."""
         self.proposed = frozenset(members)
