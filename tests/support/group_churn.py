@@ -50,7 +50,6 @@ class History:
     taken: dict[int, set[int]] = field(default_factory=dict)
     held: dict[int, dict[int, float]] = field(default_factory=dict)
     commits: dict[str, Commit] = field(default_factory=dict)
-    committed: dict[int, int] = field(default_factory=dict)  # the furthest that was acknowledged
     takings: int = 0
     last_told: dict[int, deque[str]] = field(default_factory=dict)
 
@@ -72,10 +71,7 @@ class History:
             name, *positions = details
             self.commits[name] = Commit(name, member, at, positions=dict(positions), assigned_at=dict(held))
         elif what == "committed":
-            commit = self.commits[details[0]]
-            commit.acknowledged_at = at
-            for partition, position in commit.positions.items():
-                self.committed[partition] = max(position, self.committed.get(partition, 0))
+            self.commits[details[0]].acknowledged_at = at
 
     def gone(self, member: int) -> None:
         """The member's process has ended."""
@@ -218,7 +214,8 @@ class Group:
 
     def describe(self) -> str:
         """What members hold and told last."""
-        lines = [f"group {self.name}:"]
+        taken = {partition: len(offsets) for partition, offsets in sorted(self.history.taken.items())}
+        lines = [f"group {self.name} has taken of each partition {taken}:"]
         for number, member in self.members.items():
             held = sorted(self.history.held.get(number, ()))
             told = "; ".join(self.history.last_told.get(number, ()))
