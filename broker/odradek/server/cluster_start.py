@@ -1,7 +1,8 @@
 """Runs one broker or one controller of a cluster until it is told to stop, as `server.start` runs a single node.
 
-Both wait for what they need (ZooKeeper to answer, a controller to be elected) for as long as it takes to come; a signal
-ends that waiting too. Exit codes are those of `server.start`; 1 also when another broker has taken this one's id.
+A broker waits for a controller for as long as it takes to come, and a signal ends that waiting too; ZooKeeper must
+answer within zookeeper.connection.timeout.ms. Exit codes are those of `server.start`; 1 also when another broker has
+taken this one's id.
 """
 
 from __future__ import annotations
