@@ -225,6 +225,21 @@ def test_a_batch_is_done_wholly_or_not_at_all(run: Run) -> None:
     run(scenario)
 
 
+def test_a_child_replaced_by_one_batch_is_told_to_watchers_of_its_parent(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        heard: list[str] = []
+        await store.create("/parent")
+        await store.create("/parent/child", ephemeral=True)
+        store.watch("/parent", heard.append)
+        await settle(store)
+        heard.clear()
+        await store.multi([Delete("/parent/child"), Create("/parent/child", b"again", ephemeral=True)])
+        await settle(store)
+        assert set(heard) == {"/parent"}
+
+    run(scenario)
+
+
 def test_watchers_hear_of_the_node_and_of_its_children(run: Run) -> None:
     async def scenario(store: Store) -> None:
         heard: list[str] = []

@@ -132,9 +132,12 @@ class NodeTree:
                 self._children[parent].discard(path.rpartition("/")[2])
                 touched.add(parent)
             else:
-                if path not in self._rows:
+                there = self._rows.get(path)
+                if there is None:
                     self._children[parent].add(path.rpartition("/")[2])
                     self._children[path] = set()
+                if there is None or there.created != row.created:
+                    # Deleted and made anew by one batch is another child too, as it is for ZooKeeper.
                     touched.add(parent)
                 self._rows[path] = row
             touched.add(path)
