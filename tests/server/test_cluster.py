@@ -120,6 +120,25 @@ def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -
     run(story())
 
 
+def test_a_fenced_broker_leads_nothing_even_where_it_knows_more_than_its_image() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        (leader,) = cluster.leaders("t", seen_by=1)
+        broker = cluster.brokers[leader]
+        partition = broker.partitions.get("t", 0)
+        state = broker.images.current.topics["t"].partitions[0]
+        # The answer to a proposal, before the change has come.
+        partition.take_role(state._replace(isr=(leader,), partition_epoch=state.partition_epoch + 1))
+        broker._fenced("a test says so")
+        assert not partition.is_leader
+        refused = await cluster.produce(leader, "t", 0, b"lost?")
+        assert int(refused.error_code) == NOT_LEADER_OR_FOLLOWER
+        await cluster.stop()
+
+    run(story())
+
+
 def test_a_stop_in_order_moves_leaders_away_before_the_broker_goes() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start()

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from odradek.cluster.image import BrokerImage, ClusterImage
+from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
 from odradek.cluster.registries import open_registry
 from odradek.cluster.store import Store
@@ -224,7 +224,25 @@ class ClusterBroker(Broker):
     def _fenced(self, reason: str) -> None:
         self.fenced_times += 1
         self._registered = None
+        self._step_down()
         self.follower.fence()
+
+    def _step_down(self) -> None:
+        """Lead nothing, also where the controller's answer to a proposal has come before the change in the image:
+        what the image shows from now on would be passed over there as older.
+        """
+        for partition in self.partitions:
+            if partition.is_leader:
+                partition.take_role(
+                    PartitionImage(
+                        partition.topic_partition.partition,
+                        NO_LEADER,
+                        partition.leader_epoch,
+                        partition.replicas,
+                        partition.in_sync_replicas,
+                        partition.partition_epoch,
+                    )
+                )
 
     def _unfenced(self, broker: BrokerImage) -> None:
         self._registered = broker

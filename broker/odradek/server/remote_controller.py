@@ -246,17 +246,23 @@ class RemoteController:
 
         Raises NotController, StaleBrokerEpoch and other RequestErrors when none of them was taken.
         """
+        broker_epoch = self._broker_epoch()
         request = messages.request(
             ApiKey.ALTER_PARTITION,
             _ALTER_PARTITION_VERSION,
             broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_epoch=broker_epoch,
             topics=_by_topic(proposals),
         )
         answer = await self.ask(ApiKey.ALTER_PARTITION, _ALTER_PARTITION_VERSION, request)
         error = error_of(int(answer.error_code), None)
         if error is not None:
             raise error
+        if self._broker_epoch() != broker_epoch:
+            # Fenced meanwhile: what it was told of a leadership is not its own any more.
+            raise StaleBrokerEpoch(
+                f"broker {self._broker_id} lost its registration {broker_epoch} meanwhile."
+            )
         rows = {
             (topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions
         }
