@@ -282,13 +282,18 @@ def fetch_request_fields(data: st.DataObject) -> dict[str, Any]:
 @given(st.data())
 def test_fetch_requests(version: int, data: st.DataObject) -> None:
     fields = fetch_request_fields(data)
-    if version >= 15 and data.draw(st.booleans()):
+    replica = (-1, -1)
+    if data.draw(st.booleans()):
+        replica = (3, 9 if version >= 15 else -1)
         fields["replica_state"] = {"replica_id": 3, "replica_epoch": 9}
+        fields["replica_id"] = 3
     request = messages.request(ApiKey.FETCH, version, **fields)
     frame = memoryview(encode_request(ApiKey.FETCH, version, 1, "me", request))[4:]
     position = parse_request_header(frame).body_position
     parsed = parse_fetch_request(version, frame, position)
     has_sessions, has_ids = version >= 7, version >= 13
+    assert (parsed.replica_id, parsed.replica_epoch) == replica
+    assert parsed.rack_id == (fields["rack_id"] if version >= 11 else "")
     assert parsed[:6] == (
         *(fields[name] for name in ("max_wait", "min_bytes", "max_bytes", "isolation_level")),
         *((fields["session_id"], fields["session_epoch"]) if has_sessions else (0, -1)),
@@ -301,6 +306,7 @@ def test_fetch_requests(version: int, data: st.DataObject) -> None:
             target.bytes_max,
             target.current_leader_epoch,
             target.last_fetched_epoch,
+            target.follower_log_start,
         )
         for target in parsed.targets
     ] == [
@@ -310,6 +316,7 @@ def test_fetch_requests(version: int, data: st.DataObject) -> None:
             asked["partition_max_bytes"],
             asked["current_leader_epoch"] if version >= 9 else -1,
             asked["last_fetched_epoch"] if version >= 12 else -1,
+            asked["log_start_offset"] if version >= 5 else -1,
         )
         for key, topic in zip(keys, fields["topics"], strict=True)
         for asked in topic["partitions"]

@@ -15,7 +15,7 @@ CLUSTER_WIDE = Scope.CLUSTER_WIDE
 
 
 class ReplicaSettings:
-    """Followers, which this broker does not have yet: these keys are checked, and have no effect."""
+    """Followers and their leaders, in a cluster of several brokers."""
 
     num_replica_fetchers: int = integer(
         1, "Connections with which a follower fetches from each leader.", scope=CLUSTER_WIDE

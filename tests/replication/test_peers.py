@@ -1,0 +1,100 @@
+"""The connections that fetchers use: to the address that the image names, anew when lost or a broker returned."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder
+from odradek.foundation.errors import BrokerNotAvailable, RequestTimedOut
+from odradek.foundation.settings import Settings
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.replication.peers import Channel, Peers
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+
+def _images(broker: WholeBroker, epoch: int = 1, listener: str = "PLAINTEXT") -> ImageHolder:
+    address = ("broker.test", broker.broker.listeners[0].port)
+    return ImageHolder(ClusterImage(brokers={1: BrokerImage(1, {listener: address}, None, epoch)}))
+
+
+def _channel(broker: WholeBroker, images: ImageHolder, **entries: str) -> Channel:
+    settings = Settings({key.replace("_", "."): value for key, value in entries.items()})
+    return Channel(
+        images=images,
+        network=broker.network.at("follower.test"),
+        client_id="broker-2",
+        current_settings=lambda: settings,
+    )
+
+
+async def _ask(channel: Channel) -> int:
+    message = messages.request(ApiKey.METADATA, 9, topics=[])
+    return len((await channel.send(1, ApiKey.METADATA, 9, message)).brokers)
+
+
+def test_a_lost_connection_is_opened_anew_and_a_broker_that_returned_gets_another() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        channel = _channel(broker, images)
+        assert await _ask(channel) == 1 and await _ask(channel) == 1
+        assert len(broker.network.connections) == 2, "one connection has two ends"
+        broker.network.reset("broker.test")
+        await asyncio.sleep(1)
+        assert await _ask(channel) == 1
+        before = list(broker.network.connections)
+        returned = images.current.brokers[1]._replace(epoch=2)
+        images.replace(replace(images.current, brokers={1: returned}))
+        assert await _ask(channel) == 1
+        assert not set(before) & set(broker.network.connections)
+        await channel.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_who_is_not_there_is_told_in_words() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        with pytest.raises(BrokerNotAvailable, match="not registered"):
+            await _ask(_channel(broker, ImageHolder()))
+        with pytest.raises(BrokerNotAvailable, match="has no listener PLAINTEXT"):
+            await _ask(_channel(broker, _images(broker, listener="EXTERNAL")))
+        named = _channel(broker, _images(broker, listener="INSIDE"), replica_socket_timeout_ms="500")
+        with pytest.raises(BrokerNotAvailable):
+            await _ask(named)
+        parted = _channel(broker, _images(broker), replica_socket_timeout_ms="500")
+        assert await _ask(parted) == 1
+        broker.network.part("follower.test", "broker.test")
+        with pytest.raises(RequestTimedOut):
+            await _ask(parted)
+        with pytest.raises(TimeoutError):
+            await _ask(parted)
+        broker.network.heal()
+        assert await _ask(parted) == 1
+        await parted.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_each_number_has_a_channel_of_its_own() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        peers = Peers(lambda: _channel(broker, images))
+        message = messages.request(ApiKey.METADATA, 9, topics=[])
+        for number in (0, 1, 0):
+            await peers.channel(number)(1, ApiKey.METADATA, 9, message)
+        assert len(broker.network.connections) == 4
+        await peers.close()
+        await asyncio.sleep(1)
+        assert not broker.network.connections
+        await broker.broker.stop()
+
+    run(story())
