@@ -340,6 +340,25 @@ def test_a_consumer_that_waits_is_woken_by_the_high_watermark_and_not_by_the_app
     run(story())
 
 
+def test_a_consumer_that_waits_at_a_follower_is_woken_when_enough_is_committed() -> None:
+    async def story() -> None:
+        async with ReplicaCluster() as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3))
+            reading = asyncio.create_task(
+                cluster.nodes[2].ask(ApiKey.FETCH, 12, min_bytes=1500, max_wait=60_000, topics=_asked(0))
+            )
+            await asyncio.sleep(0)
+            for _ in range(2):
+                await cluster.produce(1, b"v" * 600)
+                await asyncio.sleep(2)
+                assert not reading.done()
+            await cluster.produce(1, b"v" * 600)
+            answer = await asyncio.wait_for(reading, 2)
+            assert answer.responses[0].partitions[0].high_watermark == 3
+
+    run(story())
+
+
 # --- who may fetch as a follower --------------------------------------------------------------------------------------
 
 

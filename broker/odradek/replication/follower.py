@@ -67,7 +67,8 @@ class FollowingReplica(Replica):
             size_bytes += self.log.append_as_follower(part).size_bytes
         if self.log.log_end_offset != before:
             self.bytes_in += size_bytes
-        self._follow_watermarks(leader_high_watermark, leader_log_start_offset, size_bytes)
+        self._unshown_bytes += size_bytes
+        self._follow_watermarks(leader_high_watermark, leader_log_start_offset)
         return size_bytes
 
     def _appendable(self, records: memoryview) -> list[memoryview]:
@@ -90,11 +91,11 @@ class FollowingReplica(Replica):
             parts.append(records[start:end])
         return parts
 
-    def _follow_watermarks(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
+    def _follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
         log = self.log
         shown = min(high_watermark, log.log_end_offset)
         if shown > self.high_watermark:
-            self._show(shown, max(size_bytes, 1))
+            self._show(shown)
         if log_start_offset > log.log_start_offset:
             log.advance_log_start(min(log_start_offset, self.high_watermark))
 

@@ -36,7 +36,6 @@ class LeadingReplica(FollowingReplica):
 
     __slots__ = (
         "_own_end_offset",
-        "_unshown_bytes",
         "epoch_start_offset",
         "followers",
         "log_end_watch",
@@ -68,7 +67,6 @@ class LeadingReplica(FollowingReplica):
         """Followers' fetches that wait for the log's end."""
         # What this broker itself vouches for: the log's end, less what flush.messages wants flushed first.
         self._own_end_offset = log.log_end_offset
-        self._unshown_bytes = 0
 
     # --- the high watermark ------------------------------------------------------------------------------------------
 
@@ -89,16 +87,8 @@ class LeadingReplica(FollowingReplica):
                     lag_seconds_max=context.lag_seconds_max,
                     is_eligible=context.is_eligible,
                 )
-        old = self.high_watermark
-        if end_offset <= old:
-            return
-        size_bytes = self._unshown_bytes
-        log_end_offset = self.log.log_end_offset
-        if end_offset < log_end_offset:
-            # How many bytes lie below an offset is not known: each record is taken for as long as the others.
-            size_bytes = max(1, size_bytes * (end_offset - old) // (log_end_offset - old))
-        self._unshown_bytes -= min(size_bytes, self._unshown_bytes)
-        self._show(end_offset, size_bytes)
+        if end_offset > self.high_watermark:
+            self._show(end_offset)
 
     @property
     def _in_sync_needed(self) -> int:

@@ -39,6 +39,7 @@ class Replica:
     """Its log's bytes belong to the log, its high watermark to this object."""
 
     __slots__ = (
+        "_unshown_bytes",
         "append_failures",
         "batches_in",
         "bytes_in",
@@ -100,6 +101,8 @@ class Replica:
         self.bytes_in = 0
         self.bytes_out = 0
         self.records_in = 0
+        # What was appended above the high watermark.
+        self._unshown_bytes = 0
 
     @property
     def is_leader(self) -> bool:
@@ -250,8 +253,17 @@ class Replica:
 
     # --- the high watermark ------------------------------------------------------------------------------------------
 
-    def _show(self, end_offset: int, size_bytes: int) -> None:
-        """All below `end_offset`, `size_bytes` more than before, may be read from now on."""
+    def _show(self, end_offset: int) -> None:
+        """All below `end_offset`, which is above the high watermark, may be read from now on."""
+        size_bytes = self._unshown_bytes
+        log_end_offset = self.log.log_end_offset
+        if end_offset < log_end_offset:
+            # How many bytes lie below an offset is not known: each record is taken for as long as the others.
+            before = self.high_watermark
+            size_bytes = size_bytes * (end_offset - before) // (log_end_offset - before)
+        # Also when records came before they were counted here: there is something new.
+        size_bytes = max(size_bytes, 1)
+        self._unshown_bytes -= min(size_bytes, self._unshown_bytes)
         self.high_watermark = end_offset
         for fetch in tuple(self.waiting):
             fetch.advanced(size_bytes)
