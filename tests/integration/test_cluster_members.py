@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -71,6 +72,8 @@ def test_both_tell_how_they_are_over_http(cluster: Cluster) -> None:
     assert "\nodradek_is_fenced 0\n" in metrics
     assert "\nodradek_is_controller 0\n" in metrics
     assert "\nodradek_brokers 1\n" in metrics
+    status, answer = get(f"{of_broker}/can-restart")
+    assert (status, json.loads(answer)["can_restart"]) == (200, True)
     assert broker.stop() == controller.stop() == 0
 
 

@@ -61,12 +61,9 @@ async def _serve_broker(settings: Settings, *, registry: str, admin: Address | N
     broker = ClusterBroker(settings, registry=registry, on_refused=ending.fail)
 
     def make_http(address: Address) -> _Http:
-        from odradek.server.admin import AdminServer
-        from odradek.server.cluster_measures import register_broker
+        from odradek.server.cluster_admin import ClusterAdminServer
 
-        server = AdminServer(broker, host=address[0], port=address[1])
-        register_broker(broker, server.registry)
-        return server
+        return ClusterAdminServer(broker, host=address[0], port=address[1])
 
     def ready() -> str:
         addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)

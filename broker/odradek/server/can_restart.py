@@ -1,0 +1,51 @@
+"""Whether a broker may be stopped now: which partitions would have fewer replicas in sync than they need.
+
+For whoever restarts a cluster's brokers one after the other. What counts is what the broker is told by the controller:
+in-sync replicas that are live, against min.insync.replicas (never more than there are replicas). Partitions whose only
+replica is here are named besides, and do not count: waiting would not change that they are away meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from odradek.cluster.image import ClusterImage
+from odradek.foundation.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRisk:
+    """What a stop of one broker would do to partitions."""
+
+    too_few: tuple[TopicPartition, ...]
+    """Would have fewer in sync than min.insync.replicas, or have already."""
+    only_here: tuple[TopicPartition, ...]
+    """Have no other replica."""
+
+    @property
+    def can_restart(self) -> bool:
+        return not self.too_few
+
+
+def restart_risk(
+    image: ClusterImage, broker_id: int, *, min_insync_replicas: Callable[[str], int]
+) -> RestartRisk:
+    """What a stop of `broker_id` would do now; `min_insync_replicas` is asked by topic."""
+    too_few: list[TopicPartition] = []
+    only_here: list[TopicPartition] = []
+    for topic in image.topics.values():
+        needed: int | None = None
+        for partition in topic.partitions:
+            if broker_id not in partition.replicas:
+                continue
+            where = TopicPartition(topic.name, partition.partition)
+            if len(partition.replicas) == 1:
+                only_here.append(where)
+                continue
+            if needed is None:
+                needed = min_insync_replicas(topic.name)
+            others = sum(member != broker_id and member in image.brokers for member in partition.isr)
+            if others < min(needed, len(partition.replicas)):
+                too_few.append(where)
+    return RestartRisk(too_few=tuple(too_few), only_here=tuple(only_here))

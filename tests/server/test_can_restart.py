@@ -1,0 +1,63 @@
+"""Whether a broker may be stopped: by what its partitions need, have, and would have."""
+
+import uuid
+
+import pytest
+
+from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from odradek.foundation.ids import TopicPartition
+from odradek.server.can_restart import RestartRisk, restart_risk
+
+
+def image(
+    *, live: tuple[int, ...] = (1, 2, 3), **topics: list[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> ClusterImage:
+    """Topics by name, each partition as (replicas, in sync)."""
+    made = {
+        name: TopicImage(
+            name,
+            uuid.UUID(int=5),
+            tuple(
+                PartitionImage(number, isr[0], 0, replicas, isr, 0)
+                for number, (replicas, isr) in enumerate(partitions)
+            ),
+            False,
+        )
+        for name, partitions in topics.items()
+    }
+    brokers = {number: BrokerImage(number, {}, None, number) for number in live}
+    return ClusterImage(brokers=brokers, topics=made)
+
+
+def risk(of: ClusterImage, broker_id: int = 1, *, needed: int = 2) -> RestartRisk:
+    return restart_risk(of, broker_id, min_insync_replicas=lambda topic: needed)
+
+
+def test_with_all_in_sync_one_may_go() -> None:
+    found = risk(image(t=[((1, 2, 3), (1, 2, 3)), ((2, 3, 1), (2, 3, 1))]))
+    assert found.can_restart
+    assert found == RestartRisk(too_few=(), only_here=())
+
+
+@pytest.mark.parametrize(("isr", "live"), [((1, 2), (1, 2, 3)), ((1, 2, 3), (1, 2))])
+def test_one_that_lags_or_is_gone_holds_the_others_back(isr: tuple[int, ...], live: tuple[int, ...]) -> None:
+    found = risk(image(live=live, t=[((2, 3, 1), (2, 3, 1)[: len(live)]), ((1, 2, 3), isr)]))
+    assert TopicPartition("t", 1) in found.too_few
+    assert not found.can_restart
+
+
+def test_one_that_is_itself_behind_may_go_where_enough_others_are_in_sync() -> None:
+    assert risk(image(t=[((1, 2, 3), (2, 3))])).can_restart
+    assert not risk(image(t=[((1, 2, 3), (2,))])).can_restart
+
+
+def test_partitions_of_others_and_partitions_only_here_do_not_count() -> None:
+    found = risk(image(t=[((2, 3), (2,)), ((1,), (1,))]))
+    assert found.can_restart
+    assert found.only_here == (TopicPartition("t", 1),)
+
+
+def test_no_more_are_needed_than_there_are() -> None:
+    found = risk(image(t=[((1, 2), (1, 2))]), needed=3)
+    assert found.too_few == (TopicPartition("t", 0),)
+    assert risk(image(t=[((1, 2), (1, 2))]), needed=1).can_restart
