@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz reference clean
+.PHONY: setup run test check bench demo fuzz sim reference clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -39,6 +39,10 @@ test: $(VENV)/.test
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test
 	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz
+
+# A cluster in one process, on virtual time and with faults: SEEDS=1000 how many runs, SEED=n the first.
+sim: $(VENV)/.test
+	SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m tests.simulation
 
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` tells; all of it takes half an hour.
 BENCH_ARGS ?= everything

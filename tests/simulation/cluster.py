@@ -1,0 +1,215 @@
+"""The cluster of a simulation: `WholeCluster` with crashes of every kind, cuts by number, and a registry that tells.
+
+Clients reach brokers by names that last (`broker-1.test`), whatever host a broker runs on after its restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from odradek.cluster.memory_faults import RegistryFaults
+from odradek.cluster.memory_store import MemoryRegistry
+from odradek.cluster.node_tree import Changes
+from odradek.cluster.store import Operation
+from odradek.foundation.errors import RequestError
+from odradek.protocol.api import ApiKey
+from odradek.replication.partition import Partition
+from odradek.server.cluster_broker import ClusterBroker
+from odradek.transport.network import Network
+from tests.simulation.history import History
+from tests.support.whole_cluster import PORT, WholeCluster
+
+BROKERS: Final = (1, 2, 3)
+CONTROLLERS: Final = (100, 101)
+TOPIC: Final = "t"
+
+_ENTRIES: Final = {
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "200",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+}
+
+
+class TellingRegistry(MemoryRegistry):
+    """Tells every state of a partition that is written: `on_state` gets partition and state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
+        self._told: dict[int, bytes] = {}
+
+    def run(self, operations: Sequence[Operation], *, session: int) -> Changes:
+        changes = super().run(operations, session=session)
+        for path in sorted(changes):
+            parts = path.split("/")
+            if path.startswith(f"/brokers/topics/{TOPIC}/") and parts[-1] == "state":
+                row = changes[path]
+                partition = int(parts[-2])
+                if row is not None and self._told.get(partition) != row.data:
+                    self._told[partition] = row.data
+                    self.on_state(partition, json.loads(row.data))
+        return changes
+
+
+class SimulatedCluster(WholeCluster):
+    """Two controllers and three brokers; `begin` starts them and makes the topic."""
+
+    def __init__(self, seed: int, history: History, *, partitions: int) -> None:
+        super().__init__(dict(_ENTRIES), seed)
+        self.history = history
+        self.partition_count = partitions
+        self.states: dict[int, dict[str, Any]] = {}
+        self.telling = TellingRegistry()
+        self.telling.on_state = self._state_written
+        self.registry = self.telling
+        self.slow_registry()
+        self.ever_started: list[tuple[int, ClusterBroker]] = []
+        """Every broker that served, with its id, also those that died."""
+        self._starting: dict[int, asyncio.Task[None]] = {}
+        self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
+
+    def slow_registry(self, *, lost: float = 0.0) -> None:
+        """A registry some milliseconds away, which loses this part of requests and of answers."""
+        self.registry.faults = RegistryFaults(
+            random.Random(self.chance.getrandbits(64)),
+            latency_seconds=(0.0002, 0.004),
+            lost_requests=lost,
+            lost_answers=lost,
+            reconnect_seconds=(0.05, 1.0),
+        )
+
+    def _state_written(self, partition: int, state: dict[str, Any]) -> None:
+        self.states[partition] = state
+        self.history.add(
+            "registry",
+            f"{TOPIC}-{partition} leader {state['leader']} epoch {state['leader_epoch']} isr {state['isr']}",
+        )
+        self.on_state(partition, state)
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        for number in CONTROLLERS:
+            await self.start_controller(number)
+        for number in BROKERS:
+            await self.bring_up(number)
+        answer = await self.ask(
+            1,
+            ApiKey.CREATE_TOPICS,
+            7,
+            topics=[
+                {
+                    "name": TOPIC,
+                    "num_partitions": self.partition_count,
+                    "replication_factor": len(BROKERS),
+                    "assignments": [],
+                    "configs": [{"name": "min.insync.replicas", "value": "2"}],
+                }
+            ],
+            timeout=30_000,
+            validate_only=False,
+        )
+        assert int(answer.topics[0].error_code) == 0, answer
+
+    async def bring_up(self, broker_id: int) -> None:
+        """Start a broker and count it among those that serve."""
+        broker = await self.start_broker(broker_id)
+        self.ever_started.append((broker_id, broker))
+        self.history.add(f"broker {broker_id}", "serves")
+
+    def begin_start(self, broker_id: int) -> None:
+        """Start a broker in the background: it may have to wait for a controller, or for its former session's end."""
+        if broker_id in self.brokers or broker_id in self._starting:
+            return
+        self.history.add(f"broker {broker_id}", "starts")
+        task = asyncio.create_task(self.bring_up(broker_id), name=f"start of broker {broker_id}")
+        self._starting[broker_id] = task
+        task.add_done_callback(lambda _: self._starting.pop(broker_id, None))
+
+    async def all_started(self) -> None:
+        """Wait for those that start; a start that failed is raised here."""
+        await asyncio.gather(*self._starting.values())
+
+    def crash(self, broker_id: int, *, power_loss: bool, expire: bool) -> None:
+        """The process dies at once. With `power_loss` what was not synced survives by chance alone, with `expire` its
+        session ends now, else when it times out.
+        """
+        broker = self.brokers.pop(broker_id)
+        self._clients.pop(broker_id, None)
+        host = self.host(broker_id)
+        disk = self.disks[broker_id] = copy.deepcopy(self.disks[broker_id])
+        if power_loss:
+            disk.crash(random.Random(self.chance.getrandbits(64)))
+        else:
+            disk.kill()
+        store = self.stores.pop(host)
+        store.sever()
+        if expire:
+            store.expire()
+        self.network.reset(host)
+        self.network.isolate(host)
+        self._dead.append(broker)
+
+    def restore(self) -> None:
+        """The network is whole, the registry answers everybody, and who died is started."""
+        self.network.heal()
+        self.slow_registry()
+        for store in list(self.stores.values()):
+            store.mend()
+        for number in BROKERS:
+            self.begin_start(number)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    def hosts(self) -> list[str]:
+        """Where the live processes run."""
+        return [self.host(number) for number in (*sorted(self.brokers), *sorted(self.controllers))]
+
+    def partition_of(self, broker: ClusterBroker, index: int) -> Partition | None:
+        """A broker's replica; None while it has not heard of it."""
+        try:
+            return broker.partitions.get(TOPIC, index)
+        except RequestError:
+            return None
+
+    def high_watermark(self, index: int) -> int:
+        """The highest that any broker ever came to, as far as it is in memory."""
+        marks = [
+            found.high_watermark
+            for _, broker in self.ever_started
+            if (found := self.partition_of(broker, index)) is not None
+        ]
+        return max(marks, default=0)
+
+    def client_network(self, host: str) -> Network:
+        """The network as a client's host sees it."""
+        return _NamedBrokers(self, host)
+
+    @staticmethod
+    def bootstrap() -> str:
+        return ",".join(f"broker-{number}.test:{PORT}" for number in BROKERS)
+
+    def address_of(self, host: str) -> str:
+        names = {f"broker-{number}.test": number for number in BROKERS}
+        return self.host(names[host]) if host in names else host
+
+
+class _NamedBrokers:
+    """A host's network on which brokers have names that last."""
+
+    def __init__(self, cluster: SimulatedCluster, host: str) -> None:
+        self._cluster = cluster
+        self._network = cluster.network.at(host)
+
+    async def connect(self, protocol_factory: Any, *, host: str, port: int) -> Any:
+        return await self._network.connect(protocol_factory, host=self._cluster.address_of(host), port=port)
+
+    async def listen(self, protocol_factory: Any, **where: Any) -> Any:
+        return await self._network.listen(protocol_factory, **where)

@@ -1,0 +1,144 @@
+"""What goes wrong in a simulation, chosen by chance: each fault is a method, and what it breaks another one mends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from tests.simulation.cluster import BROKERS, CONTROLLERS, SimulatedCluster
+
+KINDS: Final = (
+    "crash",
+    "power_loss",
+    "restart",
+    "cut",
+    "cut_one_way",
+    "isolate_broker",
+    "reset",
+    "expire_broker",
+    "sever_broker",
+    "crash_controller",
+    "expire_controller",
+    "lossy_registry",
+    "heal",
+)
+
+
+class Faults:
+    """Faults on one cluster, one after another."""
+
+    def __init__(self, cluster: SimulatedCluster, rng: random.Random) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._tell = cluster.history.add
+
+    async def run(self, *, count: int, kinds: tuple[str, ...]) -> None:
+        """`count` faults with pauses between; what died is started again after a while."""
+        for _ in range(count):
+            await asyncio.sleep(self._rng.choice([0.05, 0.5, 1.5, 4.0]) * self._rng.uniform(0.5, 1.5))
+            await getattr(self, f"_{self._rng.choice(kinds)}")()
+            self._start_some()
+
+    def _start_some(self) -> None:
+        for broker_id in BROKERS:
+            if broker_id not in self._cluster.brokers and self._rng.random() < 0.5:
+                self._cluster.begin_start(broker_id)
+
+    def _live(self) -> int:
+        """Some live broker; 0 when it is better that nothing more happens to any."""
+        live = sorted(self._cluster.brokers)
+        return self._rng.choice(live) if len(live) > 1 else 0
+
+    # --- brokers -------------------------------------------------------------------------------------------------
+
+    async def _crash(self) -> None:
+        if broker_id := self._live():
+            expire = self._rng.random() < 0.5
+            self._tell("FAULT", f"broker {broker_id} is killed" + (", its session ends" if expire else ""))
+            self._cluster.crash(broker_id, power_loss=False, expire=expire)
+
+    async def _power_loss(self) -> None:
+        broker_id = self._live()
+        live = set(self._cluster.brokers) - {broker_id}
+        # No log survives the loss of all its copies: another live member must have all that is committed.
+        if broker_id and all(live & set(state["isr"]) for state in self._cluster.states.values()):
+            self._tell("FAULT", f"broker {broker_id} loses power")
+            self._cluster.crash(broker_id, power_loss=True, expire=self._rng.random() < 0.5)
+
+    async def _restart(self) -> None:
+        if broker_id := self._live():
+            self._tell("FAULT", f"broker {broker_id} is stopped in order")
+            await self._cluster.stop_broker(broker_id)
+            self._tell(f"broker {broker_id}", "stopped")
+
+    # --- the network ---------------------------------------------------------------------------------------------
+
+    def _two_hosts(self) -> tuple[str, str]:
+        first, second = self._rng.sample([*self._cluster.hosts(), "p0", "p1", "reader"], 2)
+        return first, second
+
+    async def _cut(self) -> None:
+        one, other = self._two_hosts()
+        self._tell("FAULT", f"{one} and {other} do not reach each other")
+        self._cluster.network.part(one, other)
+
+    async def _cut_one_way(self) -> None:
+        one, other = self._two_hosts()
+        self._tell("FAULT", f"{one} does not reach {other}")
+        self._cluster.network.part_one_way(one, other)
+
+    async def _isolate_broker(self) -> None:
+        if broker_id := self._live():
+            host = self._cluster.host(broker_id)
+            self._tell("FAULT", f"{host} reaches no broker and no controller")
+            for other in self._cluster.hosts():
+                if other != host:
+                    self._cluster.network.part(host, other)
+
+    async def _reset(self) -> None:
+        host = self._rng.choice(self._cluster.hosts())
+        self._tell("FAULT", f"every connection of {host} breaks")
+        self._cluster.network.reset(host)
+
+    async def _heal(self) -> None:
+        self._tell("FAULT", "all is mended")
+        self._cluster.restore()
+
+    # --- the registry and the controllers --------------------------------------------------------------------------
+
+    async def _expire_broker(self) -> None:
+        if broker_id := self._live():
+            self._tell("FAULT", f"the session of broker {broker_id} ends")
+            self._cluster.stores[self._cluster.host(broker_id)].expire()
+
+    async def _sever_broker(self) -> None:
+        if broker_id := self._live():
+            seconds = self._rng.choice([1.0, 5.0, 12.0])
+            host = self._cluster.host(broker_id)
+            store = self._cluster.stores[host]
+            self._tell("FAULT", f"broker {broker_id} does not reach the registry for {seconds:g} s")
+            store.sever()
+
+            def mend() -> None:
+                if self._cluster.stores.get(host) is store:
+                    store.mend()
+
+            asyncio.get_running_loop().call_later(seconds, mend)
+
+    async def _expire_controller(self) -> None:
+        active = self._cluster.active
+        if active is not None:
+            self._tell("FAULT", f"the session of controller {active.id} ends")
+            self._cluster.stores[self._cluster.host(active.id)].expire()
+
+    async def _crash_controller(self) -> None:
+        active = self._cluster.active
+        number = active.id if active is not None else self._rng.choice(CONTROLLERS)
+        self._tell("FAULT", f"controller {number} is killed and another is started in its place")
+        self._cluster.kill_controller(number)
+        await self._cluster.start_controller(number)
+
+    async def _lossy_registry(self) -> None:
+        self._tell("FAULT", "the registry loses requests and answers")
+        self._cluster.slow_registry(lost=self._rng.choice([0.01, 0.05]))

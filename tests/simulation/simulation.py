@@ -1,0 +1,109 @@
+"""One run of a seed: a cluster, clients, faults, peace, and the last look.
+
+    run = simulate(seed)          # raises InvariantBroken, whose text is the history
+    run.digest()                  # the same each time
+
+Everything is decided by the seed: how many partitions and producers, which kinds of faults and when, how long messages
+take. After the faults all is mended; from then on every request must work within 30 s (I12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from unittest import mock
+
+from tests.simulation.checks import Checker
+from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import KINDS, Faults
+from tests.simulation.history import History
+from tests.simulation.workload import Workload
+from tests.support import loop
+
+LOOK_SECONDS: Final = 0.1
+WORKS_AGAIN_SECONDS: Final = 30.0
+WHOLE_AGAIN_SECONDS: Final = 60.0
+
+
+def simulate(seed: int, *, faults: int | None = None, kinds: tuple[str, ...] = KINDS) -> History:
+    """Play a seed. `faults` is how many there are, by chance where it is not said; `kinds` those that may happen."""
+    history = History(seed)
+    with _repeatable(seed):
+        loop.run(_play(seed, history, faults=faults, kinds=kinds))
+    return history
+
+
+@contextmanager
+def _repeatable(seed: int) -> Iterator[None]:
+    """Chance that the product takes from outside is the seed's too; its log lines are of no use here."""
+    chance = random.Random(f"ids of {seed}")
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4)):
+            yield
+    finally:
+        logging.disable(before)
+
+
+async def _play(seed: int, history: History, *, faults: int | None, kinds: tuple[str, ...]) -> None:
+    rng = random.Random(f"simulation {seed}")
+    cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
+    workload = Workload(cluster, rng, producers=rng.choice([1, 2]))
+    checker = Checker(cluster, workload)
+    count = rng.randint(1, 8) if faults is None else faults
+    chosen = tuple(sorted(rng.sample(kinds, min(len(kinds), rng.choice([2, 4, len(kinds)])))))
+    await cluster.begin()
+    workload.start()
+    trouble = asyncio.create_task(Faults(cluster, rng).run(count=count, kinds=chosen))
+    await _while_looking(checker, trouble)
+    await _while_looking(checker, asyncio.create_task(asyncio.sleep(rng.uniform(1.0, 4.0))))
+    history.add("PEACE", "all is mended")
+    cluster.restore()
+    await _while_looking(checker, asyncio.create_task(_works_again(cluster, workload)))
+    await _while_looking(checker, asyncio.create_task(workload.finish()))
+    await _while_looking(checker, asyncio.create_task(_whole_again(cluster, checker)))
+    await workload.stop()
+    checker.finish()
+    history.add("PEACE", "all holds")
+
+
+async def _while_looking(checker: Checker, task: asyncio.Task[None]) -> None:
+    while not task.done():
+        await asyncio.wait([task], timeout=LOOK_SECONDS)
+        checker.look()
+    await task
+
+
+async def _works_again(cluster: SimulatedCluster, workload: Workload) -> None:
+    """I12: a new client can write to every partition."""
+    began = asyncio.get_running_loop().time()
+    for failure in await asyncio.gather(
+        *(
+            workload.probe(partition, seconds_max=WORKS_AGAIN_SECONDS)
+            for partition in range(cluster.partition_count)
+        )
+    ):
+        cluster.history.require(failure is None, "I12", str(failure))
+    await cluster.all_started()
+    took = asyncio.get_running_loop().time() - began
+    cluster.history.require(
+        took <= WORKS_AGAIN_SECONDS, "I12", f"it took {took:.1f} s until all brokers served"
+    )
+
+
+async def _whole_again(cluster: SimulatedCluster, checker: Checker) -> None:
+    deadline = asyncio.get_running_loop().time() + WHOLE_AGAIN_SECONDS
+    while not (checker.is_whole() and checker.has_read_all()):
+        cluster.history.require(
+            asyncio.get_running_loop().time() < deadline,
+            "I12",
+            f"{WHOLE_AGAIN_SECONDS:g} s after the faults not all replicas are in sync, or not all was read: "
+            f"{cluster.states}",
+        )
+        await asyncio.sleep(0.1)
