@@ -12,10 +12,13 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, Final
 
 from odradek.cli.start_options import parse
 from odradek.cli.start_run import run
+
+# How long a command waits for a broker that is just becoming ready.
+READY_SECONDS_MAX: Final = 30.0
 
 
 class Commands:
@@ -24,11 +27,13 @@ class Commands:
     def __init__(self) -> None:
         self._broker: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_ready = threading.Event()
 
     def ready(self, broker: Any) -> None:
         """The broker serves; called in its loop."""
         self._broker = broker
         self._loop = asyncio.get_running_loop()
+        self._is_ready.set()
 
     def watch(self) -> None:
         """Read until stdin ends, then end the process."""
@@ -43,6 +48,8 @@ class Commands:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _apply(self, command: dict[str, Any]) -> dict[str, Any]:
+        # A test that has read the `ready` line may be quicker than what follows the line here.
+        self._is_ready.wait(READY_SECONDS_MAX)
         if self._loop is None:
             return {"error": "the broker is not ready"}
         done: asyncio.Future[None] | Any = asyncio.run_coroutine_threadsafe(
