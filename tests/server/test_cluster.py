@@ -120,6 +120,22 @@ def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -
     run(story())
 
 
+def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=1)
+
+        def broken(response: object) -> None:
+            raise ValueError("a fault of ours")
+
+        cluster.brokers[1].follower._apply = broken  # type: ignore[method-assign]
+        await cluster.create_topic("t")
+        assert cluster.refused == ["following/poll failed: a fault of ours"]
+        await cluster.stop()
+
+    run(story())
+    assert "a fault of ours" in caplog.text
+
+
 def test_a_fenced_broker_leads_nothing_even_where_it_knows_more_than_its_image() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start()

@@ -12,6 +12,7 @@ from odradek.cluster.loading import load_image
 from odradek.cluster.memory_faults import RegistryFaults
 from odradek.cluster.memory_store import MemoryStore
 from odradek.cluster.store import Create
+from odradek.controller.leadership import Leadership
 from odradek.foundation.errors import NotController
 from odradek.log.log import Log
 from odradek.protocol import messages
@@ -85,6 +86,33 @@ def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() -> Non
         await cluster.stop()
 
     run(story())
+
+
+def test_a_controller_that_stumbles_over_its_own_fault_leaves_the_office_to_another(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=1)
+        active = cluster.active
+        assert active is not None
+        (other,) = [one for one in cluster.controllers.values() if one is not active]
+        look, calls = Leadership.look_at_members, []
+
+        async def stumbles_once(leadership: Leadership) -> None:
+            calls.append(leadership)
+            if len(calls) == 1:
+                raise ValueError("nobody thought of this")
+            await look(leadership)
+
+        monkeypatch.setattr(Leadership, "look_at_members", stumbles_once)
+        cluster.kill_controller(active.id)
+        await cluster.until(lambda: other.is_active)
+        assert other.terms == 2
+        assert await cluster.create_topic("t") == 0
+        await cluster.stop()
+
+    run(story())
+    assert "nobody thought of this" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(6))

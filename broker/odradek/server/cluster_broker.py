@@ -60,7 +60,7 @@ class ClusterBroker(Broker):
         rng: random.Random | None = None,
         on_refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`on_refused` is told when another broker has taken the id: this one must end."""
+        """`on_refused` is told why this broker must end: another has taken the id, or it cannot follow any more."""
         super().__init__(
             settings,
             clock=clock,
@@ -116,7 +116,11 @@ class ClusterBroker(Broker):
         self.location.start()
         self._open.push_async_callback(self.location.stop)
         self.follower = ClusterFollower(
-            self._channel("follow"), self.images, broker_id=self.broker_id, epoch=lambda: self.broker_epoch
+            self._channel("follow"),
+            self.images,
+            broker_id=self.broker_id,
+            epoch=lambda: self.broker_epoch,
+            on_failure=self._on_refused,
         )
         self.remote = RemoteController(
             forwards=self._channel("forward"),

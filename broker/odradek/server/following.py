@@ -46,12 +46,16 @@ class ClusterFollower:
         *,
         broker_id: int,
         epoch: Callable[[], int],
+        on_failure: Callable[[str], None] = lambda reason: None,
     ) -> None:
+        """`on_failure` is told when following has ended by a fault: what the broker knows grows old from then on."""
         self._channel = channel
         self._images = images
         self._broker_id = broker_id
         self._epoch = epoch
-        self._tasks = TaskOwner("following")
+        self._tasks = TaskOwner(
+            "following", on_failure=lambda name, error: on_failure(f"{name} failed: {error}")
+        )
         self._image = images.current
         self._is_fenced = True
         self._progress = asyncio.Event()

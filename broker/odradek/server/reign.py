@@ -101,6 +101,11 @@ class Reign:
         except (StoreError, NotController, InconsistentClusterId) as error:
             self.fail(error)
             return
+        except Exception as error:
+            # A fault of ours: to hold the office without filling it would be worse than to give it up.
+            logger.exception("controller %d cannot take up its term", self.term.controller_id)
+            self.fail(error)
+            return
         if self._is_over:
             return
         self._is_begun = True
