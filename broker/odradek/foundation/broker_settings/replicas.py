@@ -66,7 +66,9 @@ class ReplicaSettings:
 
 
 class ControllerSettings:
-    """A broker's life in a cluster of several, which there is not yet: these keys are checked, and have no effect."""
+    """A broker's life in a cluster of several. Members have sessions with ZooKeeper (`zookeeper.session.timeout.ms`): the
+    keys of heartbeats and of the controller's own waiting are checked, and have no effect.
+    """
 
     auto_leader_rebalance_enable: bool = boolean(
         True, "Whether leadership goes back to each partition's first replica from time to time."
