@@ -66,9 +66,7 @@ class ReplicaSettings:
 
 
 class ControllerSettings:
-    """A broker's life in a cluster of several. Members have sessions with ZooKeeper (`zookeeper.session.timeout.ms`): the
-    keys of heartbeats and of the controller's own waiting are checked, and have no effect.
-    """
+    """Membership and leadership in a cluster. Sessions are ZooKeeper's, so keys of heartbeats have no effect."""
 
     auto_leader_rebalance_enable: bool = boolean(
         True, "Whether leadership goes back to each partition's first replica from time to time."
