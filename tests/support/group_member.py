@@ -107,6 +107,9 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "reconnect.backoff.max.ms": 500,
+        # librdkafka forgets a request for metadata when the connection it went by is replaced, as after a broker's
+        # return, and joins no group before the next one: five minutes later by default.
+        "topic.metadata.refresh.interval.ms": 2000,
         "log_level": 7 if options["log"] else 0,
     }
     if options["log"]:
