@@ -1,6 +1,7 @@
 """A whole cluster in one loop: elected controllers, brokers that follow them, clients that come to any broker."""
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
+KAFKA_STORAGE_ERROR = 56
 NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS, ELECTION_NOT_NEEDED = 6, 41, 36, 84
 
 
@@ -134,6 +136,27 @@ def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(caplog: pyte
 
     run(story())
     assert "a fault of ours" in caplog.text
+
+
+def test_a_failed_disk_ends_the_broker_so_that_others_lead(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        (leader,) = cluster.leaders("t", seen_by=1)
+        cluster.disks[leader].fail_path("/logs", errno.EIO)
+        answer = await cluster.produce(leader, "t", 0, b"lost")
+        assert int(answer.error_code) == KAFKA_STORAGE_ERROR
+        assert [reason.partition(" (")[0] for reason in cluster.refused] == ["the log directory /logs failed"]
+        await cluster.stop_broker(leader)
+        alive = min(cluster.brokers)
+        await cluster.until(lambda: cluster.leaders("t", seen_by=alive)[0] in cluster.brokers)
+        (successor,) = cluster.leaders("t", seen_by=alive)
+        answer = await cluster.produce(successor, "t", 0, b"kept")
+        assert (int(answer.error_code), answer.base_offset) == (0, 0)
+        await cluster.stop()
+
+    run(story())
+    assert "/logs" in caplog.text
 
 
 def test_a_fenced_broker_leads_nothing_even_where_it_knows_more_than_its_image() -> None:

@@ -194,6 +194,16 @@ class ClusterBroker(Broker):
             logger.warning("the log of %s is put aside: %s while this broker was away", where, why)
             self.directories.delete(where)
 
+    def _directory_failed(self, path: str, reason: str) -> None:
+        """The controller does not hear of single directories, so the broker goes as a whole, as Kafka's does when it
+        cannot tell: other replicas lead what was here, where there are any.
+        """
+        super()._directory_failed(path, reason)
+        if self._has_loaded:
+            self._on_refused(
+                f"the log directory {path} failed ({reason}); repair the disk and start the broker again"
+            )
+
     def _forwarding_dispatcher(self, parts: BrokerParts) -> ForwardingDispatcher:
         return ForwardingDispatcher(parts, self.remote)
 
