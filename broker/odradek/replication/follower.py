@@ -116,6 +116,8 @@ class FollowingReplica(Replica):
 
     def _after_cut(self) -> None:
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        if self.high_watermark == self.log.log_end_offset:
+            self._unshown_bytes = 0
 
 
 def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:
