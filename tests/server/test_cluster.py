@@ -198,6 +198,19 @@ def test_a_stop_in_order_moves_leaders_away_before_the_broker_goes() -> None:
     run(story())
 
 
+def test_a_stop_without_a_registry_waits_for_nobody() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=2)
+        cluster.stores[cluster.host(2)].sever()
+        before = asyncio.get_running_loop().time()
+        await cluster.stop_broker(2)
+        assert asyncio.get_running_loop().time() - before < 1
+        assert cluster.disks[2].exists("/logs/.kafka_cleanshutdown")
+        await cluster.stop()
+
+    run(story())
+
+
 def test_a_topic_deleted_while_a_broker_was_away_is_gone_from_its_disk_when_it_is_back() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2)

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
 from odradek.cluster.registries import open_registry
-from odradek.cluster.store import Store
+from odradek.cluster.store import SessionState, Store
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import DuplicateBrokerRegistration, RequestError
 from odradek.foundation.settings import Settings
@@ -280,6 +280,13 @@ class ClusterBroker(Broker):
         await super().stop()
 
     async def _leave(self) -> None:
+        assert self._store is not None, "the registry is opened first"
+        if self._store.session_state is not SessionState.CONNECTED:
+            # Where the registry is silent no controller can move anything.
+            logger.warning(
+                "broker %d stops without handing over: the registry does not answer", self.broker_id
+            )
+            return
         try:
             left = await self.remote.leave()
         except RequestError as error:
