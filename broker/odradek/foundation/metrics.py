@@ -182,6 +182,34 @@ LOG_DIRECTORY_ONLINE = _gauge(
 LOG_DIRECTORY_FREE_BYTES = _gauge("odradek_log_directory_free_bytes", "Bytes free for logs.", "path")
 PARTITIONS_OFFLINE = _gauge("odradek_partitions_offline", "Partitions whose log failed here.")
 
+# --- replication ---------------------------------------------------------------------------------------
+
+REPLICA_LAG_RECORDS = _gauge(
+    "odradek_replica_lag_records",
+    "Records that a follower is behind the partitions that this broker leads, the largest of all.",
+    "replica",
+)
+PARTITIONS_LED = _gauge("odradek_partitions_led", "Partitions that this broker leads.")
+PARTITIONS_BELOW_MIN_IN_SYNC = _gauge(
+    "odradek_partitions_below_min_in_sync",
+    "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+)
+IN_SYNC_SHRINKS = _counter(
+    "odradek_in_sync_shrinks_total", "In-sync sets that a leader here had made smaller."
+)
+IN_SYNC_EXPANSIONS = _counter(
+    "odradek_in_sync_expansions_total", "In-sync sets that a leader here had made larger."
+)
+REPLICA_FETCHES = _counter("odradek_replica_fetches_total", "Fetches from another broker.", "leader")
+REPLICA_FETCH_FAILURES = _counter(
+    "odradek_replica_fetch_failures_total",
+    "Fetches from another broker, or single partitions of them, that failed.",
+    "leader",
+)
+REPLICA_BYTES_IN = _counter(
+    "odradek_replica_bytes_in_total", "Bytes of batches taken over from a leader.", "leader"
+)
+
 # --- cluster -------------------------------------------------------------------------------------------
 
 BROKERS = _gauge("odradek_brokers", "Live brokers.")

@@ -120,7 +120,6 @@ class LeadingReplica(FollowingReplica):
         records: FileSlice | None = None
         if fetch_offset < log.log_end_offset and (bytes_max > 0 or at_least_one_batch):
             records = log.read(fetch_offset, bytes_max=bytes_max, at_least_one_batch=at_least_one_batch)
-            self.bytes_out += records.size
         return found._replace(slice=records), None
 
     def follower_fetched(
@@ -202,6 +201,15 @@ class LeadingReplica(FollowingReplica):
         if is_final:
             followers.withdraw()
             self._advance_high_watermark()
+
+    def follower_lags(self) -> dict[int, int]:
+        """How many records each follower is behind the log's end; all there are, when it was not heard of yet."""
+        if self.followers is None:
+            return {}
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        return {
+            broker: end - max(follower.end_offset, start) for broker, follower in self.followers.known.items()
+        }
 
     # --- deletion ----------------------------------------------------------------------------------------------------
 

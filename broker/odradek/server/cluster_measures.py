@@ -17,12 +17,41 @@ from odradek.server.controller_process import ControllerProcess
 def register_broker(broker: ClusterBroker, registry: MetricsRegistry) -> None:
     """Let `registry` ask a broker what it has because it is one of several."""
     registry.register(lambda: _membership(broker) if broker.is_serving else iter(()))
+    registry.register(lambda: _replication(broker) if broker.is_serving else iter(()))
 
 
 def _membership(broker: ClusterBroker) -> Iterator[Sample]:
     yield metrics.IS_FENCED.sample(int(broker.is_fenced))
     yield metrics.CLUSTER_CHANGES_APPLIED.sample(broker.follower.changes)
     yield metrics.FORWARDED_REQUESTS.sample(broker.remote.forwarded)
+
+
+def _replication(broker: ClusterBroker) -> Iterator[Sample]:
+    led = below = 0
+    lags: dict[int, int] = {}
+    for partition in broker.partitions:
+        if not partition.is_leader:
+            continue
+        led += 1
+        below += len(partition.in_sync_replicas) < min(partition.min_insync_replicas, len(partition.replicas))
+        for replica, lag in partition.follower_lags().items():
+            lags[replica] = max(lags.get(replica, 0), lag)
+    yield metrics.PARTITIONS_LED.sample(led)
+    yield metrics.PARTITIONS_BELOW_MIN_IN_SYNC.sample(below)
+    for replica, lag in sorted(lags.items()):
+        yield metrics.REPLICA_LAG_RECORDS.sample(lag, str(replica))
+    yield metrics.IN_SYNC_SHRINKS.sample(broker.in_sync.shrinks)
+    yield metrics.IN_SYNC_EXPANSIONS.sample(broker.in_sync.expansions)
+    fetched: dict[int, list[int]] = {}
+    for fetcher in broker.fetchers:
+        row = fetched.setdefault(fetcher.leader, [0, 0, 0])
+        row[0] += fetcher.requests
+        row[1] += fetcher.failures
+        row[2] += fetcher.bytes_in
+    for leader, (requests, failures, bytes_in) in sorted(fetched.items()):
+        yield metrics.REPLICA_FETCHES.sample(requests, str(leader))
+        yield metrics.REPLICA_FETCH_FAILURES.sample(failures, str(leader))
+        yield metrics.REPLICA_BYTES_IN.sample(bytes_in, str(leader))
 
 
 def register_controller(controller: ControllerProcess, registry: MetricsRegistry) -> None:

@@ -67,6 +67,7 @@ def _requests(broker: Broker) -> Iterator[Sample]:
 
 def _waiting(broker: Broker) -> Iterator[Sample]:
     yield metrics.WAITING_REQUESTS.sample(len(broker.purgatory), "fetch")
+    yield metrics.WAITING_REQUESTS.sample(len(broker.partitions.acknowledgements), "produce")
     yield metrics.FETCH_SESSIONS.sample(len(broker.parts.fetch_sessions))
     yield metrics.FETCH_SESSION_EVICTIONS.sample(broker.parts.fetch_sessions.evictions)
 
