@@ -46,9 +46,9 @@ class Faults:
                 self._cluster.begin_start(broker_id)
 
     def _live(self) -> int:
-        """Some live broker; 0 when it is better that nothing more happens to any."""
+        """Some live broker; 0 when there is none."""
         live = sorted(self._cluster.brokers)
-        return self._rng.choice(live) if len(live) > 1 else 0
+        return self._rng.choice(live) if live else 0
 
     # --- brokers -------------------------------------------------------------------------------------------------
 
