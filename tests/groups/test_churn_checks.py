@@ -53,6 +53,15 @@ def test_two_who_commit_by_turns_both_own() -> None:
     assert "stands after another member's 2.1" in fault
 
 
+def test_what_a_newcomer_had_disowned_proves_nothing_of_owners_but_must_be_there() -> None:
+    disowned = commit("1.1", 20, assigned_at=1, begun_at=3, acknowledged_at=4)
+    owner = commit("2.1", 10, assigned_at=2, begun_at=5, acknowledged_at=6)
+    assert len(found([disowned, owner])) == 2
+    disowned.disowned.add(PARTITION)
+    assert found([disowned, owner]) == []
+    assert len(found([disowned, owner], [("2.1", 10)])) == 1
+
+
 def test_one_who_was_assigned_a_partition_before_another_committed_it_may_not_commit_after() -> None:
     other = commit("2.1", 10, assigned_at=0, begun_at=3, acknowledged_at=4)
     beside = commit("1.1", 20, assigned_at=2, begun_at=5, acknowledged_at=6)

@@ -27,6 +27,7 @@ SESSION_MS = 6000
 # The pure Python clients heartbeat from loops that a busy machine holds up: they are never killed, and may take long.
 PATIENT_SESSION_MS = 20_000
 STOP_SECONDS_MAX = 60
+DISOWNED_SECONDS_MAX = 2  # the answer to one heartbeat
 LOGS = os.environ.get("CHURN_LOGS")
 
 
@@ -52,6 +53,10 @@ class History:
     commits: dict[str, Commit] = field(default_factory=dict)
     takings: int = 0
     last_told: dict[int, deque[str]] = field(default_factory=dict)
+    modern: set[int] = field(default_factory=set)  # members with KIP-848
+    first_assigned: dict[int, tuple[float, frozenset[int]]] = field(
+        default_factory=dict
+    )  # by member, till revoked
 
     def note(self, member: int, what: str, at: float, details: list[Any]) -> None:
         held = self.held.setdefault(member, {})
@@ -64,7 +69,14 @@ class History:
         elif what == "assigned":
             for partition in details:
                 held.setdefault(partition, at)
+            if (
+                member in self.modern
+                and details
+                and not any(commit.member == member for commit in self.commits.values())
+            ):
+                self.first_assigned.setdefault(member, (at, frozenset(details)))
         elif what in ("revoked", "lost"):
+            self._note_disowned(member, at, frozenset(details))
             for partition in details:
                 held.pop(partition, None)
         elif what == "commits":
@@ -72,6 +84,19 @@ class History:
             self.commits[name] = Commit(name, member, at, positions=dict(positions), assigned_at=dict(held))
         elif what == "committed":
             self.commits[details[0]].acknowledged_at = at
+
+    def _note_disowned(self, member: int, at: float, given_up: frozenset[int]) -> None:
+        """Find out whether a newcomer gives up what it had disowned before it took it.
+
+        librdkafka with KIP-848 tells the broker that it owns nothing while it looks up the name of the first topic that
+        it is assigned, takes the assignment then, and gives up with the answer what the broker, which believed it
+        (Apache Kafka 4.1 does, too), has given to others.
+        """
+        assigned_at, partitions = self.first_assigned.pop(member, (0.0, frozenset()))
+        if at < assigned_at + DISOWNED_SECONDS_MAX:
+            for commit in self.commits.values():
+                if commit.member == member:
+                    commit.disowned |= partitions & given_up
 
     def gone(self, member: int) -> None:
         """The member's process has ended."""
@@ -168,6 +193,8 @@ class Group:
 
     def start_member(self, kind: Kind) -> None:
         self.started += 1
+        if kind.protocol == "consumer":
+            self.history.modern.add(self.started)
         self.members[self.started] = MemberProcess(self.started, self, kind)
 
     def churn(self, chance: random.Random) -> str:

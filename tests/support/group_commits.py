@@ -24,7 +24,8 @@ class Commit:
     """One commit as its member told of it; times in seconds of one clock.
 
     `positions` by partition; `assigned_at` tells since when the member held each; `acknowledged_at` is infinite for a
-    commit that failed, or whose end nobody knows: the log may have it or not.
+    commit that failed, or whose end nobody knows: the log may have it or not. `disowned` are partitions that the member
+    itself had told the broker not to own (`History`): of them it proves nothing.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Commit:
     positions: Mapping[int, int]
     assigned_at: Mapping[int, float] = field(default_factory=dict)
     acknowledged_at: float = inf
+    disowned: set[int] = field(default_factory=set)
 
     def __str__(self) -> str:
         acknowledged = "never" if self.acknowledged_at == inf else f"{self.acknowledged_at:.3f}"
@@ -51,7 +53,8 @@ def faults(commits: Mapping[str, Commit], logged: Mapping[int, Logged]) -> list[
         for name, position in entries:
             first.setdefault(name, position)
         made = [(commits[name], position) for name, position in first.items()]
-        of_this = (*_out_of_order(made), *_second_owners(made, partition), *_gone_back(made))
+        of_owners = [(commit, position) for commit, position in made if partition not in commit.disowned]
+        of_this = (*_out_of_order(made), *_second_owners(of_owners, partition), *_gone_back(of_owners))
         found += [f"partition {partition}: {fault}" for fault in of_this]
     return found
 
