@@ -1,4 +1,9 @@
-"""What goes wrong in a simulation, chosen by chance: each fault is a method, and what it breaks another one mends."""
+"""What goes wrong in a simulation, chosen by chance: each fault is a method, and what it breaks another one mends.
+
+Between the power loss of a broker and its leaving the in-sync sets nothing happens to the other brokers. A second one
+that went then could leave the set to the first alone, which comes back without what it had acknowledged, and leads:
+so it is with Kafka without eligible leader replicas (KIP-966) too.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,7 @@ class Faults:
         self._cluster = cluster
         self._rng = rng
         self._tell = cluster.history.add
+        self._without_power: set[int] = set()
 
     async def run(self, *, count: int, kinds: tuple[str, ...]) -> None:
         """`count` faults with pauses between; what died is started again after a while."""
@@ -46,8 +52,16 @@ class Faults:
                 self._cluster.begin_start(broker_id)
 
     def _live(self) -> int:
-        """Some live broker; 0 when there is none."""
+        """Some live broker; 0 when there is none, or when nothing may happen to any."""
         live = sorted(self._cluster.brokers)
+        states = self._cluster.states.values()
+        self._without_power = {
+            broker_id
+            for broker_id in self._without_power
+            if broker_id not in live and any(broker_id in state["isr"] for state in states)
+        }
+        if self._without_power:
+            return 0
         return self._rng.choice(live) if live else 0
 
     # --- brokers -------------------------------------------------------------------------------------------------
@@ -64,6 +78,7 @@ class Faults:
         # No log survives the loss of all its copies: another live member must have all that is committed.
         if broker_id and all(live & set(state["isr"]) for state in self._cluster.states.values()):
             self._tell("FAULT", f"broker {broker_id} loses power")
+            self._without_power.add(broker_id)
             self._cluster.crash(broker_id, power_loss=True, expire=self._rng.random() < 0.5)
 
     async def _restart(self) -> None:
