@@ -10,6 +10,7 @@ import pytest
 
 from odradek.cluster.image import PartitionImage
 from odradek.controller import elections
+from odradek.controller.leadership import Leadership
 from odradek.log.producers import AppendedBatch, ProducerStates
 from odradek.replication.acknowledgements import Waiter, Waiters
 from odradek.replication.leader import Followers
@@ -81,6 +82,19 @@ def _elect_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections, "elected", any_live)
 
 
+def _forget_an_unclean_stop(patch: pytest.MonkeyPatch) -> None:
+    """A broker that is quicker back than its session ends passes for one that was never away."""
+    without = Leadership._without
+
+    def without_those_away(self: Any, topic: str, partition: Any, gone: Any, stayed: Any) -> Any:
+        there = {int(name) for name in self._store.registry.tree.children("/brokers/ids")}
+        away = [broker for broker in gone if broker not in there]
+        return without(self, topic, partition, away, {*stayed, *there}) if away else None
+
+    patch.setattr(Leadership, "_without", without_those_away)
+    patch.setattr(elections, "after_unclean_stop", lambda *_, **__: None)
+
+
 def _forget_who_is_in_sync(patch: pytest.MonkeyPatch) -> None:
     """The high watermark waits for one follower alone."""
 
@@ -107,6 +121,7 @@ BUGS: Final[list[tuple[Plant, tuple[str, ...], tuple[str, ...]]]] = [
     (_skip_the_epoch_check, PARTITIONS, ("I1", "I2", "I7", "I12")),
     (_truncate_to_the_high_watermark, PARTITIONS, ("I1", "I2", "I7")),
     (_elect_whoever_is_there, CRASHES, ("I1", "I2", "I5", "I7")),
+    (_forget_an_unclean_stop, CRASHES, ("I1", "I2", "I5", "I7")),
     (_forget_who_is_in_sync, KINDS, ("I1", "I2", "I7")),
     (_forget_sequence_numbers, KINDS, ("I3", "I4")),
 ]
