@@ -156,12 +156,21 @@ class MemoryListening:
         self._address = address
         self.protocol_factory = protocol_factory
         self.admission = admission
+        self._is_accepting = asyncio.Event()
 
     @property
     def addresses(self) -> list[Address]:
         return [self._address]
 
+    def accept(self) -> None:
+        self._is_accepting.set()
+
     async def room(self) -> None:
+        await self._is_accepting.wait()
+        if self._network.listening.get(self._address) is not self:
+            raise ConnectionRefusedError(
+                111, f"nobody listens on {self._address[0]}:{self._address[1]} any more"
+            )
         while self.admission.is_full:
             event = asyncio.Event()
             self.admission.when_room(event.set)
@@ -169,6 +178,7 @@ class MemoryListening:
 
     async def close(self) -> None:
         self._network.listening.pop(self._address, None)
+        self._is_accepting.set()
 
 
 class MemoryTransport(asyncio.Transport):

@@ -234,3 +234,21 @@ def test_a_thousand_idle_connections_cost_little() -> None:
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_who_connects_before_the_server_is_ready_is_served_when_it_is(
+    loops: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def story() -> None:
+        listener = listen()
+        await listener.start(accepts=False)
+        peer = await connect(listener)
+        peer.send(b"early")
+        answer = asyncio.ensure_future(peer.frames(1))
+        await asyncio.wait([answer], timeout=0.05)
+        assert (answer.done(), listener.accepted) == (False, 0)
+        listener.accept()
+        assert await answer == [b"early"]
+        await listener.close()
+
+    play(story(), loops)

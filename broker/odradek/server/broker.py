@@ -1,7 +1,7 @@
 """One broker process: its parts, built and joined, started in order and stopped in the reverse.
 
     log directories (locks, identity) -> registry -> controller (image) -> logs (recovery) -> partitions
-    -> coordinator -> listeners -> registration -> ready
+    -> coordinator -> listeners (bound) -> registration -> connections accepted -> ready
 
 A start that fails half-way closes what it had opened and says why. A controlled stop accepts no more, lets
 requests under way be answered, then flushes every log and leaves the clean-shutdown marker.
@@ -140,6 +140,9 @@ class Broker:
             await self._listen()
             self._follow_settings()
             await self._register()
+            # Not before: who comes earlier would be told of a cluster without brokers.
+            for listener in self.listeners:
+                listener.accept()
         except BaseException:
             await self._open.aclose()
             raise
@@ -331,7 +334,7 @@ class Broker:
                 executor=self.blocking.executor,
             )
             try:
-                await listener.start()
+                await listener.start(accepts=False)
             except OSError as error:
                 raise OSError(
                     error.errno, f"listener {endpoint} cannot listen: {error.strerror or error}"

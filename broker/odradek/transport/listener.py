@@ -80,8 +80,11 @@ class Listener:
         self.on_connection_made: Callable[[InboundConnection], None] | None = None
         self.on_connection_lost: Callable[[InboundConnection], None] | None = None
 
-    async def start(self) -> None:
-        """Listen and serve. Raises OSError when the address cannot be had."""
+    async def start(self, *, accepts: bool = True) -> None:
+        """Listen and serve. Raises OSError when the address cannot be had.
+
+        Without `accepts` whoever connects waits until `accept` is called: the port is known before the server is ready.
+        """
         self._receive_buffer = receive_buffer()
         self._listening = await self._network.listen(
             self._new_connection,
@@ -90,8 +93,15 @@ class Listener:
             admission=self._admission,
             backlog=self._backlog,
         )
+        if accepts:
+            self.accept()
         if self._idle_seconds_max >= 0:
             self._schedule_sweep()
+
+    def accept(self) -> None:
+        """Serve those who wait, and all who come from now on."""
+        if self._listening is not None:
+            self._listening.accept()
 
     @property
     def addresses(self) -> list[tuple[str, int]]:

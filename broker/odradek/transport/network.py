@@ -38,6 +38,10 @@ class Listening(Protocol):
         """(host, port) of each socket, with the port that was really taken."""
         ...
 
+    def accept(self) -> None:
+        """Begin to accept: until then whoever connects waits."""
+        ...
+
     async def close(self) -> None:
         """Accept no more; connections that were accepted live on."""
         ...
@@ -55,7 +59,9 @@ class Network(Protocol):
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
     ) -> Listening:
-        """Accept connections on every address of `host` ("" for all of the machine), port 0 for a free one.
+        """Listen on every address of `host` ("" for all of the machine), port 0 for a free one.
+
+        Connections are accepted from `Listening.accept` on.
 
         A connection that was admitted must be released by its protocol when it is lost. Raises OSError.
         """
@@ -163,6 +169,8 @@ class _SystemListening:
         self._is_closed = False
         self._connecting: set[asyncio.Task[Any]] = set()
         self._lines = RateLimitedLog(logger, now=self._loop.time)
+
+    def accept(self) -> None:
         self._resume()
 
     @property

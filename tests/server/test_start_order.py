@@ -1,0 +1,37 @@
+"""What clients see of a broker that is just starting."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from odradek.client.client import Client
+from odradek.foundation.settings import Settings
+from odradek.server.broker import Broker
+
+
+@pytest.mark.integration
+def test_nobody_is_told_of_a_cluster_without_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who connects while the broker starts waits for the registration."""
+    early: list[asyncio.Task[int]] = []
+
+    async def ask(port: int) -> int:
+        async with Client(f"127.0.0.1:{port}") as client:
+            return len(client.cluster.brokers)
+
+    async def scenario() -> None:
+        broker = Broker(Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}))
+        register = broker._register
+
+        async def register_late() -> None:
+            early.append(asyncio.create_task(ask(broker.listeners[0].port)))
+            await asyncio.wait(early, timeout=0.1)
+            assert not early[0].done()
+            await register()
+
+        monkeypatch.setattr(broker, "_register", register_late)
+        await broker.start()
+        assert await early[0] == 1
+        await broker.stop()
+
+    asyncio.run(scenario())
