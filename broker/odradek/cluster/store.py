@@ -3,7 +3,8 @@
 A path is `/` or `/a/b`; a node has bytes, a version (0 when created, one more at each `put`) and children. A
 parent must exist before its child, and a node with children cannot be deleted. `multi` does all of its operations or
 none. Watches are lasting: a callback is called on the event loop after changes of its node or of the node's list of
-children, until it is taken back; it says where, not what, so read again. Changes close together may be told once.
+children, until it is taken back; it says where, not what, so read again. Changes close together may be
+told once, and one change twice.
 
 A store is one *session* at a time. An ephemeral node lives as long as the session that made it. The session is
 suspended while the registry does not answer (everything raises StoreConnectionLost, the ephemerals stay), and it
