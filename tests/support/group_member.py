@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 POLL_SECONDS = 0.2
+KAFKA_PYTHON_POLL_MS = 2000
 BATCH_MAX = 200
 
 Taken = dict[int, list[int]]  # offsets by partition
@@ -205,7 +206,8 @@ def run_kafka_python(options: dict[str, Any], is_stopping: Callable[[], bool]) -
     while not is_stopping():
         # Listeners are called within poll alone: between it and the commit nothing can be taken away.
         try:
-            records = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000), max_records=BATCH_MAX)
+            # It loses the answer to a join that its poll does not wait for.
+            records = consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS, max_records=BATCH_MAX)
         except RetriableError:
             # Raised when the broker is away at the moment in which it is asked for the group's coordinator.
             time.sleep(POLL_SECONDS)

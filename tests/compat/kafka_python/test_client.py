@@ -125,7 +125,8 @@ def test_two_members_share(bootstrap: str, create_topic: CreateTopic, unique: st
 
     def poll(member: KafkaConsumer) -> None:
         while not done.is_set():
-            member.poll(timeout_ms=100)
+            # Long enough for a join: this client loses the answer to a join that its poll does not wait for.
+            member.poll(timeout_ms=2000)
 
     threads = [threading.Thread(target=poll, args=(member,)) for member in members]
     for thread in threads:
