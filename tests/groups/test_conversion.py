@@ -17,12 +17,7 @@ from odradek.foundation.errors import (
 )
 from odradek.groups import listing, membership
 from odradek.groups.members import JoinResult
-from odradek.groups.subscription import (
-    Subscription,
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
+from odradek.protocol.consumer import build_assignment, build_subscription, parse_assignment
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, settle, topic_id, turns
 
@@ -31,7 +26,7 @@ ALL: tuple[int, ...] = (0, 1, 2, 3)
 
 
 def protocols(owned: tuple[int, ...] = ()) -> tuple[tuple[str, bytes], ...]:
-    return (("cooperative-sticky", encode_subscription(Subscription(1, ("t",), owned=(("t", owned),)))),)
+    return (("cooperative-sticky", build_subscription(["t"], version=1, owned_partitions=[("t", owned)])),)
 
 
 async def classic_member(world: World, **fields: str) -> JoinResult:
@@ -39,7 +34,7 @@ async def classic_member(world: World, **fields: str) -> JoinResult:
     joined = await world.join(
         "g", requires_known_member_id=False, protocols=protocols(), instance_id=fields.get("instance_id")
     )
-    everything = encode_assignment([("t", (0, 1, 2, 3))], version=1)
+    everything = build_assignment([("t", (0, 1, 2, 3))], version=1)
     synced = await world.sync(joined, {joined.member_id: everything}, instance_id=fields.get("instance_id"))
     assert synced.error is None
     return joined
@@ -64,7 +59,7 @@ async def classic_step(
         if isinstance(synced.error, RebalanceInProgress):
             return joined.generation, owned
         assert synced.error is None, synced.error
-        return joined.generation, decode_assignment(synced.assignment).get("t", ())
+        return joined.generation, dict(parse_assignment(synced.assignment).partitions).get("t", ())
     return generation, owned
 
 
@@ -157,7 +152,7 @@ def test_a_static_member_that_goes_back_takes_the_group_with_it() -> None:
         assert joined.error is None
         assert group_type(world) == "classic"
         synced = await world.sync(joined, instance_id="i1")
-        assert decode_assignment(synced.assignment) == {"t": (0, 1, 2, 3)}
+        assert parse_assignment(synced.assignment).partitions == (("t", (0, 1, 2, 3)),)
 
     in_world(story, topics={"t": 4})
 

@@ -6,11 +6,11 @@ import asyncio
 
 from odradek.foundation.errors import FencedInstanceId, UnknownMemberId
 from odradek.groups import listing, membership
-from odradek.groups.subscription import Subscription, encode_assignment, encode_subscription
+from odradek.protocol.consumer import build_assignment, build_subscription
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.group_world import World, in_world, settle, turns
 
-PROTOCOLS = (("cooperative-sticky", encode_subscription(Subscription(1, ("t",)))),)
+PROTOCOLS = (("cooperative-sticky", build_subscription(["t"], version=1)),)
 
 
 async def classic_group_of_two(world: World) -> list[str]:
@@ -22,7 +22,7 @@ async def classic_group_of_two(world: World) -> list[str]:
     joined = await asyncio.gather(*joins)
     ids = [join.member_id for join in joined]
     shares = {
-        member_id: encode_assignment([("t", (2 * number, 2 * number + 1))], version=1)
+        member_id: build_assignment([("t", (2 * number, 2 * number + 1))], version=1)
         for number, member_id in enumerate(ids)
     }
     synced = await asyncio.gather(*(world.sync(join, shares) for join in joined))

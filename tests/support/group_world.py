@@ -181,10 +181,10 @@ class World:
 
 def join_request(member_id: str = "", **fields: Any) -> JoinRequest:
     """A join with ordinary values; `topics` makes the subscription of its protocols."""
-    from odradek.groups.subscription import Subscription, encode_subscription
+    from odradek.protocol.consumer import build_subscription
 
     topics = fields.pop("topics", ("t",))
-    metadata = encode_subscription(Subscription(1, tuple(topics)))
+    metadata = build_subscription(topics, version=1)
     values: dict[str, Any] = {
         "member_id": member_id,
         "instance_id": None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from odradek.foundation.errors import InvalidTopic
@@ -43,11 +42,3 @@ def validate_topic_name(name: str) -> None:
 def collision_key(name: str) -> str:
     """Names with the same key cannot both be: metrics write '.' as '_'."""
     return name.replace(".", "_")
-
-
-def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """A topic whose name differs only in '.' and '_', or None."""
-    if "." not in name and "_" not in name:
-        return None
-    key = collision_key(name)
-    return next((other for other in existing if other != name and other.replace(".", "_") == key), None)

@@ -6,6 +6,7 @@ They are plain tuples and numbers, cheap to hash: a request for a thousand parti
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -25,3 +26,16 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """The numbers of partitions by topic, in order, as most messages of the protocol have them."""
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        numbers.setdefault(topic, []).append(partition)
+    return numbers
+
+
+def flat(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
+    """The opposite of `by_topic(...).items()`."""
+    return tuple(TopicPartition(topic, number) for topic, numbers in topics for number in numbers)

@@ -31,23 +31,6 @@ from odradek.foundation.broker_settings.replicas import ControllerSettings, Repl
 from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
 from odradek.foundation.errors import SettingError
 
-AREAS: Final = (
-    IdentitySettings,
-    ListenerSettings,
-    ConnectionSettings,
-    TopicSettings,
-    SegmentSettings,
-    RetentionSettings,
-    MessageSettings,
-    CleanerSettings,
-    GroupSettings,
-    ConsumerGroupSettings,
-    OffsetSettings,
-    ProducerSettings,
-    ReplicaSettings,
-    ControllerSettings,
-)
-
 MS_PER_MINUTE: Final = 60_000
 MS_PER_HOUR: Final = 3_600_000
 _DEFAULT_NODE_ID: Final = 1
@@ -146,3 +129,7 @@ class SettingValues(
                 )
             bounds[address.strip("[]")] = int(count)
         return bounds
+
+
+# The groups of settings, in the order of declaration.
+AREAS: Final = SettingValues.__bases__

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.foundation.errors import (
-    CorruptRecord,
     FencedInstanceId,
     GroupMaxSizeReached,
     IllegalGeneration,
     InconsistentGroupProtocol,
+    InvalidRequest,
     MemberIdRequired,
     OdradekError,
     RebalanceInProgress,
@@ -30,7 +30,7 @@ from odradek.groups.consumer_requests import advance_group, fence
 from odradek.groups.consumer_schema import ClassicProtocols, CurrentValue, MemberState, MemberValue
 from odradek.groups.members import UNKNOWN_MEMBER, Departure, JoinRequest, JoinResult, SyncResult
 from odradek.groups.shard import Shard
-from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE, Subscription, decode_subscription
+from odradek.protocol.consumer import PROTOCOL_TYPE, Subscription, parse_subscription
 
 if TYPE_CHECKING:
     from odradek.groups.routing import Routing
@@ -68,7 +68,7 @@ def _join(
     known = draft.group.members.get(member_id)
     advance_group(draft, member_id, _member_value(known, request, subscription))
     topics = coordinator.images.current.topics
-    current = draft.reconcile(member_id, conversion.ids_of(subscription.owned, topics))
+    current = draft.reconcile(member_id, conversion.ids_of(subscription.owned_partitions, topics))
     if replaced is not None and conversion.may_become_classic(
         coordinator, group, without=[replaced], joining=1
     ):
@@ -77,7 +77,7 @@ def _join(
     result = JoinResult(
         member_id=member_id,
         generation=current.member_epoch,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_type=PROTOCOL_TYPE,
         protocol=request.protocols[0][0],
     )
 
@@ -112,13 +112,13 @@ def _check_join(coordinator: Routing, group: ConsumerGroup, request: JoinRequest
     for member in group.members.values():
         if member.classic is not None:
             names &= {name for name, _ in member.classic.protocols}
-    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not names:
+    if request.protocol_type != PROTOCOL_TYPE or not names:
         raise InconsistentGroupProtocol(
             f"the group {group.group_id!r} is one of consumers and shares no protocol with this member"
         )
     try:
-        return decode_subscription(request.protocols[0][1])
-    except CorruptRecord as error:
+        return parse_subscription(request.protocols[0][1])
+    except InvalidRequest as error:
         raise InconsistentGroupProtocol(f"the member's subscription cannot be read: {error}") from error
 
 
@@ -198,16 +198,16 @@ def sync(
     member, classic = _member(group, member_id, instance_id)
     current = _at_generation(group, member_id, generation)
     chosen, metadata = classic.protocols[0]
-    if protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or protocol not in (None, chosen):
+    if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):
         raise InconsistentGroupProtocol(f"the member was told to use {chosen!r}, and uses {protocol!r}")
     if group.epoch > current.member_epoch and current.state is not MemberState.UNREVOKED_PARTITIONS:
         group.set_step_deadline(member_id, member.rebalance_timeout_ms, current.member_epoch)
         raise RebalanceInProgress(f"the group {group.group_id!r} rebalances; join again")
     group.step_deadlines.pop(member_id, None)
     group.extend_session(member_id, classic.session_timeout_ms)
-    version = decode_subscription(metadata).version
+    version = parse_subscription(metadata).version
     return SyncResult(
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_type=PROTOCOL_TYPE,
         protocol=chosen,
         assignment=conversion.assignment_bytes(coordinator, current.assigned, version=version),
     )

@@ -204,9 +204,6 @@ class ConsumerGroup:
     def owner(self, topic_id: UUID, partition: int) -> str | None:
         return self.owners.get((topic_id, partition))
 
-    def has_pattern_members(self, pattern: str) -> bool:
-        return pattern in self._pattern_members
-
     def subscribed_topics(self) -> set[str]:
         """Names that members subscribe to, and those that their patterns stand for."""
         topics = set(self._subscribers)

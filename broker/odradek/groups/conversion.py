@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.foundation.errors import (
-    CorruptRecord,
     GroupIdNotFound,
+    InvalidRequest,
     OdradekError,
     RebalanceInProgress,
 )
@@ -45,13 +45,13 @@ from odradek.groups.schema import (
     encode_classic_group_value,
 )
 from odradek.groups.shard import Shard
-from odradek.groups.subscription import (
-    CONSUMER_PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-)
 from odradek.groups.writer import OnWritten
+from odradek.protocol.consumer import (
+    PROTOCOL_TYPE,
+    build_assignment,
+    parse_assignment,
+    parse_subscription,
+)
 
 if TYPE_CHECKING:
     from odradek.cluster.image import TopicImage
@@ -122,9 +122,8 @@ def _to_consumer(coordinator: Routing, shard: Shard, group: ClassicGroup) -> Con
     converted = ConsumerGroup(group.group_id, shard)
     try:
         for member in group.members:
-            subscription = decode_subscription(member.metadata(group.protocol or member.protocols[0][0]))
-            owned = decode_assignment(member.assignment) if member.assignment else {}
-            assigned = ids_of(owned.items(), topics)
+            subscription = parse_subscription(member.metadata(group.protocol or member.protocols[0][0]))
+            assigned = ids_of(parse_assignment(member.assignment).partitions, topics)
             value = MemberValue(
                 instance_id=member.instance_id,
                 rack_id=subscription.rack_id,
@@ -146,7 +145,7 @@ def _to_consumer(coordinator: Routing, shard: Shard, group: ClassicGroup) -> Con
             converted.apply(KIND_MEMBER, member.member_id, value)
             converted.apply(KIND_TARGET, member.member_id, TargetValue(assigned))
             converted.apply(KIND_CURRENT, member.member_id, current)
-    except CorruptRecord as error:
+    except InvalidRequest as error:
         raise GroupIdNotFound(
             f"The classic group {group.group_id} cannot become a consumer group: a member's subscription "
             f"or assignment "
@@ -249,13 +248,13 @@ def classic_group(
                 client_host=value.client_host,
                 rebalance_timeout_ms=value.rebalance_timeout_ms,
                 session_timeout_ms=value.classic.session_timeout_ms,
-                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                protocol_type=PROTOCOL_TYPE,
                 protocols=value.classic.protocols,
             )
         )
     classic = ClassicGroup.converted(group_id, generation=generation, members=members, host=shard)
     for member in classic.members:
-        version = decode_subscription(member.metadata(classic.protocol or "")).version
+        version = parse_subscription(member.metadata(classic.protocol or "")).version
         member.assignment = assignment_bytes(coordinator, targets[member.member_id][1], version=version)
     return classic
 
@@ -268,4 +267,4 @@ def assignment_bytes(coordinator: Routing, assignment: Assignment, *, version: i
         for topic_id, partitions in assignment.items()
         if topic_id in by_id
     )
-    return encode_assignment(named, version=version)
+    return build_assignment(named, version=version)

@@ -41,7 +41,7 @@ from odradek.groups.members import (
 )
 from odradek.groups.rebalance import GroupHost, GroupState, Rebalance
 from odradek.groups.schema import ClassicGroupValue
-from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from odradek.protocol.consumer import PROTOCOL_TYPE
 
 __all__ = ["ClassicGroup", "GroupHost", "GroupState", "JoinRequest"]
 
@@ -98,7 +98,7 @@ class ClassicGroup(Rebalance):
         """
         group = cls(group_id, host)
         group.generation = generation
-        group.protocol_type = CONSUMER_PROTOCOL_TYPE
+        group.protocol_type = PROTOCOL_TYPE
         for member in members:
             group.members.add(member)
         group.protocol = group.members.select_protocol()
@@ -417,11 +417,6 @@ class ClassicGroup(Rebalance):
         if not self.uses_consumer_protocol:
             return False
         return self.subscribed_topics is None or topic in self.subscribed_topics
-
-    @property
-    def is_simple(self) -> bool:
-        """Only offsets are stored here: it never had members."""
-        return self.protocol_type is None and self.state is GroupState.EMPTY and not self._pending_joins
 
     @property
     def is_removable(self) -> bool:

@@ -19,7 +19,7 @@ from odradek.groups.consumer_schema import Assignment, MemberValue
 from odradek.groups.group import ClassicGroup, GroupState
 from odradek.groups.schema import Encoded, encode_classic_group_key
 from odradek.groups.shard import Group, Shard
-from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from odradek.protocol.consumer import PROTOCOL_TYPE
 
 if TYPE_CHECKING:
     from odradek.groups.routing import Routing
@@ -78,7 +78,7 @@ def list_groups(
 
 def _listed(group: Group) -> ListedGroup:
     if isinstance(group, ConsumerGroup):
-        return ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state_name, CONSUMER_TYPE)
+        return ListedGroup(group.group_id, PROTOCOL_TYPE, group.state_name, CONSUMER_TYPE)
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, Protocol
 
-from odradek.foundation.errors import CorruptRecord, OdradekError, RebalanceInProgress, UnknownMemberId
+from odradek.foundation.errors import InvalidRequest, OdradekError, RebalanceInProgress, UnknownMemberId
 from odradek.groups.members import (
     UNKNOWN_MEMBER,
     AnswerJoin,
@@ -24,7 +24,7 @@ from odradek.groups.members import (
     SyncResult,
 )
 from odradek.groups.schema import ClassicGroupValue
-from odradek.groups.subscription import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from odradek.protocol.consumer import PROTOCOL_TYPE, parse_subscription
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = (
     5 * 60 * 1000
@@ -315,14 +315,14 @@ class Rebalance:
         topics: set[str] = set()
         try:
             for member in self.members:
-                topics.update(decode_subscription(member.metadata(self.protocol)).topics)
-        except CorruptRecord:
+                topics.update(parse_subscription(member.metadata(self.protocol)).topics)
+        except InvalidRequest:
             return
         self.subscribed_topics = frozenset(topics)
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return self.protocol_type == PROTOCOL_TYPE
 
     def value(self, assignments: Mapping[str, bytes] | None = None) -> ClassicGroupValue:
         """The group as it is stored, with `assignments` or those that are in force."""

@@ -62,12 +62,6 @@ class CommittedOffset(NamedTuple):
     topic_id: UUID | None = None
 
 
-class ClassicGroupKey(NamedTuple):
-    """Names one classic group."""
-
-    group_id: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberValue:
     """One member of a stored classic group. Times in milliseconds."""

@@ -135,10 +135,6 @@ class RecordWriter:
             on_written(error)
         self._tell(self._take_all(), error)
 
-    @property
-    def is_idle(self) -> bool:
-        return not self._waiting and not self._is_scheduled
-
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True

@@ -43,11 +43,6 @@ _PLACE: Final = struct.Struct(">qi4xb6xi")
 _open_closed_segments: dict[Segment, None] = {}
 
 
-def offset_name(offset: int) -> str:
-    """The 20 digits that name the files of the segment at `offset`."""
-    return f"{offset:020d}"
-
-
 class Segment:
     """A log file and its indexes. Written only through `log.Log`, and only while it is the last of its log."""
 

@@ -57,11 +57,6 @@ class FollowResponse(NamedTuple):
     nodes: tuple[Node, ...]
 
 
-def is_follow_request(frame: memoryview) -> bool:
-    """Whether a frame is of this API, by its first two bytes."""
-    return len(frame) >= 2 and int.from_bytes(frame[:2], "big", signed=True) == API_KEY
-
-
 def pack_request(request: FollowRequest) -> bytes:
     """A whole frame, its size included."""
     name = request.client_id.encode()

@@ -30,13 +30,17 @@ _SUBSCRIPTION: Final = "consumer_protocol_subscription"
 _ASSIGNMENT: Final = "consumer_protocol_assignment"
 
 
+# Topics with partitions of theirs, as on the wire.
+PartitionsByTopic = tuple[tuple[str, tuple[int, ...]], ...]
+
+
 class Subscription(NamedTuple):
     """What a member asks for and what it has."""
 
     version: int
     topics: tuple[str, ...]
     user_data: bytes | None = None
-    owned_partitions: tuple[tuple[str, int], ...] = ()
+    owned_partitions: PartitionsByTopic = ()
     generation_id: int = -1
     rack_id: str | None = None
 
@@ -45,7 +49,7 @@ class Assignment(NamedTuple):
     """What a member is given."""
 
     version: int
-    partitions: tuple[tuple[str, int], ...]
+    partitions: PartitionsByTopic
     user_data: bytes | None = None
 
 
@@ -56,7 +60,7 @@ def parse_subscription(content: bytes | memoryview) -> Subscription:
         version=version,
         topics=message.topics,
         user_data=message.user_data,
-        owned_partitions=_flat(getattr(message, "owned_partitions", ())),
+        owned_partitions=_by_topic(getattr(message, "owned_partitions", ())),
         generation_id=getattr(message, "generation_id", -1),
         rack_id=getattr(message, "rack_id", None),
     )
@@ -68,7 +72,7 @@ def parse_assignment(content: bytes | memoryview) -> Assignment:
         return Assignment(version=0, partitions=())
     version, message = _parse(_ASSIGNMENT, content)
     return Assignment(
-        version=version, partitions=_flat(message.assigned_partitions), user_data=message.user_data
+        version=version, partitions=_by_topic(message.assigned_partitions), user_data=message.user_data
     )
 
 
@@ -77,7 +81,7 @@ def build_subscription(
     *,
     version: int = VERSION_MAX,
     user_data: bytes | None = None,
-    owned_partitions: Iterable[tuple[str, int]] = (),
+    owned_partitions: Iterable[tuple[str, Iterable[int]]] = (),
     generation_id: int = -1,
     rack_id: str | None = None,
 ) -> bytes:
@@ -88,7 +92,7 @@ def build_subscription(
         {
             "topics": topics,
             "user_data": user_data,
-            "owned_partitions": _by_topic(owned_partitions),
+            "owned_partitions": _topics(owned_partitions),
             "generation_id": generation_id,
             "rack_id": rack_id,
         },
@@ -96,12 +100,13 @@ def build_subscription(
 
 
 def build_assignment(
-    partitions: Iterable[tuple[str, int]], *, version: int = VERSION_MAX, user_data: bytes | None = None
+    partitions: Iterable[tuple[str, Iterable[int]]],
+    *,
+    version: int = VERSION_MAX,
+    user_data: bytes | None = None,
 ) -> bytes:
     """The assignment of a member."""
-    return _build(
-        _ASSIGNMENT, version, {"assigned_partitions": _by_topic(partitions), "user_data": user_data}
-    )
+    return _build(_ASSIGNMENT, version, {"assigned_partitions": _topics(partitions), "user_data": user_data})
 
 
 def _parse(name: str, content: bytes | memoryview) -> tuple[int, Any]:
@@ -119,17 +124,15 @@ def _parse(name: str, content: bytes | memoryview) -> tuple[int, Any]:
 
 
 def _build(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    version = min(version, VERSION_MAX)
     out = bytearray(version.to_bytes(2, "big"))
     structure_writer(data_class(name, version))(out, data(name, version, **fields))
     return bytes(out)
 
 
-def _flat(topics: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    return tuple((topic.topic, partition) for topic in topics for partition in topic.partitions)
+def _by_topic(topics: Iterable[Any]) -> PartitionsByTopic:
+    return tuple((topic.topic, tuple(topic.partitions)) for topic in topics)
 
 
-def _by_topic(partitions: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic.items()]
+def _topics(partitions: Iterable[tuple[str, Iterable[int]]]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": list(numbers)} for topic, numbers in partitions]

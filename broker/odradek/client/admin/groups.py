@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.consumer.member_bytes import decode_assignment
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_for
 from odradek.foundation.errors import (
     GroupIdNotFound,
@@ -21,8 +20,9 @@ from odradek.foundation.errors import (
     OdradekError,
     UnknownMemberId,
 )
-from odradek.foundation.ids import TopicPartition
+from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
+from odradek.protocol.consumer import parse_assignment
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ class GroupAdmin:
         if partitions is not None:
             topics = [
                 {"name": topic, "partition_indexes": numbers}
-                for topic, numbers in _by_topic(partitions).items()
+                for topic, numbers in by_topic(partitions).items()
             ]
 
         async def ask(connection: BrokerConnection) -> dict[TopicPartition, CommittedOffset]:
@@ -193,7 +193,7 @@ class GroupAdmin:
                     for number in numbers
                 ],
             }
-            for topic, numbers in _by_topic(offsets).items()
+            for topic, numbers in by_topic(offsets).items()
         ]
 
         async def ask(connection: BrokerConnection) -> None:
@@ -215,7 +215,7 @@ class GroupAdmin:
         """Forget committed offsets. Raises GroupSubscribedToTopic while a member reads the topic."""
         topics = [
             {"name": topic, "partitions": [{"partition_index": number} for number in numbers]}
-            for topic, numbers in _by_topic(partitions).items()
+            for topic, numbers in by_topic(partitions).items()
         ]
 
         async def ask(connection: BrokerConnection) -> None:
@@ -262,13 +262,6 @@ def _raise_partition_errors(topics: Any, group_id: str) -> None:
 def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
     """The partitions of a member; none where a client keeps bytes of its own kind there."""
     try:
-        return decode_assignment(bytes(data))
+        return flat(parse_assignment(data).partitions)
     except InvalidRequest:
         return ()
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return by_topic

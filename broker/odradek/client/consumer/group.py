@@ -21,7 +21,6 @@ from odradek.client.client import Client
 from odradek.client.consumer.assignors import Subscriber, assign_range
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetches import FetchBounds
-from odradek.client.consumer.member_bytes import decode_subscription
 from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
@@ -35,6 +34,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.consumer import parse_subscription
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class GroupConsumer:
 
     async def _assign(self, joined: Joined) -> Mapping[str, Sequence[TopicPartition]]:
         subscribers = [
-            Subscriber(member.member_id, member.instance_id, decode_subscription(member.subscription))
+            Subscriber(member.member_id, member.instance_id, parse_subscription(member.subscription).topics)
             for member in joined.members
         ]
         topics = sorted({topic for subscriber in subscribers for topic in subscriber.topics})

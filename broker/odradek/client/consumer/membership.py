@@ -10,10 +10,15 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.assignors import RANGE
-from odradek.client.consumer.member_bytes import decode_assignment, encode_assignment, encode_subscription
 from odradek.client.errors import MEMBER_ID_REQUIRED_CODE, raise_for
-from odradek.foundation.ids import TopicPartition
+from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
+from odradek.protocol.consumer import (
+    PROTOCOL_TYPE,
+    build_assignment,
+    build_subscription,
+    parse_assignment,
+)
 
 T = TypeVar("T")
 
@@ -22,7 +27,9 @@ SYNC_VERSIONS = (1, 5)
 HEARTBEAT_VERSIONS = (1, 4)
 LEAVE_VERSIONS = (3, 5)
 COMMIT_VERSIONS = (5, 9)
-PROTOCOL_TYPE = "consumer"
+# The range assignor needs no more.
+SUBSCRIPTION_VERSION = 1
+ASSIGNMENT_VERSION = 0
 # Beyond the rebalance timeout, for which the broker may hold the answer back.
 JOIN_ANSWER_MS = 5_000
 
@@ -68,7 +75,7 @@ class Membership:
 
     async def join(self, topics: Sequence[str]) -> Joined:
         """Ask to be a member of the next generation; the broker answers when all members did."""
-        subscription = encode_subscription(topics)
+        subscription = build_subscription(topics, version=SUBSCRIPTION_VERSION)
 
         async def ask(connection: BrokerConnection) -> Any:
             response = await connection.request(
@@ -123,14 +130,14 @@ class Membership:
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=joined.protocol,
                 assignments=[
-                    {"member_id": member_id, "assignment": encode_assignment(partitions)}
+                    {"member_id": member_id, "assignment": _assignment_bytes(partitions)}
                     for member_id, partitions in assignments.items()
                 ],
             )
             self._check(response)
             return response
 
-        return decode_assignment(bytes((await self._on_coordinator(ask)).assignment))
+        return flat(parse_assignment((await self._on_coordinator(ask)).assignment).partitions)
 
     async def heartbeat(self) -> None:
         """Say that one lives; RebalanceInProgress is the sign to join again."""
@@ -209,3 +216,7 @@ class Membership:
             return await ask(await self._client.coordinator(self._group_id, lane=self._lane))
 
         return await self._client.with_retries(attempt, group_id=self._group_id)
+
+
+def _assignment_bytes(partitions: Sequence[TopicPartition]) -> bytes:
+    return build_assignment(by_topic(partitions).items(), version=ASSIGNMENT_VERSION)
