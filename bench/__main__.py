@@ -6,6 +6,7 @@ python -m bench --quick                one round of small sizes, about three min
 python -m bench --only tiny latency    some questions
 python -m bench --disk /var/tmp        logs on a disk instead of in memory
 python -m bench --output json          for programs
+python -m bench cluster --quick        three brokers against three, records with three replicas
 python -m bench growth --gigabytes 20  does a longer log slow it down?
 python -m bench spark                  a Spark job writes, copies and reads a million records
 """
@@ -28,12 +29,15 @@ def main() -> int:
             return _growth(arguments)
         case "spark":
             return _spark(arguments)
+        case "cluster":
+            return _cluster(arguments)
         case "compare":
             return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
         case _:
             codes = [
                 _compare(arguments, rounds=arguments.rounds, disk=None),
                 _compare(arguments, rounds=1, disk=arguments.disk or DISK),
+                _cluster(arguments),
                 _spark(arguments),
                 _growth(arguments),
             ]
@@ -41,17 +45,23 @@ def main() -> int:
 
 
 def _parsed() -> argparse.Namespace:
+    from bench.cluster_rounds import CLUSTER_PARTS
     from bench.rounds import PARTS
 
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    programs = ["compare", "growth", "spark", "everything"]
+    programs = ["compare", "cluster", "growth", "spark", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
     parser.add_argument(
-        "--only", nargs="+", default=[], choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}"
+        "--only",
+        nargs="+",
+        default=[],
+        choices={*PARTS, *CLUSTER_PARTS},
+        metavar="PART",
+        help=f"of {', '.join(PARTS)}; with `cluster` of {', '.join(CLUSTER_PARTS)}",
     )
     parser.add_argument("--disk", help=f"folder for the logs instead of memory; `everything` takes {DISK}")
     parser.add_argument(
@@ -86,6 +96,23 @@ def _compare(arguments: argparse.Namespace, *, rounds: int, disk: str | None) ->
         minutes_max=arguments.minutes_max,
     )
     described = report.machine(disk=disk, rounds=done, is_pinned=arguments.pin)
+    show = report.document if arguments.output == "json" else report.table
+    print(show(answers.listed(), described=described), end="\n\n", flush=True)
+    return 0
+
+
+def _cluster(arguments: argparse.Namespace) -> int:
+    from bench import report
+    from bench.cluster_rounds import FULL, QUICK, compare_clusters
+
+    answers, done = compare_clusters(
+        rounds=arguments.rounds,
+        sizes=QUICK if arguments.quick else FULL,
+        disk=arguments.disk,
+        only=arguments.only,
+        minutes_max=arguments.minutes_max,
+    )
+    described = report.machine(disk=arguments.disk, rounds=done, is_pinned=False)
     show = report.document if arguments.output == "json" else report.table
     print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0

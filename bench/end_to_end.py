@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.peers import Peer
+from bench.peers import Served
 from tests.support.java import kafka_classpath, pyspark_jars
 from tests.support.java_gateway import BYTE_ARRAY, java_gateway, java_properties
 
@@ -37,7 +37,7 @@ class Latency:
         return cls(statistics.fmean(ordered), ordered[len(ordered) // 2], at_99)
 
 
-def kafkas_clients(peer: Peer, topic: str, *, records: int, discarded: int) -> Latency:
+def kafkas_clients(peer: Served, topic: str, *, records: int, discarded: int) -> Latency:
     """Kafka 4.1.1's producer and consumer for Java, in one JVM."""
     compiler_jars = [
         str(jar)
@@ -61,7 +61,7 @@ def kafkas_clients(peer: Peer, topic: str, *, records: int, discarded: int) -> L
     return Latency.of([int(one) / 1e6 for one in told.strip("[]").split(",")])
 
 
-def librdkafka(peer: Peer, topic: str, *, records: int, discarded: int) -> Latency:
+def librdkafka(peer: Served, topic: str, *, records: int, discarded: int) -> Latency:
     """confluent-kafka's producer and consumer, in this process."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 

@@ -10,11 +10,12 @@ import compileall
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -23,6 +24,20 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import topic_creator
 
 Peer = Broker | KafkaPeer
+
+
+class Served(Protocol):
+    """What is measured: a broker, or a cluster of several processes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pids(self) -> Sequence[int]: ...
+
 
 # Deleted topics give their memory back at once and a group's first member does not wait; all else is as it comes.
 SETTINGS = {
@@ -34,15 +49,15 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a broker's process has used since it began."""
+    """What the processes that serve have used since they began."""
 
     cpu_seconds: float
     resident_bytes: int
 
 
-def usage(peer: Peer) -> Usage:
-    process = psutil.Process(peer.pid)
-    members = [process, *process.children(recursive=True)]
+def usage(peer: Served) -> Usage:
+    processes = [psutil.Process(pid) for pid in peer.pids]
+    members = [member for process in processes for member in (process, *process.children(recursive=True))]
     times = [member.cpu_times() for member in members]
     return Usage(
         cpu_seconds=sum(one.user + one.system for one in times),
@@ -61,13 +76,13 @@ def storage(disk: str | None) -> Iterator[Path]:
 
 
 @cache
-def _compiled() -> None:
+def compiled() -> None:
     """An installed package has its bytecode beside it; a checkout may lack it, and would be compiled at each start."""
     compileall.compile_dir(CHECKOUT / "broker", quiet=1)
 
 
 def ours(folder: Path) -> Broker:
-    _compiled()
+    compiled()
     return Broker(folder / "odradek", settings=SETTINGS)
 
 
@@ -105,11 +120,12 @@ def both(disk: str | None, *, is_pinned: bool = False) -> Iterator[list[Peer]]:
 
 
 @contextmanager
-def fresh_topic(peer: Peer, partitions: int) -> Iterator[str]:
-    """A topic for one measurement, deleted after it."""
+def fresh_topic(peer: Served, partitions: int, *, replicas: int = 1) -> Iterator[str]:
+    """A topic for one measurement, deleted after it; of three replicas two have to be in sync."""
     from confluent_kafka.admin import AdminClient
 
-    name = topic_creator(peer.bootstrap)(partitions)
+    settings = {"min_insync_replicas": "2"} if replicas > 2 else {}
+    name = topic_creator(peer.bootstrap)(partitions, replicas=replicas, **settings)
     try:
         yield name
     finally:

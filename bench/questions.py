@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -19,7 +20,7 @@ class Question:
     is_ratio: bool = True  # else the limit is on our own value
 
 
-QUESTIONS = {
+QUESTIONS: Mapping[str, Question] = {
     question.name: question
     for question in (
         Question("produce 100 B", "MB/s", "≥ 1.2 x", 1.2, True),
@@ -39,6 +40,28 @@ QUESTIONS = {
         Question("memory after the rounds", "MB", "", 1.0, False),
         Question("idle memory", "MB", "≤ 60 MB", 60, False, is_ratio=False),
         Question("exec to first ack", "ms", "≤ 250 ms", 250, False, is_ratio=False),
+    )
+}
+
+# Of three brokers: three replicas, acks=all, min.insync.replicas=2; CPU is that of all processes that serve.
+CLUSTER_QUESTIONS: Mapping[str, Question] = {
+    question.name: question
+    for question in (
+        Question("produce 100 B", "MB/s", "≥ 1.5 x", 1.5, True),
+        Question("produce 1 KB", "MB/s", "≥ 1.5 x", 1.5, True),
+        Question("consume 100 B", "MB/s", "", 1.0, True),
+        Question("consume 1 KB", "MB/s", "", 1.0, True),
+        Question("CPU, produce 100 B", "s/GB", "≤ 0.5 x", 0.5, False),
+        Question("CPU, produce 1 KB", "s/GB", "≤ 0.5 x", 0.5, False),
+        Question("CPU, consume 100 B", "s/GB", "", 1.0, False),
+        Question("CPU, consume 1 KB", "s/GB", "", 1.0, False),
+        Question("end to end p50", "ms", "", 1.0, False),
+        Question("end to end p99", "ms", "≤ 0.4 x", 0.4, False),
+        Question("failover, leaders moved", "s", "", 1.0, False),
+        Question("failover, all acknowledged", "s", "≤ 1 x", 1.0, False),
+        Question("start after kill, 1 GB", "s", "≤ 3 s", 3.0, False, is_ratio=False),
+        Question("start, 1,000 partitions", "s", "≤ 3 s", 3.0, False, is_ratio=False),
+        Question("memory of all", "MB", "", 1.0, False),
     )
 }
 
@@ -77,6 +100,7 @@ class Answer:
 class Answers:
     """Every round's value, by question and broker."""
 
+    questions: Mapping[str, Question] = field(default_factory=lambda: QUESTIONS)
     values: dict[str, dict[str, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -85,9 +109,9 @@ class Answers:
         self.values[question][peer].append(value)
 
     def listed(self) -> list[Answer]:
-        """One answer per question that was asked, in the order of QUESTIONS."""
+        """One answer per question that was asked, in the order of the questions."""
         found: list[Answer] = []
-        for name, question in QUESTIONS.items():
+        for name, question in self.questions.items():
             if name in self.values:
                 rounds = {peer: list(values) for peer, values in self.values[name].items()}
                 medians = {peer: statistics.median(values) for peer, values in rounds.items()}

@@ -61,7 +61,7 @@ def compare(
                 answers.add("memory after the rounds", peer.name, usage(peer).resident_bytes / 1e6)
     if not only or START in only:
         for number in range(done):
-            _say(f"start {number + 1} of {done}")
+            say(f"start {number + 1} of {done}")
             _starts(answers, disk, number)
     return answers, done
 
@@ -82,18 +82,19 @@ def _rounds(
         order = peers if number % 2 else peers[::-1]
         for step in steps:
             for peer in order:
-                _say(
+                say(
                     f"round {number} of {rounds}{'' if number else ' (discarded)'}: {peer.name}, {step.__name__}"
                 )
                 step(peer, kept, sizes)
         ended = time.monotonic()
         if number and number < rounds and ended + (ended - began) > deadline:
-            _say(f"no time for more than {number} rounds (--minutes-max)")
+            say(f"no time for more than {number} rounds (--minutes-max)")
             return number
     return rounds
 
 
-def _say(what: str) -> None:
+def say(what: str) -> None:
+    """A line for whoever watches."""
     print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
 
 

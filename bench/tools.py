@@ -7,7 +7,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from bench.peers import Peer, usage
+from bench.peers import Served, usage
 from tests.support.java import java_arguments, java_environment, kafka_classpath
 
 TOOLS = "org.apache.kafka.tools"
@@ -28,7 +28,7 @@ class Run:
         return self.broker_cpu_seconds / (self.payload_bytes / 1e9)
 
 
-def produce(peer: Peer, topic: str, *, records: int, record_bytes: int, **properties: str) -> Run:
+def produce(peer: Served, topic: str, *, records: int, record_bytes: int, **properties: str) -> Run:
     """ProducerPerformance as fast as it goes; properties are the producer's, underscores for dots."""
     given = {"bootstrap.servers": peer.bootstrap, "acks": "all"}
     given |= {key.replace("_", "."): value for key, value in properties.items()}
@@ -45,7 +45,7 @@ def produce(peer: Peer, topic: str, *, records: int, record_bytes: int, **proper
     return Run(float(per_second), float(megabytes), cpu_seconds, records * record_bytes)
 
 
-def consume(peer: Peer, topic: str, *, records: int, record_bytes: int) -> Run:
+def consume(peer: Served, topic: str, *, records: int, record_bytes: int) -> Run:
     """ConsumerPerformance from the beginning; the time of joining the group is left out."""
     before = usage(peer)
     printed = _run(

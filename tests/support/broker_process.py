@@ -65,6 +65,11 @@ class Broker:
         return self._process.pid
 
     @property
+    def pids(self) -> Sequence[int]:
+        """The processes that serve; as a cluster has it."""
+        return [self.pid]
+
+    @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

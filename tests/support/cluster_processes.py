@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class Member(Broker):
 class Cluster:
     """Brokers 1, 2, … and controllers 101, 102, …; `start` first, `close` at the end."""
 
+    name = "odradek"
+
     def __init__(
         self,
         folder: Path,
@@ -70,6 +72,12 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """The processes that serve, but for ZooKeeper's."""
+        members = [*self.controllers.values(), *self.brokers.values()]
+        return [member.pid for member in members if member.is_running]
 
     def start(self) -> None:
         """All at once: each waits for those it needs."""

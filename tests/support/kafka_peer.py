@@ -1,9 +1,9 @@
-"""Apache Kafka itself, one node in KRaft mode on loopback: the peer that says what is right, and how fast.
+"""Apache Kafka itself, in KRaft mode on loopback: the peer that says what is right, and how fast.
 
 Formatting its storage takes a JVM start; the formatted folder is the same for every start with the same
 node id and cluster id, so it is kept in `.cache/` and copied. The calls are those of `broker_process.Broker`.
 
-Left out: clusters of several nodes, TLS and SASL.
+A `KafkaCluster` is several such nodes, each broker and controller. Left out: TLS and SASL.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.broker_process import STOP_SECONDS_MAX, free_port
@@ -32,7 +33,6 @@ _STARTED = "Kafka Server started"
 # What a single node needs, and what makes a test's waiting short; everything else is Kafka's default.
 _BASE = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "offsets.topic.replication.factor": "1",
@@ -70,11 +70,16 @@ class KafkaPeer:
         quick: bool = True,
         version: str = KAFKA_VERSION,
         has_eligible_leader_replicas: bool = True,
+        node_id: int = 1,
+        voters: Mapping[int, int] | None = None,
     ) -> None:
+        """`voters` are a cluster's controllers, by node id their ports; without them the node is its own cluster."""
         self.folder = folder
         self.data = folder / "data"
         self.port = port or free_port()
-        self.controller_port = free_port()
+        self.controller_port = free_port() if voters is None else voters[node_id]
+        self.node_id = node_id
+        self._voters = voters or {node_id: self.controller_port}
         self.settings = dict(settings or {})
         self._heap = heap
         self._quick = quick
@@ -91,6 +96,11 @@ class KafkaPeer:
     def pid(self) -> int:
         assert self._process is not None, "Kafka was not started"
         return self._process.pid
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """The processes that serve; as a cluster has it."""
+        return [self.pid]
 
     @property
     def is_running(self) -> bool:
@@ -168,9 +178,12 @@ class KafkaPeer:
         controller = f"127.0.0.1:{self.controller_port}"
         values = {
             **_BASE,
+            "node.id": str(self.node_id),
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-            "controller.quorum.voters": f"1@{controller}",
+            "controller.quorum.voters": ",".join(
+                f"{node}@127.0.0.1:{port}" for node, port in self._voters.items()
+            ),
             "log.dirs": str(self.data),
             **self.settings,
         }
@@ -180,6 +193,8 @@ class KafkaPeer:
 
     def _formatted(self, properties: Path) -> Path:
         kept = CACHE / "kafka" / f"{self._version}-formatted"
+        if self.node_id != 1:
+            kept = kept.with_name(f"{kept.name}-{self.node_id}")
         features: tuple[str, ...] = ()
         if not self._has_eligible_leader_replicas:
             kept = kept.with_name(f"{kept.name}-without-elr")
@@ -202,3 +217,57 @@ class KafkaPeer:
         except OSError:
             shutil.rmtree(staged)  # another run was first
         return kept
+
+
+class KafkaCluster:
+    """Nodes 1, 2, …, each broker and controller; the calls are those of `cluster_processes.Cluster`."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "1g",
+        quick: bool = True,
+    ) -> None:
+        numbers = range(1, brokers + 1)
+        voters = {number: free_port() for number in numbers}
+        copies = {
+            "offsets.topic.replication.factor": str(brokers),
+            "transaction.state.log.replication.factor": str(brokers),
+            "transaction.state.log.min.isr": str(min(brokers, 2)),
+        }
+        self.brokers = {
+            number: KafkaPeer(
+                folder / f"kafka-{number}",
+                settings={**copies, **(settings or {})},
+                heap=heap,
+                quick=quick,
+                node_id=number,
+                voters=voters,
+            )
+            for number in numbers
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """The processes that serve."""
+        return [broker.pid for broker in self.brokers.values() if broker.is_running]
+
+    def start(self) -> None:
+        """All at once: none is up before a majority is."""
+        for broker in self.brokers.values():
+            broker.prepare()
+        with ThreadPoolExecutor(len(self.brokers)) as threads:
+            list(threads.map(KafkaPeer.start, self.brokers.values()))
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.close()

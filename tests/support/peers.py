@@ -95,10 +95,10 @@ def topic_creator(bootstrap: str) -> CreateTopic:
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000})
 
-    def create(partitions: int = 1, name: str | None = None, **configs: Any) -> str:
+    def create(partitions: int = 1, name: str | None = None, *, replicas: int = 1, **configs: Any) -> str:
         name = name or f"t-{uuid.uuid4().hex[:12]}"
         config = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        wanted = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config)
         for future in admin.create_topics([wanted], request_timeout=20).values():
             future.result(30)
         return name

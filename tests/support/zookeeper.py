@@ -128,6 +128,11 @@ class ZooKeeper:
     def connect(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "ZooKeeper was not started"
+        return self._process.pid
+
     def start(self) -> None:
         """Start, and wait until it answers clients."""
         assert self._process is None, "ZooKeeper runs already"
