@@ -40,9 +40,9 @@ test: $(VENV)/.test
 fuzz: $(VENV)/.test
 	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz
 
-# A cluster in one process, on virtual time and with faults: SEEDS=1000 how many runs, SEED=n the first.
+# A cluster in one process, on virtual time and with faults: SEEDS=1000 how many runs, SEED=n the first, JOBS=n at a time.
 sim: $(VENV)/.test
-	SEEDS=$(SEEDS) SEED=$(SEED) $(BIN)/python -m tests.simulation
+	SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m tests.simulation
 
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` tells; all of it takes half an hour.
 BENCH_ARGS ?= everything

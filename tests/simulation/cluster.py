@@ -17,6 +17,7 @@ from odradek.cluster.memory_store import MemoryRegistry
 from odradek.cluster.node_tree import Changes
 from odradek.cluster.store import Operation
 from odradek.foundation.errors import RequestError
+from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.replication.partition import Partition
 from odradek.server.cluster_broker import ClusterBroker
@@ -30,7 +31,7 @@ TOPIC: Final = "t"
 
 _ENTRIES: Final = {
     "replica.lag.time.max.ms": "3000",
-    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.wait.max.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.high.watermark.checkpoint.interval.ms": "1000",
     "controlled.shutdown.retry.backoff.ms": "500",
@@ -63,6 +64,8 @@ class SimulatedCluster(WholeCluster):
 
     def __init__(self, seed: int, history: History, *, partitions: int) -> None:
         super().__init__(dict(_ENTRIES), seed)
+        # Ten thousand requests with the same fields; every other test looks at them.
+        messages.check_field_names(is_on=False)
         self.history = history
         self.partition_count = partitions
         self.states: dict[int, dict[str, Any]] = {}

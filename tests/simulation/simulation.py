@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Final
 from unittest import mock
 
+from odradek.protocol import messages
 from tests.simulation.checks import Checker
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.faults import KINDS, Faults
@@ -25,7 +26,7 @@ from tests.simulation.history import History
 from tests.simulation.workload import Workload
 from tests.support import loop
 
-LOOK_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.2
 WORKS_AGAIN_SECONDS: Final = 30.0
 WHOLE_AGAIN_SECONDS: Final = 60.0
 
@@ -48,6 +49,7 @@ def _repeatable(seed: int) -> Iterator[None]:
         with mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4)):
             yield
     finally:
+        messages.check_field_names()
         logging.disable(before)
 
 

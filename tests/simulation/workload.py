@@ -137,7 +137,7 @@ class Workload:
 
     async def _consume(self, rng: random.Random) -> None:
         client = self._client("reader", rng)
-        consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=200))
+        consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
         try:
             consumer.assign({TopicPartition(TOPIC, one): 0 for one in range(self.cluster.partition_count)})
             while True:

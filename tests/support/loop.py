@@ -3,34 +3,108 @@ no time.
 
 When nothing is ready and no timer is set, nothing can ever happen again: that raises DeadlockError with the
 tasks that wait, where a real loop would hang. Work for executors is done at once on the loop, so that a run
-is repeatable.
+is repeatable: what is ready runs in the order in which it became so, timers of one moment in the order they were set.
+
+A simulation is little but turns of this loop, so it has its own turn, its own handles and its own list of timers, a
+third of the price of asyncio's: they ask no selector unless a real socket is watched, and compare no objects.
 """
 
 from __future__ import annotations
 
 import asyncio
-import selectors
+import contextvars
+from collections import deque
 from collections.abc import Callable, Coroutine
+from heapq import heappop, heappush
 from typing import Any, TypeVar
+
+# What is this close to its time is due.
+_RESOLUTION_SECONDS = 1e-9
+# A loop that watches nothing has the reading end of its own pipe.
+_OWN_FILES = 1
 
 
 class DeadlockError(AssertionError):
     """Every task waits, and nothing is left that could wake one."""
 
 
+class _Handle:
+    """What is to be run once; an `asyncio.Handle` or `asyncio.TimerHandle` as far as anybody looks."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when")
+
+    def __init__(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> None:
+        self._callback: Callable[..., Any] | None = callback
+        self._args: tuple[Any, ...] | None = args
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+        self._when = 0.0
+
+    def cancel(self) -> None:
+        # What it holds must not wait for its time to come to be forgotten.
+        self._cancelled = True
+        self._callback = self._args = None
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def when(self) -> float:
+        return self._when
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """`time()` starts at `start` seconds and moves only when the loop would sleep."""
 
+    _ready: deque[_Handle]
+    _stopping: bool
+
     def __init__(self, *, start: float = 1_000.0) -> None:
         self._now = start
-        super().__init__(_JumpingSelector(self))
+        self._timers: list[tuple[float, int, _Handle]] = []
+        self._timers_set = 0
+        super().__init__()
 
     def time(self) -> float:
         return self._now
 
-    def jump(self, seconds: float) -> None:
-        """Called by the selector instead of sleeping."""
-        self._now += seconds
+    # --- what is to be run -------------------------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]  # a handle of our own
+        self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+    ) -> _Handle:
+        handle = _Handle(callback, args, context)
+        self._ready.append(handle)
+        return handle
+
+    def _call_soon(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> _Handle:
+        """What `call_soon_threadsafe` calls."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        handle = _Handle(callback, args, context)
+        handle._when = when
+        self._timers_set += 1
+        heappush(self._timers, (when, self._timers_set, handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]  # the stub's signature is the same, with a variadic type
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -51,22 +125,51 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.call_soon(work)
         return future
 
+    # --- running it --------------------------------------------------------------------------------------------
 
-class _JumpingSelector(selectors.SelectSelector):
-    def __init__(self, loop: VirtualTimeLoop) -> None:
-        super().__init__()
-        self._loop = loop
+    def _run_once(self) -> None:
+        """Turns until the loop is to stop; called by `run_forever`."""
+        ready, timers = self._ready, self._timers
+        is_watching = len(self._selector.get_map()) > _OWN_FILES  # type: ignore[attr-defined]
+        while True:
+            if not ready:
+                while timers and timers[0][2]._cancelled:
+                    heappop(timers)
+                if timers:
+                    self._now = max(self._now, timers[0][0])
+                elif not self._stopping:
+                    self._look_at_files()
+                    if not ready:
+                        waiting = "\n".join(f"  {task!r}" for task in asyncio.all_tasks(self))
+                        raise DeadlockError(f"every task waits and no timer is set:\n{waiting}")
+            if is_watching:
+                self._look_at_files()
+            due = self._now + _RESOLUTION_SECONDS
+            while timers and timers[0][0] <= due:
+                handle = heappop(timers)[2]
+                if not handle._cancelled:
+                    ready.append(handle)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    try:
+                        handle._context.run(handle._callback, *handle._args)  # type: ignore[arg-type,misc]
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as failure:
+                        self._tell_of(handle, failure)
+            if self._stopping:
+                return
+            is_watching = len(self._selector.get_map()) > _OWN_FILES  # type: ignore[attr-defined]
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(0)
-        if events:
-            return events
-        if timeout is None:
-            waiting = "\n".join(f"  {task!r}" for task in asyncio.all_tasks(self._loop))
-            raise DeadlockError(f"every task waits and no timer is set:\n{waiting}")
-        if timeout > 0:
-            self._loop.jump(timeout)
-        return events
+    def _look_at_files(self) -> None:
+        """Run what waits for sockets that are really there."""
+        self._process_events(self._selector.select(0))  # type: ignore[attr-defined]
+
+    def _tell_of(self, handle: _Handle, failure: BaseException) -> None:
+        self.call_exception_handler(
+            {"message": f"{handle._callback!r} failed", "exception": failure, "loop": self}
+        )
 
 
 class LoopClock:
