@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from odradek.cluster import nodes
 from tests.support.broker_process import Broker
@@ -86,12 +87,14 @@ class Cluster:
             list(threads.map(Member.start, members))
 
     def active_controller(self) -> int:
-        """Who is named by /controller."""
+        """Who is named by /controller; -1 for nobody, as between two."""
         client = KazooClient(hosts=self.connect)
         client.start()
         try:
             data, _ = client.get("/controller")
             return nodes.read_controller("/controller", data)
+        except NoNodeError:
+            return -1
         finally:
             client.stop()
             client.close()
