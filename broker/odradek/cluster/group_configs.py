@@ -17,6 +17,8 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
     return Setting(Kind.INT, default, doc, key=key, allowed=allowed, used=used)
 
 
+FENCED_KEY: Final = "odradek.fenced"
+
 _NOT_USED: Final = "Belongs to a kind of group that this broker does not have: accepted, not used."
 
 _ALL: Final = (
@@ -42,6 +44,15 @@ _ALL: Final = (
     _own("streams.heartbeat.interval.ms", 5000, _NOT_USED),
     _own("streams.num.standby.replicas", 0, _NOT_USED, Range(0)),
     _own("streams.session.timeout.ms", 45_000, _NOT_USED),
+    Setting(
+        Kind.BOOLEAN,
+        False,
+        "Keeps members out: those that are in are removed, and joins are refused in a way that clients try again. "
+        "For changing the offsets of a group while its consumers run; they come back by themselves once it is false. "
+        "Not one of Kafka's.",
+        key=FENCED_KEY,
+        used=True,
+    ),
 )
 
 GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({setting.key: setting for setting in _ALL})
@@ -94,9 +105,20 @@ def _refuse_out_of_bounds(key: str, texts: Mapping[str, str], settings: Settings
             raise InvalidConfig(f"{key}={value} must be {word} the broker's {broker_key}={limit}")
 
 
+def is_fenced(texts: Mapping[str, str]) -> bool:
+    """Whether a group with these texts lets no member in."""
+    text = texts.get(FENCED_KEY)
+    return text is not None and bool(GROUP_SETTINGS[FENCED_KEY].parse(text))
+
+
 def broker_key_of(key: str) -> str:
     """The broker's key with the default of a group's."""
     return f"group.{key}"
+
+
+def has_broker_key(key: str) -> bool:
+    """Whether the broker has a default of its own for a group's key."""
+    return broker_key_of(key) in all_settings()
 
 
 def group_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> int:
@@ -110,6 +132,6 @@ def group_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> in
 
 def group_default_text(key: str, settings: Settings) -> str | None:
     """The text that a group without its own value has."""
-    if broker_key_of(key) in all_settings():
+    if has_broker_key(key):
         return settings.text(broker_key_of(key))
     return GROUP_SETTINGS[key].default_text

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from odradek.cluster.configs import TOPIC_SETTINGS
-from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of
+from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
 from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.metrics import METRICS
@@ -91,7 +91,7 @@ def _settings_lines() -> Iterator[str]:
     yield "| key | kind | default | allowed | broker's key | meaning |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for setting in GROUP_SETTINGS.values():
-        broker_key = f"`{broker_key_of(setting.key)}`" if setting.used else ""
+        broker_key = f"`{broker_key_of(setting.key)}`" if setting.used and has_broker_key(setting.key) else ""
         yield _row(setting, broker_key)
     yield ""
     yield "## Known and not used"

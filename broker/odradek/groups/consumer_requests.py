@@ -26,7 +26,7 @@ from odradek.foundation.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
-from odradek.groups import conversion
+from odradek.groups import conversion, fencing
 from odradek.groups.answers import Answer
 from odradek.groups.assignors import ASSIGNORS
 from odradek.groups.consumer_draft import Draft, is_part_of
@@ -153,6 +153,10 @@ def _heartbeat(
     request: HeartbeatRequest,
     answer: Answer[Outcome],
 ) -> None:
+    if request.member_epoch == JOIN_EPOCH:
+        fencing.check_may_join(coordinator, group_id)
+    else:
+        fencing.check_may_stay(coordinator, group_id)
     group, first_records = conversion.consumer_group_for(
         coordinator, shard, group_id, is_join=request.member_epoch == JOIN_EPOCH
     )

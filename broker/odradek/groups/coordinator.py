@@ -19,7 +19,7 @@ from odradek.foundation.errors import (
     OdradekError,
 )
 from odradek.foundation.tasks import TaskOwner
-from odradek.groups import housekeeping
+from odradek.groups import fencing, housekeeping
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.loading import holds_nothing, load
 from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
@@ -90,6 +90,7 @@ class GroupCoordinator(Routing):
         if old.topics.get(OFFSETS_TOPIC) is not new.topics.get(OFFSETS_TOPIC):
             self.refresh()
         housekeeping.forget_deleted_topics(self, old, new)
+        fencing.image_changed(self, old, new)
 
     def begin_load(self, partition: int) -> Shard:
         shard = Shard(
@@ -134,6 +135,7 @@ class GroupCoordinator(Routing):
                 continue
             if shard.activate():
                 housekeeping.forget_topics(shard, shard.topics_gone)
+                fencing.shard_loaded(self, shard)
 
     def _unload(self, partition: int) -> None:
         shard = self._shards.pop(partition)

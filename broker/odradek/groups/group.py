@@ -362,6 +362,17 @@ class ClassicGroup(Rebalance):
             self._maybe_complete_join()
         self._host.wake(self)
 
+    def remove_all(self) -> None:
+        """Take everybody out, also those on their way in; they are told to join again."""
+        if self.state is GroupState.DEAD:
+            return
+        self._pending_joins.clear()
+        for member_id in [member.member_id for member in self.members]:
+            self._drop(member_id)
+        self._was_empty = False  # nobody is left whom an initial delay could wait for
+        if self.state is not GroupState.EMPTY:
+            self.after_leave()
+
     # --- what else may be done to the group -----------------------------------------------------------------
 
     def validate_offset_commit(

@@ -16,6 +16,7 @@ from odradek.foundation.errors import (
     RequestError,
     UnknownMemberId,
 )
+from odradek.groups import fencing
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.group import ClassicGroup
@@ -58,6 +59,7 @@ def _join(
 ) -> None:
     try:
         shard.check_serving()
+        fencing.check_may_join(coordinator, group_id)
     except RequestError as failure:
         answer(JoinResult(error=failure, member_id=request.member_id))
         return
@@ -167,6 +169,7 @@ def heartbeat(
     While the group changes from one protocol to the other its members are taken as the old one has them.
     """
     group = coordinator.named_shard(group_id).groups.get(group_id)
+    fencing.check_may_stay(coordinator, group_id)
     if isinstance(group, ClassicGroup):
         group.heartbeat(member_id=member_id, instance_id=instance_id, generation=generation)
     elif group is not None:

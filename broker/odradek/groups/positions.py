@@ -15,6 +15,7 @@ from odradek.foundation.errors import (
     UnknownMemberId,
     UnsupportedVersion,
 )
+from odradek.groups import fencing
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.schema import CommittedOffset
@@ -43,6 +44,8 @@ def commit(
     id is an administrator or a consumer that manages its partitions itself.
     """
     shard = coordinator.shard(group_id)
+    if generation >= 0:
+        fencing.check_may_stay(coordinator, group_id)
     _validate_commit(
         shard, group_id, member_id=member_id, instance_id=instance_id, generation=generation, version=version
     )

@@ -1,0 +1,152 @@
+"""A fenced group has no members and lets none in, and its offsets may be changed; then all goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from odradek.cluster.group_configs import FENCED_KEY
+from odradek.cluster.image import ResourceKind
+from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
+from odradek.groups import membership, positions
+from odradek.groups.consumer_requests import HeartbeatResult
+from odradek.groups.group import ClassicGroup, GroupState
+from odradek.groups.schema import CommittedOffset
+from tests.support.consumer_members import ConsumerMember
+from tests.support.group_world import World, in_world, settle, turns
+
+
+def fence(world: World, *, fenced: bool = True, group_id: str = "g") -> None:
+    texts = {(ResourceKind.GROUP, group_id): {FENCED_KEY: "true"}} if fenced else {}
+    world.images.replace(replace(world.images.current, configs=texts))
+
+
+async def commit(
+    world: World, offset: int, *, member_id: str = "", generation: int = -1
+) -> list[OdradekError | None]:
+    return await settle(
+        positions.commit(
+            world.groups,
+            "g",
+            member_id=member_id,
+            instance_id=None,
+            generation=generation,
+            version=9,
+            commits=[("t", 0, CommittedOffset(offset))],
+        )
+    )
+
+
+def classic(world: World) -> ClassicGroup:
+    group = world.groups.shard("g").groups["g"]
+    assert isinstance(group, ClassicGroup)
+    return group
+
+
+def test_classic_members_are_out_until_the_fence_falls() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member()
+        assert await commit(world, 5, member_id=joined.member_id, generation=joined.generation) == [None]
+        fence(world)
+        await turns()
+        assert classic(world).state is GroupState.EMPTY
+        with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced=true\)"):
+            membership.heartbeat(
+                world.groups,
+                "g",
+                member_id=joined.member_id,
+                instance_id=None,
+                generation=joined.generation,
+            )
+        with pytest.raises(UnknownMemberId, match="fenced"):
+            await commit(world, 9, member_id=joined.member_id, generation=joined.generation)
+        refused = await world.join()
+        assert isinstance(refused.error, CoordinatorLoadInProgress)
+        assert await commit(world, 2) == [None], "an administrator sets offsets meanwhile"
+        fence(world, fenced=False)
+        assert (await world.member()).error is None
+        assert [row[3] for row in positions.committed(world.groups)] == [2]
+
+    in_world(story)
+
+
+def test_those_who_wait_for_a_rebalance_are_told_at_once() -> None:
+    async def story(world: World) -> None:
+        first = world.join(requires_known_member_id=False)
+        await asyncio.sleep(0.1)
+        fence(world)
+        assert isinstance((await asyncio.wait_for(first, 0.1)).error, UnknownMemberId)
+        assert classic(world).state is GroupState.EMPTY
+
+    in_world(story)
+
+
+def test_other_groups_and_other_settings_change_nothing() -> None:
+    async def story(world: World) -> None:
+        joined = await world.member()
+        fence(world, group_id="other")
+        world.images.replace(
+            replace(
+                world.images.current,
+                configs={(ResourceKind.GROUP, "g"): {"consumer.session.timeout.ms": "50000"}},
+            )
+        )
+        await turns()
+        membership.heartbeat(
+            world.groups, "g", member_id=joined.member_id, instance_id=None, generation=joined.generation
+        )
+
+    in_world(story)
+
+
+def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls() -> None:
+    async def story(world: World) -> None:
+        member, other = ConsumerMember(world, "a"), ConsumerMember(world, "b")
+        assert isinstance(await member.beat(), HeartbeatResult)
+        assert isinstance(await other.beat(), HeartbeatResult)
+        fence(world)
+        await turns()
+        assert not world.groups.shard("g").groups["g"].members
+        with pytest.raises(UnknownMemberId, match="fenced"):
+            await commit(world, 9, member_id="a", generation=member.epoch)
+        assert isinstance(await member.beat(), UnknownMemberId)
+        assert isinstance(await ConsumerMember(world, "a").beat(), CoordinatorLoadInProgress)
+        assert await commit(world, 2) == [None]
+        fence(world, fenced=False)
+        assert isinstance(await ConsumerMember(world, "a").beat(), HeartbeatResult)
+
+    in_world(story, topics={"t": 2})
+
+
+def test_a_consumer_member_may_leave_a_fenced_group_whose_log_cannot_be_written() -> None:
+    async def story(world: World) -> None:
+        member = ConsumerMember(world, "a")
+        await member.beat()
+        world.log.is_held = True
+        fence(world)
+        await turns()
+        beat = asyncio.ensure_future(member.beat())
+        await turns()
+        world.log.release()
+        assert isinstance(await beat, UnknownMemberId)
+
+    in_world(story, topics={"t": 1})
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_is_fenced_while_its_coordinator_moves_is_empty_where_it_comes_up(protocol: str) -> None:
+    async def story(world: World) -> None:
+        if protocol == "classic":
+            await world.member()
+        else:
+            await ConsumerMember(world, "a").beat()
+        await world.groups.stop()
+        fence(world)
+        await world.restart()
+        await turns(10)
+        assert not world.groups.shard("g").groups["g"].members
+        assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
+
+    in_world(story, topics={"t": 1})
