@@ -175,6 +175,9 @@ TESTING_FAULTS_MAX: Final = 1000
 # costs some ten microseconds, and positions that do not move are remembered.
 LAG_LOOKUPS_PER_SCRAPE_MAX: Final = 1000
 
+# Partitions of one POST /record-times; whoever has more asks again, and clients have their turn in between.
+RECORD_TIMES_PER_REQUEST_MAX: Final = 1000
+
 # Ages of lag that are remembered from scrape to scrape.
 LAG_TIMES_REMEMBERED_MAX: Final = 100_000
 

@@ -1,8 +1,9 @@
 """HTTP beside a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
 
 Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens
-before the logs are loaded, so that a long recovery looks alive and not ready. A broker started for tests
-also takes /testing/faults (`server.faults`).
+before the logs are loaded, so that a long recovery looks alive and not ready. POST /record-times
+(`server.record_times`) says how old records are. A broker started for tests also takes /testing/faults
+(`server.faults`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from aiohttp import web
 from odradek.foundation.metrics import CONTENT_TYPE, MetricsRegistry
 from odradek.server import measures
 from odradek.server.broker import Broker
+from odradek.server.record_times import parse_offsets, record_times
 
 logger = logging.getLogger(__name__)
 
@@ -95,9 +97,19 @@ class AdminServer(HttpServer):
         measures.register(broker, self.registry)
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_post("/record-times", self._record_times)
         if self._broker.faults is not None:
             router.add_post("/testing/faults", self._add_fault)
             router.add_delete("/testing/faults", self._clear_faults)
+
+    async def _record_times(self, request: web.Request) -> web.Response:
+        if self._broker.not_ready() is not None:
+            return web.Response(status=503, text=f"{self._broker.not_ready()}\n")
+        try:
+            offsets = parse_offsets(await request.json())
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        return web.json_response(await record_times(self._broker, offsets))
 
     async def _add_fault(self, request: web.Request) -> web.Response:
         try:

@@ -14,9 +14,10 @@ from odradek.foundation.limits import LAG_LOOKUPS_PER_SCRAPE_MAX, LAG_TIMES_REME
 from odradek.foundation.metrics import MetricsRegistry, Sample
 from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS
 from odradek.protocol.api import ApiKey
-from odradek.records.batch import HEADER_BYTES, read_header
+from odradek.records.batch import HEADER_BYTES
 from odradek.replication.partition import Partition
 from odradek.server.broker import Broker
+from odradek.server.record_times import base_timestamp_ms, header_place
 
 if TYPE_CHECKING:
     from odradek.groups.consumer_group import ConsumerGroup
@@ -223,11 +224,8 @@ class LagAges:
         if self._looks_left <= 0:
             return None
         self._looks_left -= 1
-        found = partition.log.read(offset, bytes_max=HEADER_BYTES, at_least_one_batch=True)
-        if found.size < HEADER_BYTES or found.file is None:
+        found = header_place(partition, offset)
+        if found is None or found.file is None:
             return None
         data = found.file.pread_cached(found.position, HEADER_BYTES)
-        if data is None:
-            return None
-        header = read_header(data)
-        return header.base_timestamp_ms if header.base_timestamp_ms >= 0 else None
+        return None if data is None else base_timestamp_ms(data)

@@ -1,0 +1,44 @@
+"""Whoever measures lag asks a broker how old the next records of a group are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
+from odradek.server.record_times import parse_offsets, record_times
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+
+def test_each_offset_has_the_time_of_its_batch() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", partitions=2)
+        await broker.produce("t", b"a", b"b", timestamp_ms=5000)
+        await broker.produce("t", b"c", timestamp_ms=7000)
+        for offset, expected in ((0, 5000), (1, 5000), (2, 7000)):
+            assert await record_times(broker.broker, {("t", 0): offset}) == {"t": {"0": expected}}
+        nothing = {("t", 0): 3, ("t", 1): 0, ("t", 2): 0, ("other", 0): 0}
+        assert await record_times(broker.broker, nothing) == {}
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_what_is_no_question_is_refused() -> None:
+    assert parse_offsets({"t": {"0": 5, "1": 0}}) == {("t", 0): 5, ("t", 1): 0}
+    bodies: list[Any] = [
+        [],
+        {"t": 1},
+        {"t": {"x": 1}},
+        {"t": {"0": "1"}},
+        {"t": {"0": -1}},
+        {"t": {"0": True}},
+    ]
+    for body in bodies:
+        with pytest.raises(ValueError, match=r"must be|is not an offset"):
+            parse_offsets(body)
+    with pytest.raises(ValueError, match="ask for at most"):
+        parse_offsets({"t": {str(index): 0 for index in range(RECORD_TIMES_PER_REQUEST_MAX + 1)}})
