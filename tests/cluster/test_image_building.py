@@ -20,7 +20,8 @@ FIRST, SECOND = uuid.UUID(int=7), uuid.UUID(int=8)
 
 
 def topic(name: str, topic_id: uuid.UUID, *replicas: tuple[int, ...]) -> NodeChange:
-    return NodeChange(paths.topic(name), nodes.write_topic(topic_id, replicas))
+    partitions = [PartitionImage(number, 0, 0, each, (), 0) for number, each in enumerate(replicas)]
+    return NodeChange(paths.topic(name), nodes.write_topic(topic_id, partitions))
 
 
 def state(

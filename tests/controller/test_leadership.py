@@ -14,7 +14,7 @@ from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_image
 from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.cluster.store import Put
-from odradek.controller import leadership as leadership_module
+from odradek.controller import partition_states
 from odradek.controller.leadership import Leadership, NewInSyncSet
 from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import (
@@ -278,7 +278,7 @@ def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         cluster = await Cluster.start(1, 2)
         await cluster.make_topic(*[[1, 2]] * 7)
         before = cluster.controller.commits.change_log.next_number
-        monkeypatch.setattr(leadership_module, "PARTITION_STATES_PER_WRITE_MAX", 3)
+        monkeypatch.setattr(partition_states, "PARTITION_STATES_PER_WRITE_MAX", 3)
         images: list[int] = []
         cluster.images.subscribe(
             lambda _, new: images.append(sum(one.leader == 2 for one in new.topics["t"].partitions))
@@ -295,7 +295,11 @@ def test_a_topic_whose_making_was_cut_short_is_finished() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await MemoryStore(cluster.registry).create(
-            paths.topic("t"), nodes.write_topic(uuid.UUID(int=9), [(3, 2), (3,)])
+            paths.topic("t"),
+            nodes.write_topic(
+                uuid.UUID(int=9),
+                [PartitionImage(number, 0, 0, who, (), 0) for number, who in enumerate([(3, 2), (3,)])],
+            ),
         )
         store = MemoryStore(cluster.registry)
         await store.create(paths.topic_partitions("t"))

@@ -106,6 +106,7 @@ class ReplicaNode:
             directories=self.directories,
             producer_ids=_NOTHING,
             groups=lambda: _NOTHING,
+            leadership=lambda: _NOTHING,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(
                 slots=100,

@@ -31,7 +31,11 @@ class ResourceKind(StrEnum):
 
 
 class PartitionImage(NamedTuple):
-    """One partition; `partition_epoch` is the version of its state in the registry."""
+    """One partition; `partition_epoch` is the version of its state in the registry.
+
+    While it is reassigned (KIP-455) `replicas` are the old and the new ones together: `adding` are those that are new,
+    `removing` those that go as soon as all that stay are in sync.
+    """
 
     partition: int
     leader: int
@@ -39,6 +43,8 @@ class PartitionImage(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):
@@ -53,7 +59,8 @@ class TopicImage(NamedTuple):
 class BrokerImage(NamedTuple):
     """One live broker; `endpoints` are host and port by listener name, `epoch` is another at each registration.
 
-    Unless it `stopped_cleanly` it may have lost records that it had acknowledged.
+    Unless it `stopped_cleanly`, or only its process died and the page cache lived on, it may have lost records that it
+    had acknowledged. `min_in_sync` is min.insync.replicas of its start, for topics that nobody told otherwise.
     """
 
     id: int
@@ -61,6 +68,7 @@ class BrokerImage(NamedTuple):
     rack: str | None
     epoch: int
     stopped_cleanly: bool = True
+    min_in_sync: int = 1
 
 
 Configs = Mapping[tuple[ResourceKind, str], Mapping[str, str]]

@@ -28,6 +28,7 @@ from odradek.cluster.image import (
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.ids import TopicId
 
+_NOBODY: Final = nodes.Assignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
 
 
@@ -38,8 +39,13 @@ class _TopicDraft:
 
     def __init__(self, before: TopicImage | None) -> None:
         self.id: TopicId | None = None if before is None else before.id
-        self.replicas: Mapping[int, tuple[int, ...]] = (
-            {} if before is None else {one.partition: one.replicas for one in before.partitions}
+        self.replicas: Mapping[int, nodes.Assignment] = (
+            {}
+            if before is None
+            else {
+                one.partition: nodes.Assignment(one.replicas, one.adding, one.removing)
+                for one in before.partitions
+            }
         )
         self.partitions: dict[int, PartitionImage] = (
             {} if before is None else {one.partition: one for one in before.partitions}
@@ -54,11 +60,13 @@ class _TopicDraft:
         return TopicImage(name, self.id, partitions, is_internal_topic(name))
 
     def _partition(self, number: int) -> PartitionImage:
-        replicas = self.replicas[number]
+        replicas, adding, removing = assignment = self.replicas[number]
         known = self.partitions.get(number)
         if known is None:
-            return PartitionImage(number, NO_LEADER, -1, replicas, (), -1)
-        return known if known.replicas == replicas else known._replace(replicas=replicas)
+            return PartitionImage(number, NO_LEADER, -1, replicas, (), -1, adding, removing)
+        if (known.replicas, known.adding, known.removing) == assignment:
+            return known
+        return known._replace(replicas=replicas, adding=adding, removing=removing)
 
 
 class _Drafts(NamedTuple):
@@ -156,7 +164,7 @@ def _apply_topic(drafts: _Drafts, change: NodeChange) -> None:
                 path,
                 data,
                 number=number,
-                replicas=draft.replicas.get(number, ()),
+                assignment=draft.replicas.get(number, _NOBODY),
                 version=change.version,
             )
 

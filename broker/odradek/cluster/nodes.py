@@ -19,11 +19,19 @@ from odradek.foundation.ids import TopicId
 PRODUCER_ID_BLOCK_SIZE = 1000
 
 
+class Assignment(NamedTuple):
+    """Who keeps a partition; `adding` and `removing` while it is reassigned."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
 class TopicNode(NamedTuple):
-    """A topic's id and the replicas of each partition, by number."""
+    """A topic's id and who keeps each partition, by number."""
 
     id: TopicId
-    replicas: Mapping[int, tuple[int, ...]]
+    replicas: Mapping[int, Assignment]
 
 
 def write_json(value: Mapping[str, Any]) -> bytes:
@@ -65,22 +73,32 @@ def read_cluster_id(path: str, data: bytes) -> str:
     return str(_field(path, read_json(path, data), "id"))
 
 
-def write_topic(topic_id: TopicId, replicas: Sequence[Sequence[int]]) -> bytes:
+def write_topic(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> bytes:
+    """`partitions[n]` is the partition n; of each only who keeps it is written here."""
     return write_json(
         {
             "version": 3,
             "topic_id": topic_id_text(topic_id),
-            "partitions": {str(number): list(brokers) for number, brokers in enumerate(replicas)},
-            "adding_replicas": {},
-            "removing_replicas": {},
+            "partitions": {str(number): list(one.replicas) for number, one in enumerate(partitions)},
+            "adding_replicas": {
+                str(number): list(one.adding) for number, one in enumerate(partitions) if one.adding
+            },
+            "removing_replicas": {
+                str(number): list(one.removing) for number, one in enumerate(partitions) if one.removing
+            },
         }
     )
 
 
 def read_topic(path: str, data: bytes) -> TopicNode:
     value = read_json(path, data)
-    partitions = _field(path, value, "partitions")
-    replicas = {int(number): tuple(brokers) for number, brokers in partitions.items()}
+    adding, removing = value.get("adding_replicas", {}), value.get("removing_replicas", {})
+    replicas = {
+        int(number): Assignment(
+            tuple(brokers), tuple(adding.get(number, ())), tuple(removing.get(number, ()))
+        )
+        for number, brokers in _field(path, value, "partitions").items()
+    }
     if sorted(replicas) != list(range(len(replicas))):
         raise StoreError(f"the registry's node {path} leaves out partitions: it has {sorted(replicas)}")
     return TopicNode(parse_topic_id(_field(path, value, "topic_id")), replicas)
@@ -99,16 +117,18 @@ def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -
 
 
 def read_partition_state(
-    path: str, data: bytes, *, number: int, replicas: tuple[int, ...], version: int
+    path: str, data: bytes, *, number: int, assignment: Assignment, version: int
 ) -> PartitionImage:
     value = read_json(path, data)
     return PartitionImage(
         partition=number,
         leader=_field(path, value, "leader"),
         leader_epoch=_field(path, value, "leader_epoch"),
-        replicas=replicas,
+        replicas=assignment.replicas,
         isr=tuple(_field(path, value, "isr")),
         partition_epoch=version,
+        adding=assignment.adding,
+        removing=assignment.removing,
     )
 
 
@@ -129,6 +149,7 @@ def write_broker(
             "rack": broker.rack,
             "epoch": broker.epoch,
             "stopped_cleanly": broker.stopped_cleanly,
+            "min_insync_replicas": broker.min_in_sync,
             "host": host,
             "port": port,
             "jmx_port": -1,
@@ -157,6 +178,7 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
         rack=value.get("rack"),
         epoch=_field(path, value, "epoch"),
         stopped_cleanly=value.get("stopped_cleanly", True),
+        min_in_sync=value.get("min_insync_replicas", 1),
     )
 
 

@@ -39,7 +39,9 @@ def elected(
         remaining = tuple(broker for broker in partition.isr if broker in live)
         return _led_by(partition, in_sync[0], isr=remaining)
     if unclean:
-        alive = [broker for broker in partition.replicas if broker in live]
+        # One that is only coming (KIP-455) has the least: it leads when there is nobody else.
+        replicas = sorted(partition.replicas, key=lambda broker: broker in partition.adding)
+        alive = [broker for broker in replicas if broker in live]
         if alive:
             return _led_by(partition, alive[0], isr=(alive[0],))
     if partition.leader == NO_LEADER:

@@ -9,7 +9,7 @@ What it leaves out: topics and settings (`controller`), who is the controller, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
@@ -17,24 +17,21 @@ from odradek.cluster.change_log import NodeChange
 from odradek.cluster.configs import topic_value
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import NO_LEADER, BrokerImage, ImageHolder, PartitionImage, ResourceKind
-from odradek.cluster.store import Create, Operation, Put, Store, children_or_none, get_or_none
-from odradek.controller import elections
+from odradek.cluster.store import Create, Put, Store, children_or_none, get_or_none
+from odradek.controller import elections, reassignments
 from odradek.controller.commits import Commits
 from odradek.controller.decisions import Decisions
+from odradek.controller.partition_states import PartitionStates
 from odradek.foundation.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
     PreferredLeaderNotAvailable,
     RequestError,
     StaleBrokerEpoch,
-    UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import PARTITION_STATES_PER_WRITE_MAX
 
 logger = logging.getLogger(__name__)
-
-Rule = Callable[[str, PartitionImage], PartitionImage | None]
 
 
 class NewInSyncSet(NamedTuple):
@@ -61,7 +58,8 @@ class Leadership:
         self._commits = commits
         self._images = images
         self._settings = settings
-        self._decisions = decisions
+        self.decisions = decisions
+        self.states = PartitionStates(commits, images)
         self._stopping: dict[int, int] = {}
         self._seen: Mapping[int, int] | None = None
         self._is_seen_written = False
@@ -70,7 +68,7 @@ class Leadership:
 
     async def look_at_members(self) -> None:
         """Read who is registered, and elect where that calls for it; also what a former controller left undone."""
-        await self._decisions.make(self._look_at_members)
+        await self.decisions.make(self._look_at_members)
 
     async def _look_at_members(self) -> None:
         """A broker is shown as a member only when what follows from its coming is written: a broker that sees itself
@@ -89,14 +87,16 @@ class Leadership:
         self._commits.observe([NodeChange(paths.broker(number), None) for number in gone if number in known])
         if gone:
             stayed = self._images.current.brokers.keys() - set(gone)
-            await self._apply_to_all(lambda topic, partition: self._without(topic, partition, gone, stayed))
+            await self.states.apply_to_all(
+                lambda topic, partition: self._without(topic, partition, gone, stayed)
+            )
         doubtful = [broker.id for broker in came if not broker.stopped_cleanly]
         if doubtful:
-            await self._apply_to_all(
+            await self.states.apply_to_all(
                 lambda topic, partition: self._doubted(topic, partition, doubtful, registered)
             )
         self._commits.observe([members[broker.id] for broker in came])
-        await self._apply_to_all(self._led)
+        await self.states.apply_to_all(self._led)
         if came or gone:
             await self._note_seen(registered)
 
@@ -144,14 +144,14 @@ class Leadership:
     ) -> PartitionImage | None:
         if partition.partition_epoch < 0:
             return None
-        return elections.without_brokers(partition, gone, live=stayed, unclean=self._may_lose(topic))
+        return elections.without_brokers(partition, gone, live=stayed, unclean=self.may_lose(topic))
 
     def _doubted(
         self, topic: str, partition: PartitionImage, doubtful: Iterable[int], live: Collection[int]
     ) -> PartitionImage | None:
         if partition.partition_epoch < 0:
             return None
-        after, unclean = partition, self._may_lose(topic)
+        after, unclean = partition, self.may_lose(topic)
         for broker_id in doubtful:
             if broker_id in partition.replicas:
                 after = elections.after_unclean_stop(after, broker_id, live=live, unclean=unclean) or after
@@ -161,9 +161,11 @@ class Leadership:
         brokers = self._images.current.brokers
         if partition.partition_epoch < 0:
             return _first_state(partition, live=brokers)
-        return elections.elected(partition, live=brokers, unclean=self._may_lose(topic))
+        after = elections.elected(partition, live=brokers, unclean=self.may_lose(topic))
+        return reassignments.completed(after or partition, live=self.eligible()) or after
 
-    def _may_lose(self, topic: str) -> bool:
+    def may_lose(self, topic: str) -> bool:
+        """unclean.leader.election.enable."""
         texts = self._images.current.config(ResourceKind.TOPIC, topic)
         return bool(topic_value("unclean.leader.election.enable", texts, settings=self._settings.current))
 
@@ -172,16 +174,16 @@ class Leadership:
 
         It comes into no in-sync set any more until it registers anew. Raises StaleBrokerEpoch.
         """
-        return await self._decisions.make(lambda: self._shut_down(broker_id, broker_epoch))
+        return await self.decisions.make(lambda: self._shut_down(broker_id, broker_epoch))
 
     async def _shut_down(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         self._check_epoch(broker_id, broker_epoch)
         self._stopping[broker_id] = broker_epoch
-        live = self._eligible()
-        await self._apply_to_all(
+        live = self.eligible()
+        await self.states.apply_to_all(
             lambda _, partition: elections.before_shutdown(partition, broker_id, live=live)
         )
-        return [where for where, partition in self._partitions() if partition.leader == broker_id]
+        return [where for where, partition in self.states if partition.leader == broker_id]
 
     def _check_epoch(self, broker_id: int, broker_epoch: int) -> None:
         known = _epoch(self._images.current.brokers.get(broker_id))
@@ -191,7 +193,8 @@ class Leadership:
                 f"broker {broker_id} {there}; the request comes from epoch {broker_epoch}."
             )
 
-    def _eligible(self) -> Collection[int]:
+    def eligible(self) -> Collection[int]:
+        """The brokers that are live and not shutting down."""
         return self._images.current.brokers.keys() - self._stopping.keys()
 
     # --- in-sync sets --------------------------------------------------------------------------------------------
@@ -203,15 +206,13 @@ class Leadership:
 
         Raises StaleBrokerEpoch.
         """
-        return await self._decisions.make(
-            lambda: self._alter_in_sync_sets(broker_id, broker_epoch, proposals)
-        )
+        return await self.decisions.make(lambda: self._alter_in_sync_sets(broker_id, broker_epoch, proposals))
 
     async def _alter_in_sync_sets(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[NewInSyncSet]
     ) -> list[PartitionImage | RequestError]:
         self._check_epoch(broker_id, broker_epoch)
-        eligible = self._eligible()
+        eligible = self.eligible()
         refusals: dict[int, RequestError] = {}
         altered: dict[TopicPartition, PartitionImage] = {}
         for index, proposal in enumerate(proposals):
@@ -219,7 +220,7 @@ class Leadership:
             try:
                 after = elections.altered(
                     where,
-                    altered.get(where) or self._find(where),
+                    altered.get(where) or self.states.find(where),
                     by=broker_id,
                     leader_epoch=proposal.leader_epoch,
                     partition_epoch=proposal.partition_epoch,
@@ -230,10 +231,10 @@ class Leadership:
                 refusals[index] = error
                 continue
             if after is not None:
-                altered[where] = after
-        await self._write(altered.items())
+                altered[where] = reassignments.completed(after, live=eligible) or after
+        await self.states.write(altered.items())
         return [
-            refusals.get(index) or self._find(proposal.topic_partition)
+            refusals.get(index) or self.states.find(proposal.topic_partition)
             for index, proposal in enumerate(proposals)
         ]
 
@@ -247,7 +248,7 @@ class Leadership:
         None for all partitions, of which those that need no election are left out. Raises nothing for a partition: its
         outcome says it.
         """
-        return await self._decisions.make(lambda: self._elect(wanted, unclean))
+        return await self.decisions.make(lambda: self._elect(wanted, unclean))
 
     async def _elect(
         self, wanted: Iterable[TopicPartition] | None, unclean: bool
@@ -255,16 +256,16 @@ class Leadership:
         everything = wanted is None
         outcomes: dict[TopicPartition, RequestError | None] = {}
         elected: dict[TopicPartition, PartitionImage] = {}
-        for where in [place for place, _ in self._partitions()] if wanted is None else wanted:
+        for where in [place for place, _ in self.states] if wanted is None else wanted:
             try:
-                elected[where] = self._elected(where, self._find(where), unclean=unclean)
+                elected[where] = self._elected(where, self.states.find(where), unclean=unclean)
                 outcomes[where] = None
             except ElectionNotNeeded as error:
                 if not everything:
                     outcomes[where] = error
             except RequestError as error:
                 outcomes[where] = error
-        await self._write(elected.items())
+        await self.states.write(elected.items())
         return outcomes
 
     def _elected(self, where: TopicPartition, partition: PartitionImage, *, unclean: bool) -> PartitionImage:
@@ -280,7 +281,7 @@ class Leadership:
             return after
         if partition.leader == partition.replicas[0]:
             raise ElectionNotNeeded(f"{where} is led by its preferred leader {partition.leader}.")
-        after = elections.preferred(partition, live=self._eligible())
+        after = elections.preferred(partition, live=self.eligible())
         if after is None:
             raise PreferredLeaderNotAvailable(
                 f"the preferred leader {partition.replicas[0]} of {where} is not live and in sync."
@@ -289,13 +290,13 @@ class Leadership:
 
     async def balance(self, *, imbalance_percent_max: int) -> int:
         """Give brokers back what they should lead, where more than this part of it is led by others; how many moved."""
-        return await self._decisions.make(lambda: self._balance(imbalance_percent_max))
+        return await self.decisions.make(lambda: self._balance(imbalance_percent_max))
 
     async def _balance(self, imbalance_percent_max: int) -> int:
-        eligible = self._eligible()
+        eligible = self.eligible()
         should: dict[int, int] = {}
         movable: dict[int, list[tuple[TopicPartition, PartitionImage]]] = {}
-        for where, partition in self._partitions():
+        for where, partition in self.states:
             first = partition.replicas[0]
             should[first] = should.get(first, 0) + 1
             after = elections.preferred(partition, live=eligible)
@@ -304,45 +305,9 @@ class Leadership:
         moved = 0
         for broker_id, partitions in movable.items():
             if len(partitions) * 100 > imbalance_percent_max * should[broker_id]:
-                await self._write(partitions)
+                await self.states.write(partitions)
                 moved += len(partitions)
         return moved
-
-    # --- writing -------------------------------------------------------------------------------------------------
-
-    def _partitions(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
-        for topic in self._images.current.topics.values():
-            for partition in topic.partitions:
-                yield TopicPartition(topic.name, partition.partition), partition
-
-    def _find(self, where: TopicPartition) -> PartitionImage:
-        topic = self._images.current.topics.get(where.topic)
-        if topic is None or not 0 <= where.partition < len(topic.partitions):
-            raise UnknownTopicOrPartition(f"There is no partition {where}.")
-        return topic.partitions[where.partition]
-
-    async def _apply_to_all(self, rule: Rule) -> None:
-        await self._write(
-            [
-                (where, after)
-                for where, partition in self._partitions()
-                if (after := rule(where.topic, partition)) is not None
-            ]
-        )
-
-    async def _write(self, states: Iterable[tuple[TopicPartition, PartitionImage]]) -> None:
-        """Write states of partitions; `partition_epoch` is the version that each replaces."""
-        operations: list[list[Operation]] = [self._operations(where, state) for where, state in states]
-        for start in range(0, len(operations), PARTITION_STATES_PER_WRITE_MAX):
-            part = operations[start : start + PARTITION_STATES_PER_WRITE_MAX]
-            await self._commits.commit([operation for group in part for operation in group])
-
-    def _operations(self, where: TopicPartition, state: PartitionImage) -> list[Operation]:
-        data = nodes.write_partition_state(state, controller_epoch=self._commits.term.controller_epoch)
-        path = paths.partition_state(where.topic, where.partition)
-        if state.partition_epoch >= 0:
-            return [Put(path, data, state.partition_epoch)]
-        return [Create(paths.partition(where.topic, where.partition)), Create(path, data)]
 
 
 def _epoch(broker: BrokerImage | None) -> int | None:

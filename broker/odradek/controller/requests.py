@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import RequestError
-from odradek.foundation.ids import TopicId
+from odradek.foundation.ids import TopicId, TopicPartition
 
 # The number that asks for the broker's default, for partitions and for replicas.
 USE_DEFAULT = -1
@@ -43,6 +43,13 @@ class NewPartitions(NamedTuple):
     topic: str
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
+
+
+class Reassignment(NamedTuple):
+    """A partition to move to other brokers; None for `replicas` takes back what is under way."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[int, ...] | None
 
 
 class DeletedTopic(NamedTuple):

@@ -158,10 +158,9 @@ def check_partition_count(count: int) -> None:
 def creation_operations(plan: TopicPlan, *, controller_epoch: int) -> list[Operation]:
     """The registry's writes that make a topic."""
     topic = plan.topic
-    replicas = [partition.replicas for partition in topic.partitions]
     operations: list[Operation] = [
         Create(paths.config("topics", topic.name), nodes.write_config(plan.config)),
-        Create(paths.topic(topic.name), nodes.write_topic(topic.id, replicas)),
+        Create(paths.topic(topic.name), nodes.write_topic(topic.id, topic.partitions)),
         Create(paths.topic_partitions(topic.name)),
     ]
     for partition in topic.partitions:
@@ -195,7 +194,8 @@ def plan_growth(request: NewPartitions, *, image: ClusterImage, rng: random.Rand
         )
     check_partition_count(request.total_count - there)
     racks = {broker.id: broker.rack for broker in image.brokers.values()}
-    factor = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    factor = len(first.replicas) - len(first.adding)
     if request.assignments is None:
         replicas = place(
             racks,
@@ -230,8 +230,9 @@ def _given_growth(
 
 def growth_operations(topic: TopicImage, *, first_new: int, controller_epoch: int) -> list[Operation]:
     """The registry's writes that add partitions from `first_new` on."""
-    replicas = [partition.replicas for partition in topic.partitions]
-    operations: list[Operation] = [Put(paths.topic(topic.name), nodes.write_topic(topic.id, replicas))]
+    operations: list[Operation] = [
+        Put(paths.topic(topic.name), nodes.write_topic(topic.id, topic.partitions))
+    ]
     for partition in topic.partitions[first_new:]:
         operations.extend(partition_operations(topic.name, partition, controller_epoch=controller_epoch))
     return operations

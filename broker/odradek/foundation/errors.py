@@ -58,6 +58,10 @@ class InvalidReplicationFactor(RequestError):
     """A replication factor below one or above the number of brokers."""
 
 
+class NoReassignmentInProgress(RequestError):
+    """The partition is not being reassigned."""
+
+
 class InvalidReplicaAssignment(RequestError):
     """An explicit replica assignment that cannot be."""
 

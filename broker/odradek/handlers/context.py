@@ -34,6 +34,7 @@ class BrokerParts:
 
     __slots__ = (
         "_groups",
+        "_leadership",
         "blocking",
         "broker_id",
         "clock",
@@ -61,6 +62,7 @@ class BrokerParts:
         directories: LogDirectories,
         producer_ids: ProducerIds,
         groups: Callable[[], GroupCoordinator],
+        leadership: Callable[[], Leadership],
         purgatory: Purgatory,
         fetch_sessions: FetchSessions,
         counters: RequestCounters,
@@ -77,6 +79,7 @@ class BrokerParts:
         self.directories = directories
         self.producer_ids = producer_ids
         self._groups = groups
+        self._leadership = leadership
         self.purgatory = purgatory
         self.fetch_sessions = fetch_sessions
         self.counters = counters
@@ -87,6 +90,11 @@ class BrokerParts:
     def groups(self) -> GroupCoordinator:
         """The group coordinator; it starts when it is first asked for."""
         return self._groups()
+
+    @property
+    def leadership(self) -> Leadership:
+        """What this process decides on partitions; not of a cluster's broker, which hands such requests on."""
+        return self._leadership()
 
 
 class ControllerParts:

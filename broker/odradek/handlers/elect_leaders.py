@@ -35,7 +35,9 @@ async def _elect(request: Any, context: Any, *, is_unclean: bool) -> Any:
             for number in topic.partitions
         ]
     outcomes = await context.broker.leadership.elect(wanted, unclean=is_unclean)
-    topics: dict[str, list[dict[str, Any]]] = {}
+    # Of all topics each is named, of its partitions those that were in need.
+    everything = context.broker.images.current.topics if wanted is None else ()
+    topics: dict[str, list[dict[str, Any]]] = {name: [] for name in everything}
     for where, outcome in outcomes.items():
         topics.setdefault(where.topic, []).append(
             {

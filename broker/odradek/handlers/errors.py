@@ -82,6 +82,7 @@ ERROR_CODES: Final[dict[type[errors.OdradekError], int]] = {
     errors.MemberIdRequired: 79,
     errors.GroupMaxSizeReached: 81,
     errors.FencedInstanceId: 82,
+    errors.NoReassignmentInProgress: 85,
     errors.GroupSubscribedToTopic: 86,
     errors.InvalidRecord: 87,
     errors.ThrottlingQuotaExceeded: 89,

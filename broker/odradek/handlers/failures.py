@@ -22,6 +22,8 @@ _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "groups": ("groups", "group_ids"),
     "coordinators": ("coordinator_keys",),
     "partitions": ("partitions", "partition_indexes"),
+    "replica_election_results": ("topic_partitions",),
+    "partition_result": ("partitions",),
 }
 # What tells an element apart, and the names it may have in the request.
 _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
@@ -30,6 +32,7 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "topic_id": ("topic_id",),
     "partition_index": ("partition_index", "partition"),
     "partition": ("partition", "partition_index"),
+    "partition_id": ("partition_id",),
     "group_id": ("group_id",),
     "key": ("key",),
     "resource_type": ("resource_type",),

@@ -50,7 +50,10 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_LOG_DIRS: Handler(1, 4, "describe_log_dirs"),
     ApiKey.CREATE_PARTITIONS: Handler(0, 3, "create_partitions"),
     ApiKey.DELETE_GROUPS: Handler(0, 2, "delete_groups"),
+    ApiKey.ELECT_LEADERS: Handler(0, 2, "elect_leaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(0, 1, "incremental_alter_configs"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler(0, 1, "alter_partition_reassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(0, 0, "list_partition_reassignments"),
     ApiKey.OFFSET_DELETE: Handler(0, 0, "offset_delete"),
     ApiKey.DESCRIBE_CLUSTER: Handler(0, 2, "describe_cluster"),
     ApiKey.DESCRIBE_PRODUCERS: Handler(0, 0, "describe_producers"),
@@ -58,12 +61,6 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(0, 1, "consumer_group_describe"),
     ApiKey.LIST_CONFIG_RESOURCES: Handler(0, 1, "list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
-}
-
-# What a broker of a cluster serves besides: there is somebody else to lead.
-CLUSTER_HANDLERS: Final[dict[int, Handler]] = {
-    **HANDLERS,
-    ApiKey.ELECT_LEADERS: Handler(0, 2, "elect_leaders"),
 }
 
 # What a controller serves on its own listener: what brokers forward to it, and what they ask it themselves.
@@ -74,7 +71,9 @@ CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.CREATE_PARTITIONS: HANDLERS[ApiKey.CREATE_PARTITIONS],
     ApiKey.ALTER_CONFIGS: HANDLERS[ApiKey.ALTER_CONFIGS],
     ApiKey.INCREMENTAL_ALTER_CONFIGS: HANDLERS[ApiKey.INCREMENTAL_ALTER_CONFIGS],
-    ApiKey.ELECT_LEADERS: CLUSTER_HANDLERS[ApiKey.ELECT_LEADERS],
+    ApiKey.ELECT_LEADERS: HANDLERS[ApiKey.ELECT_LEADERS],
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: HANDLERS[ApiKey.ALTER_PARTITION_REASSIGNMENTS],
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: HANDLERS[ApiKey.LIST_PARTITION_REASSIGNMENTS],
     ApiKey.ALTER_PARTITION: Handler(2, 3, "alter_partition"),
     ApiKey.ALLOCATE_PRODUCER_IDS: Handler(0, 0, "allocate_producer_ids"),
 }

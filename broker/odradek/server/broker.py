@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +34,6 @@ from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.fetch_sessions import FetchSessions
-from odradek.handlers.table import HANDLERS, Handler
 from odradek.log.directory import LogDirectories
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.pieces import LoadProgress
@@ -50,6 +49,7 @@ from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
 
 if TYPE_CHECKING:
+    from odradek.controller.leadership import Leadership
     from odradek.groups.coordinator import GroupCoordinator
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,6 @@ class Broker:
         """How far the opening of the logs has come; there before the directories are."""
         self.directories: LogDirectories
         self.controller: Controller
-        self.api_table: Mapping[int, Handler] = HANDLERS
         self.partitions: Partitions
         self.housekeeping: Housekeeping
         self._groups: GroupCoordinator | None = None
@@ -186,12 +185,23 @@ class Broker:
             # sqlite3 is not imported where another registry is used.
             from odradek.cluster.sqlite_store import SqliteStore
 
-            store = SqliteStore.open(os.path.join(self.settings.log_directories[0], REGISTRY_FILE))
+            store = self._store = SqliteStore.open(
+                os.path.join(self.settings.log_directories[0], REGISTRY_FILE)
+            )
         self._open.push_async_callback(store.close)
         self.controller = Controller(store, self.images, self.dynamic_settings, self.clock, rng=self._rng)
         await self.controller.start(cluster_id=self.directories.cluster_id)
         self._open.push_async_callback(self.controller.stop)
         self.directories.set_cluster_id(self.images.current.cluster_id)
+
+    def _leadership(self) -> Leadership:
+        """Nobody else ever leads on a single node, so only requests that ask for elections and moves need it."""
+        from odradek.controller.leadership import Leadership
+
+        assert self._store is not None, "the registry is opened first"
+        return Leadership(
+            self._store, self.controller.commits, self.images, self.dynamic_settings, self.controller
+        )
 
     async def _load_logs(self) -> None:
         self.partitions = Partitions(
@@ -299,6 +309,7 @@ class Broker:
             directories=self.directories,
             producer_ids=ProducerIds(self.controller.allocate_producer_ids),
             groups=lambda: self.groups,
+            leadership=self._leadership,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(
                 slots=settings.max_incremental_fetch_session_cache_slots,
@@ -307,7 +318,6 @@ class Broker:
             ),
             counters=self.counters,
             blocking=self.blocking,
-            handlers=self.api_table,
         )
         dispatcher = self._make_dispatcher(self.parts)
         self.admission = Admission(

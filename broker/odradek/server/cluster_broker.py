@@ -24,7 +24,6 @@ from odradek.foundation.errors import DuplicateBrokerRegistration, RequestError
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.handlers.context import BrokerParts
-from odradek.handlers.table import CLUSTER_HANDLERS
 from odradek.log.files import Disk
 from odradek.replication.fetchers import Fetchers
 from odradek.replication.in_sync import InSyncSets
@@ -70,7 +69,6 @@ class ClusterBroker(Broker):
             rng=rng,
             make_dispatcher=self._forwarding_dispatcher,
         )
-        self.api_table = CLUSTER_HANDLERS
         self._registry = registry
         self._on_refused = on_refused
         self._tasks = TaskOwner(f"broker-{self.broker_id}")

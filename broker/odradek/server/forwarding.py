@@ -1,8 +1,7 @@
 """The dispatcher of a cluster's broker: what only the controller may decide is forwarded to it, as whole frames.
 
-CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs, ElectLeaders. Levels of loggers are
-this process's own, and are set here. They are entries of the table of handlers, so that no other request pays for a
-question.
+Those of `FORWARDED`. Levels of loggers are this process's own, and are set here. They are entries of the table of
+handlers, so that no other request pays for a question.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
     )
 )
 

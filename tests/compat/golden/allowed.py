@@ -32,12 +32,7 @@ _APIS_LEFT_OUT: Final[dict[str, tuple[ApiKey, ...]]] = {
     ),
     "there is no authoriser yet": (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
     "there are no quotas yet": (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
-    "a partition has one replica, in one place": (
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-    ),
+    "a replica stays in the directory where it was made": (ApiKey.ALTER_REPLICA_LOG_DIRS,),
     "the cluster's state is not kept by KRaft": (
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.UPDATE_FEATURES,
@@ -78,6 +73,9 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         f"transactional without transaction/{_PART}/error_code": (
             "there are no transactions; NOT_ENOUGH_REPLICAS would make the client try again until its time is up"
         ),
+    },
+    "reassignment": {
+        "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",
     },
     "configs": {
         "operation 9/responses/0/error_code": (

@@ -131,6 +131,14 @@ def admin_sweep(wire: Wire) -> None:
             "validate_only": False,
         },
     )
+    moved = [{"name": TOPIC, "partitions": [{"partition_index": 0, "replicas": [1]}]}]
+    sweep(wire, ApiKey.ALTER_PARTITION_REASSIGNMENTS, lambda _: {"topics": moved})
+    sweep(wire, ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda _: {"topics": None})
+    sweep(
+        wire,
+        ApiKey.ELECT_LEADERS,
+        lambda _: {"topic_partitions": [{"topic": TOPIC, "partitions": [0]}], "timeout": 10_000},
+    )
     topic = {"num_partitions": 1, "replication_factor": 1}
     sweep(
         wire,

@@ -25,6 +25,7 @@ from odradek.protocol.api import ApiKey
 from tests.compat.golden.allowed import ALLOWED
 from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_groups import STORIES as GROUPS
+from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
 from tests.compat.golden.stories_versions import STORIES as VERSIONS
 from tests.compat.golden.wire import Wire
@@ -34,7 +35,7 @@ from tests.support.kafka_peer import KafkaPeer
 pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
-STORIES = {**RECORDS, **ADMIN, **GROUPS, **VERSIONS}
+STORIES = {**RECORDS, **ADMIN, **GROUPS, **REASSIGNMENT, **VERSIONS}
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 

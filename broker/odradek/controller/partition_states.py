@@ -1,0 +1,87 @@
+"""All partitions as the active controller sees them, and the one way to write new states of them.
+
+A state goes to the registry in a write of bounded size; where a partition's replicas change, the topic's node is in the
+same write, so that nobody ever reads the one without the other.
+
+What it leaves out: what the states should be (`elections`, `reassignments`), and when (`leadership`, `reassigning`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.image import ImageHolder, PartitionImage
+from odradek.cluster.store import Create, Operation, Put
+from odradek.controller.commits import Commits
+from odradek.foundation.errors import UnknownTopicOrPartition
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import PARTITION_STATES_PER_WRITE_MAX
+
+Rule = Callable[[str, PartitionImage], PartitionImage | None]
+State = tuple[TopicPartition, PartitionImage]
+
+
+class PartitionStates:
+    """To be used within a decision of the controller only."""
+
+    def __init__(self, commits: Commits, images: ImageHolder) -> None:
+        self._commits = commits
+        self._images = images
+
+    def __iter__(self) -> Iterator[State]:
+        for topic in self._images.current.topics.values():
+            for partition in topic.partitions:
+                yield TopicPartition(topic.name, partition.partition), partition
+
+    def find(self, where: TopicPartition) -> PartitionImage:
+        """The partition as it is. Raises UnknownTopicOrPartition."""
+        topic = self._images.current.topics.get(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"There is no partition {where}.")
+        return topic.partitions[where.partition]
+
+    async def apply_to_all(self, rule: Rule) -> None:
+        """Write what `rule` makes of each partition, where that is something."""
+        await self.write(
+            [
+                (where, after)
+                for where, partition in self
+                if (after := rule(where.topic, partition)) is not None
+            ]
+        )
+
+    async def write(self, states: Iterable[State]) -> None:
+        """Write states of partitions, each partition once; `partition_epoch` is the version that each replaces."""
+        wanted = list(states)
+        for start in range(0, len(wanted), PARTITION_STATES_PER_WRITE_MAX):
+            part = wanted[start : start + PARTITION_STATES_PER_WRITE_MAX]
+            operations = self._assignments(part)
+            for where, state in part:
+                operations.extend(self._operations(where, state))
+            await self._commits.commit(operations)
+
+    def _assignments(self, states: Sequence[State]) -> list[Operation]:
+        """The nodes of topics of which partitions get other replicas."""
+        topics = self._images.current.topics
+        moved: dict[str, list[PartitionImage]] = {}
+        for where, state in states:
+            before = topics[where.topic].partitions[where.partition]
+            if (state.replicas, state.adding, state.removing) != (
+                before.replicas,
+                before.adding,
+                before.removing,
+            ):
+                partitions = moved.setdefault(where.topic, list(topics[where.topic].partitions))
+                partitions[where.partition] = state
+        return [
+            Put(paths.topic(name), nodes.write_topic(topics[name].id, partitions))
+            for name, partitions in moved.items()
+        ]
+
+    def _operations(self, where: TopicPartition, state: PartitionImage) -> list[Operation]:
+        data = nodes.write_partition_state(state, controller_epoch=self._commits.term.controller_epoch)
+        path = paths.partition_state(where.topic, where.partition)
+        if state.partition_epoch >= 0:
+            return [Put(path, data, state.partition_epoch)]
+        return [Create(paths.partition(where.topic, where.partition)), Create(path, data)]

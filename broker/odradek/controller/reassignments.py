@@ -1,0 +1,154 @@
+"""The steps by which a partition moves to other brokers (KIP-455): pure, each from a partition to the one that follows.
+
+A reassignment begins with one write: the replicas are then the new ones and the old ones together, the new first, with
+notes of which are `adding` and which `removing`. The new ones catch up as followers do. As soon as all that are to stay
+are in sync, another write ends it: the old ones leave, and the leadership moves if its holder is among them. Nothing
+lies between the two, so a controller may die at any moment, and the next one goes on from what is written.
+
+As with `elections`, None means that nothing changes, and `partition_epoch` is left as it was.
+
+Where a reassignment replaces one under way, what only that one was adding goes at once, unless nobody else is in
+sync; so a cancellation comes back to the replicas of before the first one, as KIP-455 has it. (Kafka 4 keeps such
+replicas until the second one ends, and for ever if that is cancelled.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from odradek.cluster.image import NO_LEADER, PartitionImage
+from odradek.controller import elections
+from odradek.foundation.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    NoReassignmentInProgress,
+)
+from odradek.foundation.ids import TopicPartition
+
+
+def is_under_way(partition: PartitionImage) -> bool:
+    """Whether the partition is being reassigned."""
+    return bool(partition.adding or partition.removing)
+
+
+def target(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas that the partition will have when nothing is under way any more."""
+    return tuple(broker for broker in partition.replicas if broker not in partition.removing)
+
+
+def original(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas that the partition has had before the reassignment under way."""
+    return tuple(broker for broker in partition.replicas if broker not in partition.adding)
+
+
+def check_target(
+    where: TopicPartition,
+    partition: PartitionImage,
+    wanted: Sequence[int],
+    *,
+    placeable: Collection[int],
+    live: Collection[int],
+    may_change_factor: bool,
+) -> None:
+    """Raises InvalidReplicaAssignment or InvalidReplicationFactor for replicas that `where` cannot be given.
+
+    `placeable` are the brokers that may be given replicas. One that has the partition already may keep it, also while
+    it is away.
+    """
+    if not wanted:
+        raise InvalidReplicaAssignment(f"{where} is assigned to no broker; give at least one")
+    if len(set(wanted)) < len(wanted):
+        raise InvalidReplicaAssignment(
+            f"{where} is assigned to {list(wanted)}, which names a broker twice; name each once"
+        )
+    for broker in wanted:
+        if broker in placeable or broker in partition.replicas:
+            continue
+        if broker in live:
+            raise InvalidReplicaAssignment(
+                f"{where} is assigned to {list(wanted)}, but broker {broker} is cordoned and takes no new replicas; "
+                "lift that, or choose another broker"
+            )
+        raise InvalidReplicaAssignment(
+            f"{where} is assigned to {list(wanted)}, but no broker {broker} is registered; those that are: "
+            f"{sorted(live)}"
+        )
+    factor = len(target(partition))
+    if not may_change_factor and len(wanted) != factor:
+        raise InvalidReplicationFactor(
+            f"{where} would get {len(wanted)} replicas instead of {factor}, and the request does not allow its "
+            "replication factor to change"
+        )
+
+
+def begun(
+    partition: PartitionImage, wanted: Sequence[int], *, live: Collection[int]
+) -> PartitionImage | None:
+    """The reassignment to `wanted`, which was checked, is under way, in place of any other; or done, where nobody has
+    to catch up.
+    """
+    before = original(partition)
+    superseded = [broker for broker in partition.adding if broker not in wanted]
+    isr = tuple(broker for broker in partition.isr if broker not in superseded)
+    if superseded and not isr:
+        # They alone have what was acknowledged, so they stay until others have it too.
+        before += tuple(broker for broker in superseded if broker in partition.isr)
+        isr = partition.isr
+    removing = tuple(sorted(broker for broker in before if broker not in wanted))
+    after = partition._replace(
+        replicas=(*wanted, *removing),
+        isr=isr,
+        adding=tuple(sorted(broker for broker in wanted if broker not in before)),
+        removing=removing,
+    )
+    after = _led(after, live=live)
+    after = completed(after, live=live) or after
+    return after if after != partition else None
+
+
+def completed(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
+    """The end of a reassignment: all that are to stay are in sync, so the others go.
+
+    It waits while none of those could lead.
+    """
+    if not is_under_way(partition):
+        return None
+    staying = target(partition)
+    if not set(staying) <= set(partition.isr):
+        return None
+    isr = tuple(broker for broker in partition.isr if broker not in partition.removing)
+    after = _led(partition._replace(replicas=staying, isr=isr, adding=(), removing=()), live=live)
+    return after if after.leader != NO_LEADER else None
+
+
+def cancelled(
+    where: TopicPartition, partition: PartitionImage, *, live: Collection[int], unclean: bool
+) -> PartitionImage:
+    """Back to the replicas of before. Raises NoReassignmentInProgress, and InvalidReplicaAssignment where only replicas
+    that would go are in sync and the topic does not allow to lose records (`unclean`).
+    """
+    if not is_under_way(partition):
+        raise NoReassignmentInProgress(f"{where} is not being reassigned.")
+    replicas = original(partition)
+    isr = tuple(broker for broker in partition.isr if broker not in partition.adding)
+    if not isr:
+        if not unclean:
+            raise InvalidReplicaAssignment(
+                f"the reassignment of {where} cannot be taken back: none of {list(replicas)} is in sync, and "
+                "unclean.leader.election.enable is false. Wait for one to catch up."
+            )
+        isr = (next((broker for broker in replicas if broker in live), replicas[0]),)
+    return _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
+
+
+def _led(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage:
+    """With another leader, or none, where the one there was is no replica or not in sync any more."""
+    if partition.leader in partition.replicas and partition.leader in partition.isr:
+        return partition
+    vacant = partition._replace(leader=NO_LEADER)
+    led = elections.elected(vacant, live=live)
+    if led is not None:
+        return led
+    if partition.leader == NO_LEADER:
+        return partition
+    return vacant._replace(leader_epoch=partition.leader_epoch + 1)

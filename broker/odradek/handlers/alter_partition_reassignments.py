@@ -1,0 +1,53 @@
+"""AlterPartitionReassignments (KIP-455, KIP-860): let partitions move to other brokers, or take that back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from odradek.controller.reassigning import Reassigning
+from odradek.controller.requests import Reassignment
+from odradek.foundation.ids import TopicPartition
+from odradek.handlers.errors import error_code, error_message
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+
+API: Final = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+VERSIONS: Final = (0, 1)
+
+# From this version on a request says whether partitions may get more or fewer replicas than they have.
+_FACTOR_VERSION: Final = 1
+
+
+def handle(request: Any, context: Any) -> Awaitable[Any]:
+    return _alter(request, context)
+
+
+async def _alter(request: Any, context: Any) -> Any:
+    version = context.header.api_version
+    wanted = [
+        Reassignment(
+            TopicPartition(topic.name, partition.partition_index),
+            None if partition.replicas is None else tuple(partition.replicas),
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    may_change_factor = version < _FACTOR_VERSION or request.allow_replication_factor_change
+    reassigning = Reassigning(context.broker.leadership, context.broker.images)
+    outcomes = iter(await reassigning.reassign(wanted, may_change_factor=may_change_factor))
+    responses = []
+    for topic in request.topics:
+        rows = []
+        for partition in topic.partitions:
+            outcome = next(outcomes)
+            rows.append(
+                {
+                    "partition_index": partition.partition_index,
+                    "error_code": error_code(outcome),
+                    "error_message": error_message(outcome),
+                }
+            )
+        responses.append({"name": topic.name, "partitions": rows})
+    told = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
+    return messages.response(API, version, error_code=0, error_message=None, responses=responses, **told)
