@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.cluster.group_configs import FENCED_KEY
+from odradek.cluster.group_configs import FENCED_UNTIL_KEY
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
 from odradek.groups import membership, positions
@@ -17,9 +17,12 @@ from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, settle, turns
 
+FENCE_SECONDS = 60
+
 
 def fence(world: World, *, fenced: bool = True, group_id: str = "g") -> None:
-    texts = {(ResourceKind.GROUP, group_id): {FENCED_KEY: "true"}} if fenced else {}
+    until = world.clock.wall_ms() + FENCE_SECONDS * 1000
+    texts = {(ResourceKind.GROUP, group_id): {FENCED_UNTIL_KEY: str(until)}} if fenced else {}
     world.images.replace(replace(world.images.current, configs=texts))
 
 
@@ -52,7 +55,7 @@ def test_classic_members_are_out_until_the_fence_falls() -> None:
         fence(world)
         await turns()
         assert classic(world).state is GroupState.EMPTY
-        with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced=true\)"):
+        with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced\.until\)"):
             membership.heartbeat(
                 world.groups,
                 "g",
@@ -150,3 +153,13 @@ def test_a_group_that_is_fenced_while_its_coordinator_moves_is_empty_where_it_co
         assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
 
     in_world(story, topics={"t": 1})
+
+
+def test_a_fence_whose_maker_is_gone_falls_by_itself() -> None:
+    async def story(world: World) -> None:
+        fence(world)
+        assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
+        await asyncio.sleep(FENCE_SECONDS)
+        assert (await world.member()).error is None
+
+    in_world(story)

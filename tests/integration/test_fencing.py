@@ -33,14 +33,17 @@ pytestmark = [pytest.mark.integration, pytest.mark.clients]
 
 SECONDS_MAX = 60.0
 WHERE = TopicPartition("orders", 0)
-FENCE = ConfigChange("odradek.fenced", "true")
-UNFENCE = ConfigChange("odradek.fenced", None, AlterOperation.DELETE)
+UNFENCE = ConfigChange("odradek.fenced.until", None, AlterOperation.DELETE)
 KINDS = [
     ("confluent", "classic"),
     ("confluent", "consumer"),
     ("kafka-python", "classic"),
     ("aiokafka", "classic"),
 ]
+
+
+def fence() -> ConfigChange:
+    return ConfigChange("odradek.fenced.until", str(round((time.time() + 2 * SECONDS_MAX) * 1000)))
 
 
 class Member:
@@ -153,7 +156,7 @@ def test_a_running_group_is_set_back(member_and_broker: tuple[Member, Broker]) -
             await eventually("100 records read and committed", has_committed_all)
             with pytest.raises(NonEmptyGroup):
                 await admin.groups.alter_offsets("g", {WHERE: CommittedOffset(40)})
-            await admin.configs.alter(ResourceType.GROUP, "g", [FENCE])
+            await admin.configs.alter(ResourceType.GROUP, "g", [fence()])
             await eventually("nobody in the fenced group", is_empty)
             await produce(client, 5)
             await admin.groups.alter_offsets("g", {WHERE: CommittedOffset(40)})

@@ -17,7 +17,7 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
     return Setting(Kind.INT, default, doc, key=key, allowed=allowed, used=used)
 
 
-FENCED_KEY: Final = "odradek.fenced"
+FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
 
 _NOT_USED: Final = "Belongs to a kind of group that this broker does not have: accepted, not used."
 
@@ -45,12 +45,13 @@ _ALL: Final = (
     _own("streams.num.standby.replicas", 0, _NOT_USED, Range(0)),
     _own("streams.session.timeout.ms", 45_000, _NOT_USED),
     Setting(
-        Kind.BOOLEAN,
-        False,
-        "Keeps members out: those that are in are removed, and joins are refused in a way that clients try again. "
-        "For changing the offsets of a group while its consumers run; they come back by themselves once it is false. "
-        "Not one of Kafka's.",
-        key=FENCED_KEY,
+        Kind.LONG,
+        0,
+        "Keeps members out up to this time, in milliseconds since 1970: those that are in are removed, and joins are "
+        "refused in a way that clients try again. For changing the offsets of a group while its consumers run; they "
+        "come back by themselves afterwards. Not one of Kafka's.",
+        key=FENCED_UNTIL_KEY,
+        allowed=Range(0),
         used=True,
     ),
 )
@@ -105,10 +106,9 @@ def _refuse_out_of_bounds(key: str, texts: Mapping[str, str], settings: Settings
             raise InvalidConfig(f"{key}={value} must be {word} the broker's {broker_key}={limit}")
 
 
-def is_fenced(texts: Mapping[str, str]) -> bool:
-    """Whether a group with these texts lets no member in."""
-    text = texts.get(FENCED_KEY)
-    return text is not None and bool(GROUP_SETTINGS[FENCED_KEY].parse(text))
+def fenced_until_ms(texts: Mapping[str, str]) -> int:
+    """Up to when a group with these texts lets no member in, in milliseconds since 1970; 0 for one that is open."""
+    return int(texts.get(FENCED_UNTIL_KEY, 0))
 
 
 def broker_key_of(key: str) -> str:

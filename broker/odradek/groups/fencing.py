@@ -1,10 +1,11 @@
-"""Groups that are fenced: no member gets in, and those that were in are out (`odradek.fenced` of a group).
+"""Groups that are fenced: no member gets in, and those that were in are out (`odradek.fenced.until` of a group).
 
 An administrator fences a group to change its offsets while its consumers run. Members are removed at once, so their
 commits are refused as any stranger's are; whoever joins is told that the coordinator is loading, which every client
 takes as "wait and try again", on this connection and without giving up. When the fence falls they join by themselves
-and begin from the new offsets. Commits without a membership are the administrator's own way and are let through, so a
-consumer that manages its partitions itself is not held up by a fence.
+and begin from the new offsets. A fence has an end, so that one whose maker is gone falls by itself. Commits without a
+membership are the administrator's own way and are let through, so a consumer that manages its partitions itself is not
+held up.
 
 Removal may fail where the offsets topic cannot be written: members that are still there are refused their heartbeats,
 and their sessions end.
@@ -16,7 +17,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.cluster.group_configs import FENCED_KEY, is_fenced
+from odradek.cluster.group_configs import FENCED_UNTIL_KEY, fenced_until_ms
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
 from odradek.groups.consumer_group import ConsumerGroup
@@ -33,7 +34,7 @@ def check_may_join(coordinator: Routing, group_id: str) -> None:
     """Raises CoordinatorLoadInProgress, which clients wait on, while the group is fenced."""
     if _is_fenced(coordinator, group_id):
         raise CoordinatorLoadInProgress(
-            f"the group {group_id!r} is fenced ({FENCED_KEY}=true) while its offsets are changed; try again until "
+            f"the group {group_id!r} is fenced ({FENCED_UNTIL_KEY}) while its offsets are changed; try again until "
             "it is not"
         )
 
@@ -42,12 +43,13 @@ def check_may_stay(coordinator: Routing, group_id: str) -> None:
     """Raises UnknownMemberId, upon which members join anew, while the group is fenced."""
     if _is_fenced(coordinator, group_id):
         raise UnknownMemberId(
-            f"the group {group_id!r} is fenced ({FENCED_KEY}=true) and has no members now; join again"
+            f"the group {group_id!r} is fenced ({FENCED_UNTIL_KEY}) and has no members now; join again"
         )
 
 
 def _is_fenced(coordinator: Routing, group_id: str) -> bool:
-    return is_fenced(coordinator.images.current.config(ResourceKind.GROUP, group_id))
+    texts = coordinator.images.current.config(ResourceKind.GROUP, group_id)
+    return FENCED_UNTIL_KEY in texts and fenced_until_ms(texts) > coordinator.clock.wall_ms()
 
 
 def image_changed(coordinator: Routing, old: ClusterImage, new: ClusterImage) -> None:
@@ -55,11 +57,9 @@ def image_changed(coordinator: Routing, old: ClusterImage, new: ClusterImage) ->
     if old.configs is new.configs:
         return
     for (kind, group_id), texts in new.configs.items():
-        if (
-            kind is ResourceKind.GROUP
-            and is_fenced(texts)
-            and not is_fenced(old.config(ResourceKind.GROUP, group_id))
-        ):
+        if kind is not ResourceKind.GROUP or texts is old.config(ResourceKind.GROUP, group_id):
+            continue
+        if _is_fenced(coordinator, group_id):
             for shard in coordinator.loaded_shards():
                 if group_id in shard.groups:
                     _empty(coordinator, shard, group_id)
@@ -67,8 +67,8 @@ def image_changed(coordinator: Routing, old: ClusterImage, new: ClusterImage) ->
 
 def shard_loaded(coordinator: Routing, shard: Shard) -> None:
     """Empty the fenced groups of a partition that has come here with members."""
-    for (kind, group_id), texts in coordinator.images.current.configs.items():
-        if kind is ResourceKind.GROUP and group_id in shard.groups and is_fenced(texts):
+    for kind, group_id in coordinator.images.current.configs:
+        if kind is ResourceKind.GROUP and group_id in shard.groups and _is_fenced(coordinator, group_id):
             _empty(coordinator, shard, group_id)
 
 
