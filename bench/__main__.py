@@ -7,6 +7,7 @@ python -m bench --only tiny latency    some questions
 python -m bench --disk /var/tmp        logs on a disk instead of in memory
 python -m bench --output json          for programs
 python -m bench cluster --quick        three brokers against three, records with three replicas
+python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
 python -m bench growth --gigabytes 20  does a longer log slow it down?
 python -m bench spark                  a Spark job writes, copies and reads a million records
 """
@@ -31,6 +32,8 @@ def main() -> int:
             return _spark(arguments)
         case "cluster":
             return _cluster(arguments)
+        case "takeover":
+            return _takeover(arguments)
         case "compare":
             return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
         case _:
@@ -38,6 +41,7 @@ def main() -> int:
                 _compare(arguments, rounds=arguments.rounds, disk=None),
                 _compare(arguments, rounds=1, disk=arguments.disk or DISK),
                 _cluster(arguments),
+                _takeover(arguments),
                 _spark(arguments),
                 _growth(arguments),
             ]
@@ -51,7 +55,7 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    programs = ["compare", "cluster", "growth", "spark", "everything"]
+    programs = ["compare", "cluster", "takeover", "growth", "spark", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -73,6 +77,9 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=int, default=20, help="how far the log grows (default: 20)")
     parser.add_argument(
         "--records", type=int, default=1_000_000, help="of the Spark job (default: 1,000,000)"
+    )
+    parser.add_argument(
+        "--partitions", type=int, default=10_000, help="of `takeover`, in topics of 100 (default: 10,000)"
     )
     parser.add_argument("--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args()
@@ -116,6 +123,12 @@ def _cluster(arguments: argparse.Namespace) -> int:
     show = report.document if arguments.output == "json" else report.table
     print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0
+
+
+def _takeover(arguments: argparse.Namespace) -> int:
+    from bench.takeover import take_over
+
+    return take_over(partitions=arguments.partitions, disk=arguments.disk, is_json=arguments.output == "json")
 
 
 def _growth(arguments: argparse.Namespace) -> int:

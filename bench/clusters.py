@@ -23,14 +23,14 @@ REPLICAS = 3
 class OurCluster(Cluster):
     """A `Cluster` with a ZooKeeper of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, session_ms: int = SESSION_MS) -> None:
         compiled()
         self._zookeeper = ZooKeeper(folder / "zookeeper")
         super().__init__(
             folder,
             self._zookeeper.connect,
             brokers=BROKERS,
-            settings={**SETTINGS, "zookeeper.session.timeout.ms": str(SESSION_MS)},
+            settings={**SETTINGS, "zookeeper.session.timeout.ms": str(session_ms)},
         )
 
     @property
