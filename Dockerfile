@@ -1,29 +1,119 @@
-# One file, one target for each image. BASE lets a site bring its own Python image.
-ARG BASE=python:3.11-slim
+# One file, one target for each image: broker (which is also the controller), operator, pipeline.
+#   make images            builds all three with buildah, podman or docker
+# BASE lets a site bring its own Debian 12 with Python 3.11 or newer; nothing is fetched when a container runs.
+# What changes seldom comes first: a new version of the product is one small layer on top of its dependencies.
+ARG BASE=python:3.11-slim-bookworm
 
-FROM ${BASE} AS build
+# ------------------------------------------------------------------------------------------------ dependencies
+FROM ${BASE} AS venv
+RUN python3 -m venv /opt/odradek
+COPY pyproject.toml /source/
+# What pyproject.toml asks for, by the name of the extra, one requirement on a line.
+RUN printf '%s\n' 'import sys, tomllib' \
+      'project = tomllib.load(open("/source/pyproject.toml", "rb"))["project"]' \
+      'print(*(project["dependencies"] if sys.argv[1] == "product" else project["optional-dependencies"][sys.argv[1]]), sep="\n")' \
+      > /source/requirements.py
+
+FROM venv AS broker-dependencies
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 /source/requirements.py product > /source/requirements.txt \
+ && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
+ && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools
+
+FROM venv AS operator-dependencies
+RUN --mount=type=cache,target=/root/.cache/pip \
+    { python3 /source/requirements.py product; python3 /source/requirements.py operator; } > /source/requirements.txt \
+ && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
+ && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools
+
+# Spark with its Kafka connector: PySpark carries Spark's jars and the client of Maven's repositories, Ivy.
+FROM ${BASE} AS java
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless tini >/dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /usr/share/doc /usr/share/man
+
+FROM java AS pipeline-dependencies
+RUN python3 -m venv /opt/odradek
+COPY pyproject.toml /source/
+COPY --from=venv /source/requirements.py /source/
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 /source/requirements.py pipeline > /source/requirements.txt \
+ && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r /source/requirements.txt \
+ && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools \
+ && ln -s "$(/opt/odradek/bin/python -c 'import pyspark; print(pyspark.__path__[0])')" /opt/odradek/spark \
+ && rm -rf /opt/odradek/spark/examples /opt/odradek/spark/data
+COPY pipeline/connector.xml /source/
+RUN java -Divy.default.ivy.user.dir=/tmp/ivy -jar /opt/odradek/spark/jars/ivy-*.jar -warn -ivy /source/connector.xml -confs default \
+      -types jar bundle -retrieve '/opt/odradek/spark/jars/[artifact]-[revision].[ext]' \
+ && rm -rf /tmp/ivy && ls /opt/odradek/spark/jars/spark-sql-kafka-* /opt/odradek/spark/jars/spark-token-provider-kafka-* >/dev/null
+
+# ---------------------------------------------------------------------------------------------------- product
+FROM ${BASE} AS product
+RUN python3 -m venv /opt/odradek
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY broker broker
 COPY operator operator
 COPY pipeline pipeline
-RUN python3 -m venv /opt/odradek \
- && /opt/odradek/bin/python -m pip install --no-cache-dir --disable-pip-version-check . \
- && /opt/odradek/bin/python -m pip uninstall --yes --quiet pip setuptools \
- && /opt/odradek/bin/python -c 'import compileall; compileall.compile_dir("/opt/odradek", quiet=1)'
+# A prefix of its own, so that an image takes it as a layer; its scripts name the environment's Python.
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product .
 
+# ----------------------------------------------------------------------------------------------------- images
 FROM ${BASE} AS broker
-LABEL org.opencontainers.image.title="odradek broker" \
-      org.opencontainers.image.description="A distributed log that speaks Apache Kafka's wire protocol" \
-      org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=build /opt/odradek /opt/odradek
-# A numeric user, so that Kubernetes can check that it is not root.
-RUN mkdir -p /data && chown 10001:10001 /data
+# The user has an entry, because programs ask for its name; Kubernetes is told its number, to see that it is not root.
+RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek \
+ && install -d -o 10001 -g 10001 /data
+COPY --from=broker-dependencies /opt/odradek /opt/odradek
+COPY --from=product /product /opt/odradek
 USER 10001:10001
 VOLUME /data
-EXPOSE 9092 9644
-ENV PATH=/opt/odradek/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+EXPOSE 9092 9093 9644
+ENV PATH=/opt/odradek/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
   CMD ["/opt/odradek/bin/python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9644/healthz', timeout=2)"]
 ENTRYPOINT ["odradek"]
 CMD ["start", "--listen", "0.0.0.0:9092", "--data", "/data", "--admin", "0.0.0.0:9644"]
+ARG VERSION=dev REVISION=unknown
+LABEL org.opencontainers.image.title="odradek broker" \
+      org.opencontainers.image.description="Broker and controller of a distributed log that speaks Apache Kafka's wire protocol" \
+      org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.vendor="odradek" \
+      org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"
+
+FROM ${BASE} AS operator
+RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek
+COPY --from=operator-dependencies /opt/odradek /opt/odradek
+COPY --from=product /product /opt/odradek
+USER 10001:10001
+EXPOSE 8080
+ENV PATH=/opt/odradek/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+  CMD ["/opt/odradek/bin/python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+ENTRYPOINT ["odradek-operator"]
+ARG VERSION=dev REVISION=unknown
+LABEL org.opencontainers.image.title="odradek operator" \
+      org.opencontainers.image.description="Makes and keeps Odradek's clusters, topics and consumer groups on Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.vendor="odradek" \
+      org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"
+
+FROM java AS pipeline
+# 185 is the user that Spark's own image has; charts and pod templates of others name it.
+RUN groupadd --gid 185 spark && useradd --uid 185 --gid 185 --no-create-home --home-dir /tmp --no-log-init spark
+COPY --from=pipeline-dependencies /opt/odradek /opt/odradek
+COPY --from=product /product /opt/odradek
+# Jobs have a path that does not tell the version of Python: local:///opt/odradek/jobs/word_count.py
+RUN ln -s "$(/opt/odradek/bin/python -c 'import odradek_pipeline.jobs as jobs; print(jobs.__path__[0])')" /opt/odradek/jobs
+USER 185:185
+WORKDIR /tmp
+# 4040 the driver's pages, 7078 and 7079 what executors talk to
+EXPOSE 4040 7078 7079
+ENV PATH=/opt/odradek/bin:/opt/odradek/spark/bin:/usr/local/bin:/usr/bin:/bin SPARK_HOME=/opt/odradek/spark \
+    PYSPARK_PYTHON=/opt/odradek/bin/python PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# The JVM that runs is the health of a driver or executor: Spark ends it when it has failed.
+HEALTHCHECK NONE
+ENTRYPOINT ["tini", "-g", "--", "odradek-pipeline"]
+ARG VERSION=dev REVISION=unknown
+LABEL org.opencontainers.image.title="odradek pipeline" \
+      org.opencontainers.image.description="Spark 4.0.0 with its Kafka connector and Odradek's jobs: driver and executor of Spark on Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.vendor="odradek" \
+      org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim reference clean
+.PHONY: setup run test check bench demo fuzz sim images e2e reference clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -48,6 +48,10 @@ sim: $(VENV)/.test
 BENCH_ARGS ?= everything
 bench: $(VENV)/.test
 	$(BIN)/python -m bench $(BENCH_ARGS)
+
+# localhost/odradek/{broker,operator,pipeline}:dev; BASE=… the Debian 12 with Python that they stand on.
+images:
+	scripts/images
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo

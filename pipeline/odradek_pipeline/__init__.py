@@ -1,1 +1,4 @@
-"""The PySpark pipeline: it reaches the log only through Spark's Kafka connector and imports none of the broker."""
+"""Odradek's jobs for Spark: a topic's records to files, streams back into topics, and the image's entry point.
+
+Spark is imported by what uses it, never here: the entry point starts a JVM and has no need of it.
+"""

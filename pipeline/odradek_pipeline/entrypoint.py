@@ -1,0 +1,118 @@
+"""The image's entry point: what Spark on Kubernetes starts as `driver` or `executor`; any other command runs as it is.
+
+Spark hands a driver its arguments and an executor its environment, and leaves it to the image to make a command line
+of them. The process is replaced, so that signals reach the JVM. What a JVM and Python write of themselves goes to the
+scratch volume that Spark mounts: the root file system may be read-only.
+
+Left out: choosing memory and ports. Spark writes them into the configuration and the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+USAGE = "usage: odradek-pipeline driver ARGUMENT… | executor | COMMAND ARGUMENT…"
+_EXECUTOR_CLASS = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_JAVA_OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
+
+# What an executor is told by its environment, as its command line wants it.
+_EXECUTOR_ARGUMENTS = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+
+
+class EntryError(Exception):
+    """The container was not started as Spark starts it; the text says what is missing."""
+
+
+def command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The program to become and its arguments; EntryError when something that Spark always sets is not there."""
+    match arguments:
+        case ["driver", *rest]:
+            return _driver(rest, environ)
+        case ["executor", *_]:
+            return _executor(environ)
+        case [_, *_]:
+            return list(arguments)
+        case _:
+            raise EntryError(USAGE)
+
+
+def _driver(rest: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Submitted a second time, now from inside: in client mode, bound to the pod's own address."""
+    submit = f"{_needed(environ, 'SPARK_HOME')}/bin/spark-submit"
+    bound = f"spark.driver.bindAddress={_needed(environ, 'SPARK_DRIVER_BIND_ADDRESS')}"
+    return [submit, "--deploy-mode", "client", "--conf", bound, *rest]
+
+
+def _executor(environ: Mapping[str, str]) -> list[str]:
+    memory = _needed(environ, "SPARK_EXECUTOR_MEMORY")
+    folders = [f"{_needed(environ, 'SPARK_HOME')}/jars/*"]
+    if configured := environ.get("SPARK_CONF_DIR"):
+        folders.insert(0, configured)
+    if extra := environ.get("SPARK_EXTRA_CLASSPATH"):
+        folders.insert(0, extra)
+    told = [part for flag, name in _EXECUTOR_ARGUMENTS.items() for part in (flag, _needed(environ, name))]
+    heap = [f"-Xms{memory}", f"-Xmx{memory}"]
+    return ["java", *_java_options(environ), *heap, "-cp", ":".join(folders), _EXECUTOR_CLASS, *told]
+
+
+def _java_options(environ: Mapping[str, str]) -> list[str]:
+    """SPARK_JAVA_OPT_0 and on, by their numbers: a later option overrules an earlier one."""
+    numbered = [
+        (int(found[1]), value) for name, value in environ.items() if (found := _JAVA_OPTION.fullmatch(name))
+    ]
+    return [value for _, value in sorted(numbered)]
+
+
+def _needed(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name)
+    if not value:
+        raise EntryError(f"{name} is not set: this command is for containers that Spark on Kubernetes starts")
+    return value
+
+
+def scratch_folder(environ: Mapping[str, str]) -> str:
+    """Where a container may write: the first of Spark's local directories, else /tmp."""
+    first = environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    return first if first and os.access(first, os.W_OK) else "/tmp"
+
+
+def scratch_environment(environ: Mapping[str, str], scratch: str) -> dict[str, str]:
+    """The environment in which Java and Python keep their temporary files in `scratch`."""
+    java = [environ.get("JDK_JAVA_OPTIONS", ""), f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"]
+    return {**environ, "TMPDIR": scratch, "JDK_JAVA_OPTIONS": " ".join(java).strip()}
+
+
+def main() -> int:
+    """Become what the arguments name; a number other than 0 only when that fails."""
+    try:
+        becoming = command(sys.argv[1:], os.environ)
+    except EntryError as error:
+        print(f"odradek-pipeline: {error}", file=sys.stderr)
+        return 2
+    environment = dict(os.environ)
+    if sys.argv[1] in ("driver", "executor"):
+        scratch = scratch_folder(os.environ)
+        Path(scratch).mkdir(parents=True, exist_ok=True)
+        os.chdir(scratch)  # the driver makes a folder for artifacts where it stands
+        environment = scratch_environment(os.environ, scratch)
+    try:
+        os.execvpe(becoming[0], becoming, environment)
+    except OSError as error:
+        print(f"odradek-pipeline: {becoming[0]} cannot be run: {error.strerror}", file=sys.stderr)
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""A streaming word count: the words of one topic's values, counted, into another topic as word and count.
+
+The target holds the newest count of a word in its last record for that key, which is what a compacted topic keeps. The
+checkpoint holds how far the source was read and the counts: keep it on a volume that outlives the driver, and the next
+driver goes on where this one ended, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from odradek_pipeline.session import Connection, ConnectionMissingError, connection_of, open_session
+from odradek_pipeline.sinks import stream_to_topic
+from odradek_pipeline.sources import topic_stream
+from odradek_pipeline.transforms import counts, words
+
+
+def start(
+    spark: SparkSession,
+    connection: Connection,
+    *,
+    source: str,
+    target: str,
+    checkpoint: str,
+    seconds: float | None,
+    records_per_batch: int | None = None,
+) -> StreamingQuery:
+    """Begin to count; without `seconds` the query ends when it has counted what is there."""
+    records = topic_stream(
+        spark, connection, source, starting="earliest", records_per_batch=records_per_batch
+    )
+    return stream_to_topic(counts(words(records)), connection, target, checkpoint=checkpoint, seconds=seconds)
+
+
+def arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="word_count", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--source", required=True, help="the topic whose values are counted")
+    parser.add_argument(
+        "--target", required=True, help="the topic that gets the counts; best a compacted one"
+    )
+    parser.add_argument("--checkpoint", required=True, help="folder or URL that outlives the driver")
+    parser.add_argument(
+        "--records-per-batch", type=int, metavar="N", help="at most; without it all there are"
+    )
+    how_long = parser.add_mutually_exclusive_group()
+    how_long.add_argument("--seconds", type=float, default=10.0, metavar="N", help="a batch that often")
+    how_long.add_argument("--once", action="store_true", help="end when what is there has been counted")
+    return parser.parse_args(given)
+
+
+def main() -> int:
+    """The job as spark-submit runs it: it ends with --once, or when its query fails."""
+    wanted = arguments(sys.argv[1:])
+    spark = open_session("word-count")
+    try:
+        query = start(
+            spark,
+            connection_of(spark),
+            source=wanted.source,
+            target=wanted.target,
+            checkpoint=wanted.checkpoint,
+            seconds=None if wanted.once else wanted.seconds,
+            records_per_batch=wanted.records_per_batch,
+        )
+        query.awaitTermination()
+        records = sum(progress.numInputRows for progress in query.recentProgress)
+    except ConnectionMissingError as error:
+        print(f"word_count: {error}", file=sys.stderr)
+        return 2
+    finally:
+        spark.stop()
+    print(json.dumps({"source": wanted.source, "target": wanted.target, "records": records}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

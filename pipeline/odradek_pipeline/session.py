@@ -1,0 +1,82 @@
+"""The Spark session of a job, and how it reaches a cluster: the options that a `Cluster` binds its users with.
+
+A `Cluster` called NAME has a ConfigMap `NAME-spark` whose keys are options of Spark, `spark.odradek.bootstrap.servers`
+and others. A job takes them from Spark's configuration (`--conf`, a properties file) or from the ConfigMap mounted as a
+folder, in that order. `spark.odradek.X` is the connector's `kafka.X`: every setting of Kafka's clients can be given.
+
+Left out: reading the Kubernetes API. A job needs no rights for its connection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+PREFIX = "spark.odradek."
+BINDING_FOLDER = "/etc/odradek"
+BINDING_VARIABLE = "ODRADEK_BINDING"  # names another folder
+
+# A job of a few megabytes gains nothing from Spark's 200, and each is a task, or a store of state, of its own.
+SHUFFLE_PARTITIONS_DEFAULT = 4
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+# Producers warn of settings that only consumers know.
+_READING_ONLY = frozenset(
+    {"max.poll.records", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes"}
+)
+
+
+class ConnectionMissingError(Exception):
+    """Nothing says where the brokers are; the text names the two places to say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Settings of Kafka's clients, by their own names; `bootstrap.servers` is always among them."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def for_reading(self) -> dict[str, str]:
+        """Options of the connector's sources."""
+        return {f"kafka.{name}": value for name, value in self.settings.items()}
+
+    def for_writing(self) -> dict[str, str]:
+        """Options of the connector's sinks."""
+        return {f"kafka.{name}": value for name, value in self.settings.items() if name not in _READING_ONLY}
+
+
+def bound_options(folder: Path) -> dict[str, str]:
+    """What a mounted ConfigMap or Secret holds: a file for each option, named as the option. Empty without a folder."""
+    if not folder.is_dir():
+        return {}
+    return {path.name: path.read_text().strip() for path in folder.iterdir() if path.name.startswith(PREFIX)}
+
+
+def connection_from(options: Mapping[str, str], folder: Path) -> Connection:
+    """The connection that `options` and, below them, `folder` describe; ConnectionMissingError without brokers."""
+    wanted = {**bound_options(folder), **options}
+    settings = {name.removeprefix(PREFIX): value for name, value in wanted.items() if name.startswith(PREFIX)}
+    if not settings.get("bootstrap.servers"):
+        raise ConnectionMissingError(
+            f"no brokers are named: set {PREFIX}bootstrap.servers in Spark's configuration, or mount the ConfigMap "
+            f"NAME-spark of your Cluster at {folder}"
+        )
+    return Connection(settings)
+
+
+def open_session(application: str) -> SparkSession:
+    """The session that spark-submit configured, or a local one."""
+    spark = SparkSession.builder.appName(application).getOrCreate()
+    if not spark.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
+        spark.conf.set(_SHUFFLE_PARTITIONS, str(SHUFFLE_PARTITIONS_DEFAULT))
+    return spark
+
+
+def connection_of(spark: SparkSession) -> Connection:
+    """The connection of a session's configuration and of the folder that is mounted."""
+    folder = Path(os.environ.get(BINDING_VARIABLE, BINDING_FOLDER))
+    return connection_from(dict(spark.sparkContext.getConf().getAll()), folder)
