@@ -70,3 +70,123 @@ def test_a_partition_moves_with_all_that_it_holds_and_its_leader() -> None:
         await cluster.stop()
 
     run(story())
+
+
+def test_it_ends_though_controllers_and_a_new_replica_die_meanwhile() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=4, controllers=3)
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        old = replicas(cluster, "t", 1)[0]
+        new = [one for one in (1, 2, 3, 4) if one not in old]
+        await cluster.produce(old[0], "t", 0, *[b"x"] * 50, acks=-1)
+        await cluster.kill_broker(new[1])
+        through = old[1]
+        # The controller has not noticed: the move begins, and waits for the one that is dead.
+        assert await reassign(cluster, "t", new, through=through) in ([0], [INVALID_REPLICA_ASSIGNMENT])
+        if not await under_way(cluster, through):
+            await cluster.start_broker(new[1])
+            assert await reassign(cluster, "t", new, through=through) == [0]
+        active = cluster.active
+        assert active is not None
+        cluster.kill_controller(active.id)
+        await cluster.until(lambda: cluster.active is not None)
+        if new[1] not in cluster.brokers:
+            assert (await under_way(cluster, through))["t", 0] == (
+                [*new, *sorted(old)],
+                sorted(new),
+                sorted(old),
+            )
+            await cluster.start_broker(new[1])
+        await cluster.until(lambda: replicas(cluster, "t", through) == [tuple(new)])
+        await cluster.until(lambda: cluster.leaders("t", seen_by=new[0])[0] in new)
+        leader = cluster.leaders("t", seen_by=new[0])[0]
+        assert cluster.brokers[leader].partitions.get("t", 0).high_watermark == 50
+        await cluster.until(lambda: all(len(cluster.brokers[one].partitions) == 0 for one in old))
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_move_that_cannot_end_is_shown_taken_back_and_replaced() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=4, controllers=1)
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        old = list(replicas(cluster, "t", 1)[0])
+        new = [one for one in (1, 2, 3, 4) if one not in old]
+        leader, through = old[0], old[1]
+        await cluster.produce(leader, "t", 0, *[b"x"] * 50, acks=-1)
+        # It lives, and hears of everything, but what it fetches never comes.
+        cluster.network.part(cluster.host(leader), cluster.host(new[0]))
+        assert await reassign(cluster, "t", [new[0], old[1]], through=through) == [0]
+        assert (await under_way(cluster))["t", 0] == ([new[0], old[1], old[0]], [new[0]], [old[0]])
+        described = await cluster.ask(
+            through, ApiKey.METADATA, 12, topics=[{"name": "t"}], allow_auto_topic_creation=False
+        )
+        (shown,) = described.topics[0].partitions
+        assert (list(shown.replica_nodes), sorted(shown.isr_nodes)) == ([new[0], old[1], old[0]], sorted(old))
+        assert (await cluster.produce(leader, "t", 0, b"meanwhile", acks=-1)).error_code == 0
+
+        assert await reassign(cluster, "t", [new[1], old[1]], through=through) == [0]
+        await cluster.until(lambda: replicas(cluster, "t", through) == [(new[1], old[1])])
+        await cluster.until(
+            lambda: ("t", 0) not in kept(cluster, leader) and ("t", 0) not in kept(cluster, new[0])
+        )
+
+        leader = cluster.leaders("t", seen_by=through)[0]
+        cluster.network.part(cluster.host(leader), cluster.host(new[0]))
+        assert await reassign(cluster, "t", [new[0], new[1]], through=through) == [0]
+        assert await reassign(cluster, "t", None, through=through) == [0]
+        assert await under_way(cluster) == {}
+        assert sorted(replicas(cluster, "t", through)[0]) == sorted([new[1], old[1]])
+        assert await reassign(cluster, "t", None, through=through) == [NO_REASSIGNMENT_IN_PROGRESS]
+        assert cluster.brokers[leader].partitions.get("t", 0).high_watermark == 51
+        await cluster.stop()
+
+    run(story())
+
+
+def kept(cluster: WholeCluster, broker_id: int) -> set[tuple[str, int]]:
+    return {(one.topic_partition[0], one.topic_partition[1]) for one in cluster.brokers[broker_id].partitions}
+
+
+def test_the_replication_factor_grows_and_shrinks_where_the_request_allows_it() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=3, controllers=1)
+        assert await cluster.create_topic("t", partitions=2, replicas=1) == 0
+        wanted = [[1, 2, 3], [2, 3, 1]]
+        refused = await reassign(cluster, "t", *wanted, allow_replication_factor_change=False)
+        assert refused == [INVALID_REPLICATION_FACTOR] * 2
+        assert await reassign(cluster, "t", *wanted) == [0, 0]
+        await cluster.until(
+            lambda: [sorted(one.isr) for one in cluster.image(1).topics["t"].partitions] == [[1, 2, 3]] * 2
+        )
+        await cluster.until(lambda: replicas(cluster, "t", 1) == [(1, 2, 3), (2, 3, 1)])
+        assert await under_way(cluster) == {}
+        assert await reassign(cluster, "t", [3], [3, 1]) == [0, 0]
+        assert replicas(cluster, "t", 1) == [(3,), (3, 1)]
+        # Partitions made now have as many replicas as the topic's first.
+        await cluster.stop()
+
+    run(story())
+
+
+def test_partitions_are_added_while_others_move() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=3, controllers=1)
+        assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
+        (home,) = replicas(cluster, "t", 1)[0]
+        away = home % 3 + 1
+        cluster.network.part(cluster.host(home), cluster.host(away))
+        assert await reassign(cluster, "t", [away]) == [0]
+        topics = [{"name": "t", "count": 2, "assignments": None}]
+        grown = await cluster.ask(
+            1, ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout=1, validate_only=False
+        )
+        assert [int(one.error_code) for one in grown.results] == [0]
+        assert [len(one) for one in replicas(cluster, "t", 1)] == [2, 1]
+        assert (await under_way(cluster))["t", 0] == ([away, home], [away], [home])
+        cluster.network.heal()
+        await cluster.until(lambda: replicas(cluster, "t", 1)[0] == (away,))
+        await cluster.stop()
+
+    run(story())

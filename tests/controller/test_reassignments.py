@@ -1,0 +1,187 @@
+"""A reassignment keeps what was acknowledged, whoever dies in between and whatever is asked for meanwhile."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.cluster.image import NO_LEADER, PartitionImage
+from odradek.controller import elections, reassignments
+from odradek.foundation.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    NoReassignmentInProgress,
+)
+from odradek.foundation.ids import TopicPartition
+
+WHERE = TopicPartition("t", 0)
+ALL = range(1, 7)
+
+
+def partition(
+    replicas: tuple[int, ...], *, leader: int | None = None, isr: tuple[int, ...] | None = None
+) -> PartitionImage:
+    return PartitionImage(
+        0, replicas[0] if leader is None else leader, 5, replicas, replicas if isr is None else isr, 9
+    )
+
+
+def begun(before: PartitionImage, *wanted: int) -> PartitionImage:
+    after = reassignments.begun(before, wanted, live=ALL)
+    assert after is not None
+    return after
+
+
+def test_old_and_new_replicas_are_there_together_until_the_new_ones_are_in_sync() -> None:
+    moving = begun(partition((1, 2, 3)), 4, 5, 3)
+    assert moving == PartitionImage(0, 1, 5, (4, 5, 3, 1, 2), (1, 2, 3), 9, (4, 5), (1, 2))
+    assert reassignments.completed(moving, live=ALL) is None
+    assert reassignments.completed(moving._replace(isr=(1, 2, 3, 4)), live=ALL) is None
+    done = reassignments.completed(moving._replace(isr=(1, 2, 3, 4, 5)), live=ALL)
+    assert done == PartitionImage(0, 4, 6, (4, 5, 3), (3, 4, 5), 9)
+
+
+def test_a_leader_that_stays_goes_on_in_its_epoch() -> None:
+    moving = begun(partition((1, 2)), 3, 1)
+    done = reassignments.completed(moving._replace(isr=(1, 2, 3)), live=ALL)
+    assert done == PartitionImage(0, 1, 5, (3, 1), (1, 3), 9)
+
+
+def test_fewer_replicas_or_another_order_are_done_at_once() -> None:
+    assert begun(partition((1, 2, 3)), 2) == PartitionImage(0, 2, 6, (2,), (2,), 9)
+    assert begun(partition((1, 2, 3)), 3, 2, 1) == PartitionImage(0, 1, 5, (3, 2, 1), (1, 2, 3), 9)
+    assert reassignments.begun(partition((1, 2)), (1, 2), live=ALL) is None
+
+
+def test_fewer_replicas_wait_for_the_one_that_stays() -> None:
+    moving = begun(partition((1, 2), isr=(1,)), 2)
+    assert (moving.replicas, moving.isr, moving.leader, moving.removing) == ((2, 1), (1,), 1, (1,))
+
+
+def test_it_waits_while_nobody_of_those_that_stay_could_lead() -> None:
+    moving = begun(partition((1,)), 2)._replace(isr=(1, 2))
+    assert reassignments.completed(moving, live=[1]) is None
+    done = reassignments.completed(moving, live=[1, 2])
+    assert done is not None
+    assert done.leader == 2
+
+
+def test_a_second_one_replaces_the_first_and_a_cancellation_goes_back_to_before_both() -> None:
+    first = begun(partition((1, 2, 3)), 4, 2, 3)._replace(isr=(1, 2, 3, 4))
+    second = begun(first, 5, 2, 3)
+    assert second == PartitionImage(0, 1, 5, (5, 2, 3, 1), (1, 2, 3), 9, (5,), (1,))
+    back = reassignments.cancelled(WHERE, second, live=ALL, unclean=False)
+    assert sorted(back.replicas) == [1, 2, 3]
+    assert (back.adding, back.removing, back.isr, back.leader) == ((), (), (1, 2, 3), 1)
+
+
+def test_what_both_want_goes_on_being_added() -> None:
+    first = begun(partition((1, 2)), 3, 4)._replace(isr=(1, 2, 3))
+    second = begun(first, 3, 5)
+    assert (second.adding, second.removing, second.isr) == ((3, 5), (1, 2), (1, 2, 3))
+    assert sorted(reassignments.original(second)) == [1, 2]
+
+
+def test_a_superseded_replica_that_alone_is_in_sync_stays_until_others_are() -> None:
+    first = begun(partition((1,)), 2)._replace(leader=2, leader_epoch=6, isr=(2,))
+    second = begun(first, 3)
+    assert (second.leader, second.isr) == (2, (2,))
+    assert second.removing == (1, 2)
+    done = reassignments.completed(second._replace(isr=(2, 3)), live=ALL)
+    assert done == PartitionImage(0, 3, 7, (3,), (3,), 9)
+
+
+def test_a_cancellation_that_would_lose_records_is_refused_unless_the_topic_allows_it() -> None:
+    moving = begun(partition((1,)), 2)._replace(leader=2, leader_epoch=6, isr=(2,))
+    with pytest.raises(InvalidReplicaAssignment, match="in sync"):
+        reassignments.cancelled(WHERE, moving, live=ALL, unclean=False)
+    assert reassignments.cancelled(WHERE, moving, live=ALL, unclean=True) == partition((1,))._replace(
+        leader_epoch=7
+    )
+
+
+def test_nothing_to_cancel() -> None:
+    with pytest.raises(NoReassignmentInProgress):
+        reassignments.cancelled(WHERE, partition((1,)), live=ALL, unclean=True)
+
+
+@pytest.mark.parametrize("wanted", [(), (1, 1), (9,), (1, 9), (-1,), (4,)])
+def test_replicas_that_cannot_be(wanted: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidReplicaAssignment):
+        reassignments.check_target(
+            WHERE, partition((1, 2)), wanted, placeable=(1, 2, 3), live=(1, 2, 3, 4), may_change_factor=True
+        )
+
+
+def test_the_factor_changes_only_where_that_is_allowed() -> None:
+    moving = begun(partition((1, 2)), 3, 4)
+    for wanted, is_allowed, fits in (((5, 6), False, True), ((5,), True, True), ((5, 6, 1), False, False)):
+        check = {"placeable": ALL, "live": ALL, "may_change_factor": is_allowed}
+        if fits:
+            reassignments.check_target(WHERE, moving, wanted, **check)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(InvalidReplicationFactor):
+                reassignments.check_target(WHERE, moving, wanted, **check)  # type: ignore[arg-type]
+
+
+def test_a_replica_that_is_away_may_keep_what_it_has() -> None:
+    reassignments.check_target(
+        WHERE, partition((1, 2)), (3, 2), placeable=(1, 3), live=(1, 3), may_change_factor=False
+    )
+
+
+def test_an_unclean_election_prefers_a_replica_that_was_there_before() -> None:
+    moving = begun(partition((1, 2)), 3, 4)._replace(leader=NO_LEADER, isr=(1,))
+    led = elections.elected(moving, live=[2, 3, 4], unclean=True)
+    assert led is not None
+    assert led.leader == 2
+
+
+@given(st.integers(0, 2**32))
+def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed: int) -> None:
+    """Each broker has what was acknowledged while it was in sync, so a set that shares a member with the set before
+    it has lost nothing.
+    """
+    rng = random.Random(seed)
+    state = partition(tuple(rng.sample(ALL, rng.randint(1, 3))))
+    live = set(ALL)
+    for _ in range(30):
+        before = state
+        match rng.randrange(5):
+            case 0:
+                wanted = rng.sample(ALL, rng.randint(1, 3))
+                state = reassignments.begun(state, wanted, live=live) or state
+            case 1 if reassignments.is_under_way(state):
+                try:
+                    state = reassignments.cancelled(WHERE, state, live=live, unclean=False)
+                except InvalidReplicaAssignment:
+                    assert set(state.isr) <= set(state.adding)
+            case 2 if len(live) > 1:
+                gone = rng.choice(sorted(live))
+                live.discard(gone)
+                state = elections.without_brokers(state, [gone], live=live) or state
+            case 3:
+                live.add(rng.choice(ALL))
+                state = elections.elected(state, live=live) or state
+                state = reassignments.completed(state, live=live) or state
+            case _ if state.leader != NO_LEADER:
+                joined = {*state.isr, *(one for one in state.replicas if one in live and rng.random() < 0.5)}
+                before = state = state._replace(isr=tuple(one for one in state.replicas if one in joined))
+                state = reassignments.completed(state, live=live) or state
+        assert set(state.isr) & set(before.isr) or set(state.isr) == set(before.isr)
+        assert state.isr
+        assert set(state.isr) <= set(state.replicas)
+        assert len(set(state.replicas)) == len(state.replicas)
+        assert set(state.adding) | set(state.removing) <= set(state.replicas)
+        assert not set(state.adding) & set(state.removing)
+        assert state.leader == NO_LEADER or (state.leader in state.isr and state.leader in live)
+        assert state.leader_epoch >= before.leader_epoch
+        assert state.leader_epoch > before.leader_epoch or state.leader == before.leader
+    live = set(ALL)
+    state = elections.elected(state, live=live) or state
+    state = state._replace(isr=state.replicas)
+    state = reassignments.completed(state, live=live) or state
+    assert not reassignments.is_under_way(state)
