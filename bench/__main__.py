@@ -8,6 +8,7 @@ python -m bench --disk /var/tmp        logs on a disk instead of in memory
 python -m bench --output json          for programs
 python -m bench cluster --quick        three brokers against three, records with three replicas
 python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
+python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
 python -m bench growth --gigabytes 20  does a longer log slow it down?
 python -m bench spark                  a Spark job writes, copies and reads a million records
 """
@@ -34,6 +35,8 @@ def main() -> int:
             return _cluster(arguments)
         case "takeover":
             return _takeover(arguments)
+        case "restarts":
+            return _restarts(arguments)
         case "compare":
             return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
         case _:
@@ -42,6 +45,7 @@ def main() -> int:
                 _compare(arguments, rounds=1, disk=arguments.disk or DISK),
                 _cluster(arguments),
                 _takeover(arguments),
+                _restarts(arguments),
                 _spark(arguments),
                 _growth(arguments),
             ]
@@ -55,7 +59,7 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    programs = ["compare", "cluster", "takeover", "growth", "spark", "everything"]
+    programs = ["compare", "cluster", "takeover", "restarts", "growth", "spark", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -129,6 +133,12 @@ def _takeover(arguments: argparse.Namespace) -> int:
     from bench.takeover import take_over
 
     return take_over(partitions=arguments.partitions, disk=arguments.disk, is_json=arguments.output == "json")
+
+
+def _restarts(arguments: argparse.Namespace) -> int:
+    from bench.restarts import restart_in_turn
+
+    return restart_in_turn(rounds=arguments.rounds, disk=arguments.disk, is_json=arguments.output == "json")
 
 
 def _growth(arguments: argparse.Namespace) -> int:
