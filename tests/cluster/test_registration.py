@@ -63,7 +63,7 @@ class Member:
 
     async def start(self) -> BrokerImage:
         """As after an unclean stop."""
-        return await self.registration.start(stopped_cleanly=False)
+        return await self.registration.start(has_all=False)
 
     def serving_as(self) -> BrokerImage | None:
         return self.registration.broker
@@ -165,6 +165,22 @@ def test_a_broker_that_is_given_up_is_fenced_and_comes_back_with_a_new_epoch(wor
         assert await registered(watcher) == second
         await member.leave()
         await watcher.close()
+
+    world.run(scenario())
+
+
+def test_what_a_broker_may_have_lost_is_said_until_the_controller_has_seen_it(world: World) -> None:
+    async def scenario() -> None:
+        member = await Member.of(world)
+        assert not (await member.start()).stopped_cleanly
+        await world.expire(member.store)
+        await member.told.until("fenced", "registered")
+        assert not (await registered(member.store)).stopped_cleanly
+        member.registration.was_seen()
+        await world.expire(member.store)
+        await member.told.until("fenced", "registered")
+        assert (await registered(member.store)).stopped_cleanly
+        await member.leave()
 
     world.run(scenario())
 

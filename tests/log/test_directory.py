@@ -218,3 +218,79 @@ def test_foreign_names_are_left_alone() -> None:
     directories = _open(disk)
     assert not list(directories.logs())
     assert disk.read("a/lost+found/00000000000000000000.log") == b"not ours"
+
+
+def _killed(disk: SimulatedDisk, *, vouched: bool = True) -> None:
+    directories = _open(disk)
+    if vouched:
+        directories.vouch()
+    if not list(directories.logs()):
+        _fill(directories, "t", 1)
+    disk.kill()
+
+
+def test_a_killed_process_has_all_that_it_wrote_while_the_machine_lives() -> None:
+    disk = SimulatedDisk()
+    _killed(disk)
+    directories = _open(disk)
+    assert directories.has_all
+    assert not directories.stopped_cleanly
+    assert [log.log_end_offset for log in directories.logs()] == [5]
+
+
+def test_a_loss_of_power_is_known_until_somebody_took_note() -> None:
+    disk = SimulatedDisk()
+    _killed(disk)
+    disk.crash()
+    assert not _open(disk).has_all
+    # Killed again before anybody heard of it: the loss is still there.
+    disk.kill()
+    assert not _open(disk).has_all
+    disk.kill()
+    _killed(disk)
+    assert _open(disk).has_all
+
+
+def test_a_clean_stop_has_all_across_a_loss_of_power() -> None:
+    disk = SimulatedDisk()
+    directories = _open(disk)
+    _fill(directories, "t", 1)
+    directories.close()
+    disk.crash()
+    assert _open(disk).has_all
+
+
+def test_nothing_is_vouched_for_where_nobody_took_note_or_the_machine_has_no_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = SimulatedDisk()
+    assert not _open(disk).has_all
+    disk.kill()
+    _killed(disk, vouched=False)
+    assert not _open(disk).has_all
+    disk.kill()
+    monkeypatch.setattr(disk, "boot_id", lambda: "")
+    _killed(disk)
+    assert not _open(disk).has_all
+
+
+def test_what_a_scan_cuts_off_may_be_missing_elsewhere() -> None:
+    disk = SimulatedDisk()
+    _killed(disk)
+    disk.flip_bit("a/t-0/00000000000000000000.log", 8 * 100)
+    assert not _open(disk).has_all
+
+
+def test_a_directory_that_failed_is_not_vouched_for_after_the_restart() -> None:
+    disk = SimulatedDisk()
+    directories = _open(disk)
+    directories.vouch()
+    _fill(directories, "t", 1)
+    log = directories.get(TopicPartition("t", 0))
+    assert log is not None
+    disk.fail_call(0, errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        log.append(batch(b"lost"), leader_epoch=0)
+    assert directories.offline == {"a"}
+    disk.kill()
+    assert not _open(disk).has_all

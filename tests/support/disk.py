@@ -167,6 +167,7 @@ class SimulatedDisk:
         self.capacity_bytes = capacity_bytes
         self.now_ms = 0
         self.generation = 0
+        self.boots = 0
         self.calls: list[tuple[str, str]] = []
         self.faults: list[Fault] = []
         self.failing_paths: dict[str, int] = {}
@@ -199,6 +200,7 @@ class SimulatedDisk:
     def crash(self, rng: random.Random | None = None) -> None:
         """Lose power. Without `rng` everything unsynced is gone; with it each page and name survives or not."""
         self.generation += 1
+        self.boots += 1
         self.locks.clear()
         names = _Names()
         for path in sorted(self._files.keys() | self._synced_names.keys()):
@@ -340,6 +342,9 @@ class SimulatedDisk:
         used = sum(len(inode.data) for inode in self._files.values())
         total = self.capacity_bytes if self.capacity_bytes is not None else 1 << 40
         return DiskUsage(total, max(total - used, 0))
+
+    def boot_id(self) -> str:
+        return f"boot {self.boots}"
 
     def lock(self, path: str) -> _Lock:
         self.open(path, create=True)

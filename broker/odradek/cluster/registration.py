@@ -50,6 +50,8 @@ class Registrant:
     protocols: Mapping[str, str]
     identity: str
     rack: str | None = None
+    min_in_sync: int = 1
+    """min.insync.replicas as this broker was started with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,27 +92,31 @@ class BrokerRegistration(SessionTask):
         self._broker: BrokerImage | None = None
         self._session_id: int | None = None
         self._is_fenced = True
-        # Said again at each registration: the controller may not have seen the one before.
-        self._stopped_cleanly = True
+        # Said again at each registration until the controller has seen one.
+        self._has_all = True
 
     @property
     def broker(self) -> BrokerImage | None:
         """The registration in force; None while fenced."""
         return None if self._is_fenced else self._broker
 
-    async def start(self, *, stopped_cleanly: bool) -> BrokerImage:
-        """Register; `stopped_cleanly` tells the controller whether the last run of this broker ended in order.
+    async def start(self, *, has_all: bool) -> BrokerImage:
+        """Register; `has_all` tells the controller whether this broker still has all that it ever acknowledged.
 
         Raises DuplicateBrokerRegistration when a live broker has the id, StoreConnectionLost when the registry stopped
         answering (call again: a registration whose answer was lost is recognised). Tells the callbacks only of what
         comes after.
         """
         await self._make_branch()
-        self._stopped_cleanly = stopped_cleanly
+        self._has_all = has_all
         broker = await self._register()
         self._is_fenced = False
         self._start_looking()
         return broker
+
+    def was_seen(self) -> None:
+        """The controller knows what this broker may have lost: registrations to come need not say it again."""
+        self._has_all = True
 
     async def stop(self) -> None:
         """Leave the cluster: others know at once, where the registry answers. Nothing is told any more."""
@@ -179,7 +185,8 @@ class BrokerRegistration(SessionTask):
                 endpoints=dict(self._registrant.endpoints),
                 rack=self._registrant.rack,
                 epoch=epochs.version + 1,
-                stopped_cleanly=self._stopped_cleanly,
+                stopped_cleanly=self._has_all,
+                min_in_sync=self._registrant.min_in_sync,
             )
             operations: list[Operation] = [Put(paths.BROKER_EPOCHS, b"", epochs.version)]
             if there is not None:

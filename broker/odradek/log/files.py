@@ -21,6 +21,7 @@ Buffer = bytes | bytearray | memoryview
 
 # preadv with this flag answers EAGAIN instead of waiting for the device; 0 where the platform lacks it.
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
+_BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 class DirectoryEntry(NamedTuple):
@@ -139,6 +140,10 @@ class Disk(Protocol):
 
     def usage(self, path: str) -> DiskUsage:
         """How full the volume is."""
+        ...
+
+    def boot_id(self) -> str:
+        """The life of the machine: another one after whatever takes the page cache with it; "" when unknown."""
         ...
 
     def lock(self, path: str) -> DiskLock:
@@ -373,6 +378,14 @@ class SystemDisk:
     def usage(self, path: str) -> DiskUsage:
         status = os.statvfs(path)
         return DiskUsage(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+
+    def boot_id(self) -> str:
+        try:
+            # A container sees its host's, and the page cache is its host's too.
+            with open(_BOOT_ID_FILE, encoding="ascii") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
 
     def lock(self, path: str) -> _SystemLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -31,6 +31,8 @@ from odradek.log.files import Disk, DiskLock, DiskUsage
 logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
+# The machine's life in which the directory was last known to lack nothing.
+BOOT_FILE: Final = ".odradek-boot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,8 @@ class Volume:
         self.meta: MetaProperties | None = None
         # Whether the stop before this start was in order; known once the logs are loaded.
         self.was_clean = False
+        # Whether it holds all that was ever written to it, the page cache included.
+        self.has_all = False
         self._disk = disk
         self._lock: DiskLock | None = None
         # What the checkpoint files hold, so that they are written only when something changed.
@@ -125,7 +129,24 @@ class Volume:
     def take_clean(self) -> bool:
         """Whether the directory was closed in order; from now on it counts as open. Raises OSError."""
         self.was_clean = take_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        self.has_all = self.was_clean or self._is_of_this_boot()
         return self.was_clean
+
+    def _is_of_this_boot(self) -> bool:
+        """Whether only the process ended since `vouch`: the page cache is the machine's, and the machine lived on."""
+        path, boot_id = f"{self.path}/{BOOT_FILE}", self._disk.boot_id()
+        return bool(boot_id) and self._disk.exists(path) and self._disk.read(path) == boot_id.encode()
+
+    def vouch(self) -> None:
+        """From now on nothing is missing that anybody counts on, as long as the machine lives. Raises OSError."""
+        # Not flushed: after a loss of power it counts for nothing.
+        self._disk.replace(f"{self.path}/{BOOT_FILE}", self._disk.boot_id().encode(), sync=False)
+
+    def vouch_no_more(self) -> None:
+        """What was written may be gone, since the disk fails. Raises OSError."""
+        path = f"{self.path}/{BOOT_FILE}"
+        if self._disk.exists(path):
+            self._disk.remove(path)
 
     def mark_clean(self) -> None:
         """The directory is closed in order: the next start scans nothing. Raises OSError."""

@@ -79,11 +79,32 @@ class Volumes:
 
     @property
     def stopped_cleanly(self) -> bool:
-        """Whether the last run ended in order in all of them, so that nothing acknowledged can be missing.
-
-        Known once the logs are loaded. A directory that is new, or cannot be used, vouches for nothing.
+        """Whether the last run ended in order in all of them. Known once the logs are loaded. A directory that is new,
+        or cannot be used, vouches for nothing.
         """
         return all(one.failure is None and one.was_clean for one in self._directories.values())
+
+    @property
+    def has_all(self) -> bool:
+        """Whether nothing acknowledged can be missing: the last run ended in order, or only the process died, and every
+        log is whole. Known once the logs are loaded.
+        """
+        is_whole = self.stopped_cleanly or not self.progress.cut_bytes
+        return (
+            is_whole
+            and not self._barred
+            and all(one.failure is None and one.has_all for one in self._directories.values())
+        )
+
+    def vouch(self) -> None:
+        """Others know what may be missing here, so that from now on nothing is that they count on, unless the machine
+        dies (`has_all` of the next start).
+        """
+        for directory in self._online():
+            try:
+                directory.vouch()
+            except OSError as error:
+                self._fail(directory, error)
 
     def directory_id(self, path: str) -> str:
         """The id in the directory's meta.properties; empty when there is none."""
@@ -232,6 +253,11 @@ class Volumes:
         if directory.failure is not None:
             return
         directory.failure = str(error)
+        try:
+            directory.vouch_no_more()
+        except OSError as second:
+            # Whether its logs are whole is for the scan of the next start to find out.
+            logger.error("%s cannot be marked as failed: %s", directory.path, second)
         logger.critical(
             "the log directory %s failed and is offline with all its partitions: %s; mend it and restart the broker",
             directory.path,

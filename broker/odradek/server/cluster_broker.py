@@ -214,6 +214,7 @@ class ClusterBroker(Broker):
             protocols={endpoint.listener_name: endpoint.security_protocol for endpoint in self.endpoints},
             identity=self.directories.directory_id(self.directories.paths[0]),
             rack=self.settings.broker_rack,
+            min_in_sync=self.settings.min_insync_replicas,
         )
         callbacks = RegistrationCallbacks(
             on_fenced=self._fenced, on_registered=self._unfenced, on_refused=self._refused
@@ -221,10 +222,16 @@ class ClusterBroker(Broker):
         self.registration = BrokerRegistration(self._store, self.clock, registrant, callbacks)
         self._open.push_async_callback(self.registration.stop)
         self._open.push_async_callback(self._tasks.close)
-        self._registered = await self.registration.start(stopped_cleanly=self.directories.stopped_cleanly)
+        self._registered = await self.registration.start(has_all=self.directories.has_all)
         await self.follower.wait_until(self._is_seen)
+        self._was_seen()
         self.follower.unfence()
         logger.info("broker %d is a member with epoch %d", self.broker_id, self.broker_epoch)
+
+    def _was_seen(self) -> None:
+        """The controller took this broker out of where it may lack records: what it has now is what counts."""
+        self.registration.was_seen()
+        self.directories.vouch()
 
     def _is_seen(self, image: ClusterImage) -> bool:
         """Whether the controller has seen this registration, and done what follows from it."""
@@ -263,6 +270,7 @@ class ClusterBroker(Broker):
     async def _serve_again(self, broker: BrokerImage) -> None:
         await self.follower.wait_until(self._is_seen)
         if self._registered is broker:
+            self._was_seen()
             self.follower.unfence()
             logger.info("broker %d serves again, with epoch %d", self.broker_id, broker.epoch)
 
