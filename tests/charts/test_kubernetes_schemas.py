@@ -11,9 +11,9 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
 
 from tests.charts.cases import CHART_NAMES, accepted, golden
+from tests.support.helm import objects
 
 CASES = [case for chart in CHART_NAMES for case in accepted(chart)]
 VERSIONS = ("1.29", "1.34")
@@ -24,7 +24,7 @@ WITHOUT_SCHEMAS = ("monitoring.coreos.com/v1", "sparkoperator.k8s.io/v1beta2", "
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_what_is_rendered_fits_kubernetes_schemas(case: Path, version: str) -> None:
     checked = 0
-    for manifest in yaml.safe_load_all(golden(case).read_text()):
+    for manifest in objects(golden(case).read_text()):
         if manifest["apiVersion"] in WITHOUT_SCHEMAS:
             continue
         kubernetes_validate.validate(manifest, version, strict=True)
@@ -45,7 +45,7 @@ def _pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_pods_fit_the_restricted_standard(case: Path) -> None:
     """A namespace that enforces it would refuse the pods long after Helm has said that all is well."""
-    for manifest in yaml.safe_load_all(golden(case).read_text()):
+    for manifest in objects(golden(case).read_text()):
         for pod in _pods(manifest):
             assert pod["securityContext"]["runAsNonRoot"] is True
             assert pod["securityContext"]["runAsUser"] > 0
@@ -65,7 +65,7 @@ def test_pods_fit_the_restricted_standard(case: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_everything_has_its_labels_and_no_two_things_one_name(case: Path) -> None:
     seen = set()
-    for manifest in yaml.safe_load_all(golden(case).read_text()):
+    for manifest in objects(golden(case).read_text()):
         metadata = manifest["metadata"]
         thing = (manifest["kind"], metadata.get("namespace"), metadata["name"])
         assert thing not in seen
