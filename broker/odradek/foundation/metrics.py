@@ -209,6 +209,21 @@ REPLICA_FETCH_FAILURES = _counter(
 REPLICA_BYTES_IN = _counter(
     "odradek_replica_bytes_in_total", "Bytes of batches taken over from a leader.", "leader"
 )
+REPLICATION_THROTTLE = _gauge(
+    "odradek_replication_throttle_bytes_per_second",
+    "What throttled replicas may be fed (leader) or fetch (follower); absent without a limit.",
+    "side",
+)
+THROTTLED_REPLICATION_BYTES = _counter(
+    "odradek_throttled_replication_bytes_total",
+    "Bytes of throttled replicas that were fed (leader) or fetched (follower).",
+    "side",
+)
+THROTTLED_REPLICATION_HELD_BACK = _counter(
+    "odradek_throttled_replication_held_back_total",
+    "How often a replica that is not in sync had to wait for the throttle.",
+    "side",
+)
 
 # --- cluster -------------------------------------------------------------------------------------------
 
@@ -226,6 +241,10 @@ PARTITIONS_LEADERLESS = _gauge(
 PARTITIONS_UNDER_REPLICATED = _gauge(
     "odradek_partitions_under_replicated",
     "Partitions with fewer replicas in sync than they have; on the active controller.",
+)
+PARTITIONS_REASSIGNING = _gauge(
+    "odradek_partitions_reassigning",
+    "Partitions that are moving to other brokers; on the active controller.",
 )
 IS_FENCED = _gauge("odradek_is_fenced", "1 on a broker of a cluster that is no member at the moment, else 0.")
 CLUSTER_CHANGES_APPLIED = _counter(

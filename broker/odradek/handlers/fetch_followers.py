@@ -14,6 +14,7 @@ from collections.abc import Collection
 
 from odradek.handlers.fetch_reading import Fetched, FetchReading
 from odradek.handlers.fetch_sessions import Target
+from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
 from odradek.replication.purgatory import Watched
 
@@ -21,7 +22,7 @@ from odradek.replication.purgatory import Watched
 class FollowerReading(FetchReading):
     """One follower's fetch."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_is_again", "_only_news")
+    __slots__ = ("_broker_epoch", "_broker_id", "_held_back", "_is_again", "_only_news", "_throttled_bytes")
 
     def __init__(
         self,
@@ -39,15 +40,28 @@ class FollowerReading(FetchReading):
         self._broker_epoch = broker_epoch
         self._is_again = False
         self._only_news = only_news
+        # Those that have to wait for the throttle, and what was counted for it in the last `read`.
+        self._held_back: set[int] = set()
+        self._throttled_bytes = 0
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
-        """The ends of the logs."""
+        """The ends of the logs. What waits for the throttle is not to be woken by more of it."""
         del results  # Those that were left out are watched too.
-        return [target.partition.log_end_watch for target in self.targets if target.partition is not None]
+        held_back = self._held_back
+        return [
+            target.partition.log_end_watch
+            for target in self.targets
+            if target.partition is not None and id(target) not in held_back
+        ]
 
     def read(self, *, is_again: bool = False) -> list[Fetched]:
         """As for a client; what is read again says nothing new of the follower."""
         self._is_again = is_again
+        if self._throttled_bytes:
+            # What was read before the wait was not sent.
+            self._partitions.context.throttles.leader.record(-self._throttled_bytes)
+            self._throttled_bytes = 0
+        self._held_back.clear()
         if not self._only_news:
             return self._read(self.targets)
         return self._read([target for target in self.targets if not self._is_settled(target)])
@@ -77,10 +91,11 @@ class FollowerReading(FetchReading):
         if partition is None or partition.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
+        is_held_back = partition.is_throttled_as_leader and self._has_to_wait(partition, target)
         found, fetched.diverging = partition.read_as_leader(
             target.fetch_offset,
-            min(target.bytes_max, max(0, self._bytes_max - self.size)),
-            at_least_one_batch=self.size == 0,
+            0 if is_held_back else min(target.bytes_max, max(0, self._bytes_max - self.size)),
+            at_least_one_batch=self.size == 0 and not is_held_back,
             last_fetched_epoch=target.last_fetched_epoch,
             current_leader_epoch=target.current_leader_epoch,
         )
@@ -105,3 +120,16 @@ class FollowerReading(FetchReading):
             fetched.records = records
             fetched.size = records.size
             self.size += records.size
+            if partition.is_throttled_as_leader:
+                self._throttled_bytes += records.size
+                self._partitions.context.throttles.leader.record(records.size)
+
+    def _has_to_wait(self, partition: Partition, target: Target) -> bool:
+        """Whether the follower gets nothing of a throttled partition now (KIP-73); never while it is in sync."""
+        followers = partition.followers
+        if followers is None or self._broker_id in followers.in_sync:
+            return False
+        if not self._partitions.context.throttles.leader.holds_back():
+            return False
+        self._held_back.add(id(target))
+        return True

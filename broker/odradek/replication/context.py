@@ -14,6 +14,7 @@ from odradek.foundation.limits import ACKNOWLEDGEMENTS_WAITING_MAX
 from odradek.foundation.settings import Settings
 from odradek.replication.acknowledgements import Acknowledgements
 from odradek.replication.flushing import Flusher
+from odradek.replication.throttles import Throttles
 
 if TYPE_CHECKING:
     from odradek.replication.partition import Partition
@@ -35,6 +36,7 @@ class ReplicaContext:
         "flusher",
         "propose",
         "role_changed",
+        "throttles",
     )
 
     def __init__(
@@ -56,6 +58,11 @@ class ReplicaContext:
         self._images = images
         self._clock = clock
         self._current_settings = current_settings
+        self.throttles = Throttles(
+            leader_rate=lambda: current_settings().leader_replication_throttled_rate,
+            follower_rate=lambda: current_settings().follower_replication_throttled_rate,
+            now=self.now,
+        )
 
     def now(self) -> float:
         """Seconds that never go back."""

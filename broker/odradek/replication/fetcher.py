@@ -164,10 +164,20 @@ class Fetcher:
         partition = self._followed.get(key)
         if partition is None or key in self._paused:
             return None
+        if partition.is_throttled_as_follower and self._has_to_wait(key, partition):
+            return None
         try:
             return partition.fetch_position()
         except NotLeaderOrFollower:
             return None
+
+    def _has_to_wait(self, key: Key, partition: Partition) -> bool:
+        """Whether a throttled partition is left out for now (KIP-73); never while it is in sync."""
+        throttle = self._context.throttles.follower
+        if self._context.broker_id in partition.in_sync_replicas or not throttle.holds_back():
+            return False
+        self._paused[key] = self._context.now() + throttle.pause_seconds()
+        return True
 
     def _resume(self) -> None:
         now = self._context.now()
@@ -286,6 +296,8 @@ class Fetcher:
             # Not one whole batch: asking again at once would bring the same.
             self._pause(key)
         self.bytes_in += size
+        if partition.is_throttled_as_follower:
+            self._context.throttles.follower.record(size)
         return size
 
     async def _find_place(self, partition: Partition, position: FetchPosition) -> None:

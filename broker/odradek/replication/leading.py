@@ -75,7 +75,7 @@ class LeadingReplica(FollowingReplica):
         followers = self.followers
         end_offset = self._own_end_offset
         if followers is not None:
-            if len(self.in_sync_replicas) < self._in_sync_needed:
+            if len(self.in_sync_replicas) < self.in_sync_needed:
                 return
             end_offset = followers.held_by_all(end_offset)
             if followers.has_others and end_offset > self.high_watermark:
@@ -91,8 +91,11 @@ class LeadingReplica(FollowingReplica):
             self._show(end_offset)
 
     @property
-    def _in_sync_needed(self) -> int:
-        return min(self.min_insync_replicas, len(self.replicas))
+    def in_sync_needed(self) -> int:
+        """How many have to be in sync for acks=all: never more than there are, those that only come left out. (Kafka
+        counts them: moving a partition of one replica, it refuses producers until the new one has caught up.)
+        """
+        return min(self.min_insync_replicas, len(self.replicas) - len(self.adding_replicas))
 
     # --- followers ---------------------------------------------------------------------------------------------------
 

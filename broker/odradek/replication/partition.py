@@ -154,7 +154,7 @@ class Partition(LeadingReplica):
     # --- enough replicas ---------------------------------------------------------------------------------------------
 
     def _check_in_sync(self) -> None:
-        needed = self._in_sync_needed
+        needed = self.in_sync_needed
         if len(self.in_sync_replicas) < needed:
             raise NotEnoughReplicas(
                 f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs "
@@ -167,7 +167,7 @@ class Partition(LeadingReplica):
 
         Kafka lets such a producer wait for its time limit; the answer cannot become better meanwhile.
         """
-        needed = self._in_sync_needed
+        needed = self.in_sync_needed
         if self.unacknowledged and len(self.in_sync_replicas) < needed:
             self.unacknowledged.fail(
                 NotEnoughReplicasAfterAppend(
@@ -197,6 +197,7 @@ class Partition(LeadingReplica):
         is_settled = state.partition_epoch != self.partition_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
+        self.adding_replicas = state.adding
         self.in_sync_replicas = state.isr
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch

@@ -37,6 +37,7 @@ from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext
 from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
+from odradek.replication.throttles import is_throttled
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +206,18 @@ class Partitions:
             high_watermark=high_watermark,
             min_insync_replicas=self._min_insync_replicas(topic.name, image),
         )
+        self._set_throttled(added, image)
         return added
+
+    def _set_throttled(self, partition: Partition, image: ClusterImage) -> None:
+        topic, number = partition.topic_partition
+        texts = image.config(ResourceKind.TOPIC, topic)
+        for side in ("leader", "follower"):
+            key = f"{side}.replication.throttled.replicas"
+            # Most topics have none, and to read a list costs more than to see that.
+            entries = topic_value(key, texts, settings=self._current_settings()) if key in texts else ()
+            is_named = is_throttled(entries, partition=number, broker_id=self._broker_id)
+            setattr(partition, f"is_throttled_as_{side}", is_named)
 
     def _log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         log = self._directories.get(topic_partition)
@@ -264,6 +276,7 @@ class Partitions:
                 if partition is not None:
                     partition.log.reconfigure(config)
                     partition.min_insync_replicas = min_insync_replicas
+                    self._set_throttled(partition, image)
 
     def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
         texts = image.config(ResourceKind.TOPIC, topic)

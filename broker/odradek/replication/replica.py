@@ -40,6 +40,7 @@ class Replica:
 
     __slots__ = (
         "_unshown_bytes",
+        "adding_replicas",
         "append_failures",
         "batches_in",
         "bytes_in",
@@ -49,6 +50,8 @@ class Replica:
         "high_watermark",
         "in_sync_replicas",
         "is_internal",
+        "is_throttled_as_follower",
+        "is_throttled_as_leader",
         "leader",
         "leader_epoch",
         "log",
@@ -84,8 +87,13 @@ class Replica:
         self.partition_epoch = -1
         """Which of the controller's states of the partition this follows."""
         self.replicas: tuple[int, ...] = ()
+        self.adding_replicas: tuple[int, ...] = ()
+        """Those of `replicas` that a reassignment brings."""
         self.in_sync_replicas: tuple[int, ...] = ()
         self.min_insync_replicas = min_insync_replicas
+        self.is_throttled_as_leader = False
+        """Whether what followers are fed from here counts for the broker's throttle, and may wait for it (KIP-73)."""
+        self.is_throttled_as_follower = False
         self.high_watermark: int = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.waiting: dict[WaitingFetch, None] = {}
         """Clients' fetches that wait for the high watermark."""

@@ -46,6 +46,6 @@ def restart_risk(
             if needed is None:
                 needed = min_insync_replicas(topic.name)
             others = sum(member != broker_id and member in image.brokers for member in partition.isr)
-            if others < min(needed, len(partition.replicas)):
+            if others < min(needed, len(partition.replicas) - len(partition.adding)):
                 too_few.append(where)
     return RestartRisk(too_few=tuple(too_few), only_here=tuple(only_here))

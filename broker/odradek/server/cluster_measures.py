@@ -33,7 +33,7 @@ def _replication(broker: ClusterBroker) -> Iterator[Sample]:
         if not partition.is_leader:
             continue
         led += 1
-        below += len(partition.in_sync_replicas) < min(partition.min_insync_replicas, len(partition.replicas))
+        below += len(partition.in_sync_replicas) < partition.in_sync_needed
         for replica, lag in partition.follower_lags().items():
             lags[replica] = max(lags.get(replica, 0), lag)
     yield metrics.PARTITIONS_LED.sample(led)
@@ -42,6 +42,12 @@ def _replication(broker: ClusterBroker) -> Iterator[Sample]:
         yield metrics.REPLICA_LAG_RECORDS.sample(lag, str(replica))
     yield metrics.IN_SYNC_SHRINKS.sample(broker.in_sync.shrinks)
     yield metrics.IN_SYNC_EXPANSIONS.sample(broker.in_sync.expansions)
+    throttles = broker.partitions.context.throttles
+    for side, throttle in (("leader", throttles.leader), ("follower", throttles.follower)):
+        if throttle.rate is not None:
+            yield metrics.REPLICATION_THROTTLE.sample(throttle.rate, side)
+        yield metrics.THROTTLED_REPLICATION_BYTES.sample(throttle.bytes_total, side)
+        yield metrics.THROTTLED_REPLICATION_HELD_BACK.sample(throttle.times_held_back, side)
     fetched: dict[int, list[int]] = {}
     for fetcher in broker.fetchers:
         row = fetched.setdefault(fetcher.leader, [0, 0, 0])
@@ -94,5 +100,9 @@ def _term(controller: ControllerProcess) -> Iterator[Sample]:
     yield metrics.PARTITIONS.sample(len(states))
     yield metrics.PARTITIONS_LEADERLESS.sample(sum(state.leader == NO_LEADER for state in states))
     yield metrics.PARTITIONS_UNDER_REPLICATED.sample(
-        sum(len(state.isr) < len(state.replicas) for state in states)
+        sum(
+            len(set(state.isr) - set(state.adding)) < len(state.replicas) - len(state.adding)
+            for state in states
+        )
     )
+    yield metrics.PARTITIONS_REASSIGNING.sample(sum(bool(state.adding or state.removing) for state in states))
