@@ -1,6 +1,7 @@
 """DescribeTopicPartitions: pages of partitions in the order of names."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -81,5 +82,25 @@ def test_a_cursor_below_zero_is_refused() -> None:
                 response_partition_limit=1,
                 cursor={"topic_name": "a", "partition_index": -1},
             )
+
+    asyncio.run(scenario())
+
+
+def test_who_may_lead_besides_the_in_sync_set_is_told() -> None:
+    async def scenario() -> None:
+        broker = await _broker()
+        image = broker.images.current
+        topic = image.topics["c"]
+        one = topic.partitions[0]._replace(elr=(2, 3), last_known_elr=(4,))
+        broker.images.replace(replace(image, topics={**image.topics, "c": topic._replace(partitions=(one,))}))
+        answer = await broker.ask(
+            API, 0, topics=[{"name": "b"}, {"name": "c"}], response_partition_limit=9, cursor=None
+        )
+        told = [
+            (p.eligible_leader_replicas, p.last_known_elr)
+            for topic in answer.topics
+            for p in topic.partitions
+        ]
+        assert told == [((), ()), ((), ()), ((2, 3), (4,))]
 
     asyncio.run(scenario())

@@ -9,7 +9,7 @@ import asyncio
 import copy
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from odradek.cluster.memory_faults import RegistryFaults
@@ -59,6 +59,38 @@ class TellingRegistry(MemoryRegistry):
         return changes
 
 
+class Memory:
+    """Which brokers may lack records: from a loss of power until they are in sync again, partition by partition."""
+
+    def __init__(self) -> None:
+        self._lacking: dict[int, set[int] | None] = {}
+        """By broker the partitions; None until it serves again."""
+
+    def forgets(self, broker_id: int) -> None:
+        """A broker lost power."""
+        self._lacking[broker_id] = None
+
+    def serves(self, broker_id: int, states: Mapping[int, Mapping[str, Any]]) -> None:
+        """A broker is back: the controller has taken it out of every in-sync set that has more than it."""
+        if self._lacking.get(broker_id, set()) is None:
+            self._lacking[broker_id] = {
+                number for number, state in states.items() if broker_id not in state["isr"]
+            }
+
+    def state_written(self, partition: int, in_sync: Collection[int]) -> None:
+        """Who came into the in-sync set has caught up."""
+        for broker_id in in_sync:
+            lacking = self._lacking.get(broker_id)
+            if lacking is not None:
+                lacking.discard(partition)
+
+    def all_others_remember(self, broker_id: int) -> bool:
+        """Whether no other broker may lack anything."""
+        return not any(
+            lacking is None or lacking for other, lacking in self._lacking.items() if other != broker_id
+        )
+
+
 class SimulatedCluster(WholeCluster):
     """Two controllers and three brokers; `begin` starts them and makes the topic."""
 
@@ -75,6 +107,7 @@ class SimulatedCluster(WholeCluster):
         self.slow_registry()
         self.ever_started: list[tuple[int, ClusterBroker]] = []
         """Every broker that served, with its id, also those that died."""
+        self.memory = Memory()
         self._starting: dict[int, asyncio.Task[None]] = {}
         self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
 
@@ -90,10 +123,12 @@ class SimulatedCluster(WholeCluster):
 
     def _state_written(self, partition: int, state: dict[str, Any]) -> None:
         self.states[partition] = state
+        eligible = f" eligible {state['elr']}" if "elr" in state else ""
         self.history.add(
             "registry",
-            f"{TOPIC}-{partition} leader {state['leader']} epoch {state['leader_epoch']} isr {state['isr']}",
+            f"{TOPIC}-{partition} leader {state['leader']} epoch {state['leader_epoch']} isr {state['isr']}{eligible}",
         )
+        self.memory.state_written(partition, state["isr"])
         self.on_state(partition, state)
 
     # --- life ----------------------------------------------------------------------------------------------------
@@ -125,6 +160,7 @@ class SimulatedCluster(WholeCluster):
         """Start a broker and count it among those that serve."""
         broker = await self.start_broker(broker_id)
         self.ever_started.append((broker_id, broker))
+        self.memory.serves(broker_id, self.states)
         self.history.add(f"broker {broker_id}", "serves")
 
     def begin_start(self, broker_id: int) -> None:
@@ -149,6 +185,7 @@ class SimulatedCluster(WholeCluster):
         host = self.host(broker_id)
         disk = self.disks[broker_id] = copy.deepcopy(self.disks[broker_id])
         if power_loss:
+            self.memory.forgets(broker_id)
             disk.crash(random.Random(self.chance.getrandbits(64)))
         else:
             disk.kill()

@@ -1,8 +1,7 @@
 """What goes wrong in a simulation, chosen by chance: each fault is a method, and what it breaks another one mends.
 
-Between the power loss of a broker and its leaving the in-sync sets nothing happens to the other brokers. A second one
-that went then could leave the set to the first alone, which comes back without what it had acknowledged, and leads:
-so it is with Kafka without eligible leader replicas (KIP-966) too.
+What is acknowledged is on two brokers, so only one at a time may forget: until a broker that lost power has caught up
+everywhere no other one loses power. Anything else may happen to the others meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class Faults:
         self._cluster = cluster
         self._rng = rng
         self._tell = cluster.history.add
-        self._without_power: set[int] = set()
 
     async def run(self, *, count: int, kinds: tuple[str, ...]) -> None:
         """`count` faults with pauses between; what died is started again after a while."""
@@ -52,16 +50,8 @@ class Faults:
                 self._cluster.begin_start(broker_id)
 
     def _live(self) -> int:
-        """Some live broker; 0 when there is none, or when nothing may happen to any."""
+        """Some live broker; 0 when there is none."""
         live = sorted(self._cluster.brokers)
-        states = self._cluster.states.values()
-        self._without_power = {
-            broker_id
-            for broker_id in self._without_power
-            if broker_id not in live and any(broker_id in state["isr"] for state in states)
-        }
-        if self._without_power:
-            return 0
         return self._rng.choice(live) if live else 0
 
     # --- brokers -------------------------------------------------------------------------------------------------
@@ -74,11 +64,8 @@ class Faults:
 
     async def _power_loss(self) -> None:
         broker_id = self._live()
-        live = set(self._cluster.brokers) - {broker_id}
-        # No log survives the loss of all its copies: another live member must have all that is committed.
-        if broker_id and all(live & set(state["isr"]) for state in self._cluster.states.values()):
+        if broker_id and self._cluster.memory.all_others_remember(broker_id):
             self._tell("FAULT", f"broker {broker_id} loses power")
-            self._without_power.add(broker_id)
             self._cluster.crash(broker_id, power_loss=True, expire=self._rng.random() < 0.5)
 
     async def _restart(self) -> None:

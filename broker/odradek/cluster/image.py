@@ -35,6 +35,9 @@ class PartitionImage(NamedTuple):
 
     While it is reassigned (KIP-455) `replicas` are the old and the new ones together: `adding` are those that are new,
     `removing` those that go as soon as all that stay are in sync.
+
+    `elr` are replicas outside the in-sync set that have all that was acknowledged (KIP-966), `last_known_elr` such as
+    had it and may have lost it since.
     """
 
     partition: int
@@ -45,6 +48,8 @@ class PartitionImage(NamedTuple):
     partition_epoch: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):

@@ -105,15 +105,19 @@ def read_topic(path: str, data: bytes) -> TopicNode:
 
 
 def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -> bytes:
-    return write_json(
-        {
-            "controller_epoch": controller_epoch,
-            "leader": partition.leader,
-            "version": 1,
-            "leader_epoch": partition.leader_epoch,
-            "isr": list(partition.isr),
-        }
-    )
+    fields: dict[str, Any] = {
+        "controller_epoch": controller_epoch,
+        "leader": partition.leader,
+        "version": 1,
+        "leader_epoch": partition.leader_epoch,
+        "isr": list(partition.isr),
+    }
+    # Not in Kafka's nodes, and seldom there.
+    if partition.elr:
+        fields["elr"] = list(partition.elr)
+    if partition.last_known_elr:
+        fields["last_known_elr"] = list(partition.last_known_elr)
+    return write_json(fields)
 
 
 def read_partition_state(
@@ -129,6 +133,8 @@ def read_partition_state(
         partition_epoch=version,
         adding=assignment.adding,
         removing=assignment.removing,
+        elr=tuple(value.get("elr", ())),
+        last_known_elr=tuple(value.get("last_known_elr", ())),
     )
 
 

@@ -26,6 +26,7 @@ from odradek.controller import terms, topic_plans
 from odradek.controller.commits import Commits
 from odradek.controller.decisions import Decisions, decision
 from odradek.controller.internal_topics import internal_topic
+from odradek.controller.partition_states import PartitionStates
 from odradek.controller.requests import (
     ConfigChange,
     CreateOutcome,
@@ -426,6 +427,7 @@ class Controller(Decisions):
         except RequestError as error:
             return error
         if not validate_only and valid != dict(image.config(resource.kind, name)):
+            await PartitionStates(self.commits, self._images).before_settings(resource.kind, name, valid)
             path = paths.config(resource.kind, name)
             there = await self._store.exists(path)
             data = nodes.write_config(valid)

@@ -4,8 +4,10 @@ Every function gives None when nothing changes. A new leader, or none, begins a 
 the in-sync set under the same leader do not. `partition_epoch` is left as it was: it is the version of the registry's
 node, and the write that makes the result true raises it.
 
+Who is eligible to lead outside the in-sync set is read here and kept up by `eligible`.
+
 Sources: Kafka's design 4.7 (in-sync replicas, unclean election), KIP-497 (AlterPartition), KIP-841 (brokers that are
-shutting down do not come back into the set).
+shutting down do not come back into the set), KIP-966 (eligible leader replicas).
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ def elected(
 ) -> PartitionImage | None:
     """A leader for a partition whose leader is not live.
 
-    The first live replica, in the order of assignment, that is in sync. Without one: with `unclean` the first live
-    replica, which is then alone in sync and whatever it lacks is lost; else nobody, and the in-sync set stays as
-    it is, because its members have what was acknowledged.
+    The first live replica, in the order of assignment, that is in sync; without one the first that is eligible, which
+    is then alone in sync. Without either: with `unclean` the first live replica, those first that once had
+    everything, and whatever it lacks is lost; else nobody, and the in-sync set stays as it is, because its members
+    have what was acknowledged.
     """
     if partition.leader in live:
         return None
@@ -38,12 +41,13 @@ def elected(
     if in_sync:
         remaining = tuple(broker for broker in partition.isr if broker in live)
         return _led_by(partition, in_sync[0], isr=remaining)
-    if unclean:
+    others = [broker for broker in partition.replicas if broker in live and broker in partition.elr]
+    if unclean and not others:
         # One that is only coming (KIP-455) has the least: it leads when there is nobody else.
-        replicas = sorted(partition.replicas, key=lambda broker: broker in partition.adding)
-        alive = [broker for broker in replicas if broker in live]
-        if alive:
-            return _led_by(partition, alive[0], isr=(alive[0],))
+        others = [broker for broker in partition.replicas if broker in live]
+        others.sort(key=lambda broker: (broker in partition.adding, broker not in partition.last_known_elr))
+    if others:
+        return _led_by(partition, others[0], isr=(others[0],))
     if partition.leader == NO_LEADER:
         return None
     return _led_by(partition, NO_LEADER, isr=partition.isr)
@@ -67,11 +71,11 @@ def after_unclean_stop(
 ) -> PartitionImage | None:
     """After `broker` came back from a stop that may have cost it records it had acknowledged.
 
-    It leaves the in-sync set and its leadership goes to another member; where it is the only member it leads from what
-    it has.
+    It leaves the in-sync set and those that are eligible, and its leadership goes to another; a partition may be left
+    without a leader until one comes back that has more. Where it is the only one it leads from what it has.
     """
-    smaller = _left_by(partition, broker)
-    if smaller is None:
+    smaller = partition._replace(isr=_without(partition.isr, broker), elr=_without(partition.elr, broker))
+    if smaller == partition or not (smaller.isr or smaller.elr):
         return elected(partition, live=live, unclean=unclean)
     if partition.leader != broker:
         return elected(smaller, live=live, unclean=unclean) or smaller
@@ -148,7 +152,5 @@ def _led_by(partition: PartitionImage, leader: int, *, isr: tuple[int, ...]) -> 
     return partition._replace(leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
 
 
-def _left_by(partition: PartitionImage, broker: int) -> PartitionImage | None:
-    if broker not in partition.isr or len(partition.isr) == 1:
-        return None
-    return partition._replace(isr=tuple(other for other in partition.isr if other != broker))
+def _without(brokers: tuple[int, ...], broker: int) -> tuple[int, ...]:
+    return tuple(other for other in brokers if other != broker)

@@ -93,7 +93,7 @@ class Leadership:
         doubtful = [broker.id for broker in came if not broker.stopped_cleanly]
         if doubtful:
             await self.states.apply_to_all(
-                lambda topic, partition: self._doubted(topic, partition, doubtful, registered)
+                lambda topic, partition: self._doubted(topic, partition, doubtful, registered), lost=doubtful
             )
         self._commits.observe([members[broker.id] for broker in came])
         await self.states.apply_to_all(self._led)

@@ -1,18 +1,21 @@
 """All partitions as the active controller sees them, and the one way to write new states of them.
 
-A state goes to the registry in a write of bounded size; where a partition's replicas change, the topic's node is in the
-same write, so that nobody ever reads the one without the other.
+A state goes to the registry in a write of bounded size, and who is eligible to lead besides the in-sync set goes with
+it (`eligible`). Where a partition's replicas change, the topic's node is in the same write, so that nobody ever reads
+the one without the other.
 
 What it leaves out: what the states should be (`elections`, `reassignments`), and when (`leadership`, `reassigning`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.image import ImageHolder, PartitionImage
+from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, ResourceKind
 from odradek.cluster.store import Create, Operation, Put
+from odradek.controller import eligible
 from odradek.controller.commits import Commits
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
@@ -41,25 +44,61 @@ class PartitionStates:
             raise UnknownTopicOrPartition(f"There is no partition {where}.")
         return topic.partitions[where.partition]
 
-    async def apply_to_all(self, rule: Rule) -> None:
-        """Write what `rule` makes of each partition, where that is something."""
+    async def apply_to_all(self, rule: Rule, *, lost: Collection[int] = ()) -> None:
+        """Write what `rule` makes of each partition, where that is something; `lost` as in `write`."""
         await self.write(
             [
                 (where, after)
                 for where, partition in self
                 if (after := rule(where.topic, partition)) is not None
-            ]
+            ],
+            lost=lost,
         )
 
-    async def write(self, states: Iterable[State]) -> None:
-        """Write states of partitions, each partition once; `partition_epoch` is the version that each replaces."""
-        wanted = list(states)
+    async def before_settings(self, kind: ResourceKind, name: str, after: Mapping[str, str]) -> None:
+        """Before settings change: those are forgotten who were eligible to lead by the old ones alone."""
+        image = self._images.current
+        if not eligible.decides_eligibility(kind, image.config(kind, name), after):
+            return
+        image = replace(image, configs={**image.configs, (kind, name): after})
+        await self.write(
+            [
+                (where, partition)
+                for where, partition in self
+                if (partition.elr or partition.last_known_elr)
+                and eligible.is_enough(partition, min_in_sync=eligible.min_in_sync(image, where.topic))
+            ],
+            image=image,
+        )
+
+    async def write(
+        self, states: Iterable[State], *, lost: Collection[int] = (), image: ClusterImage | None = None
+    ) -> None:
+        """Write states of partitions, each partition once; `partition_epoch` is the version that each replaces.
+
+        `lost` are brokers that may lack what they acknowledged. `image` is the cluster by whose settings replicas are
+        eligible to lead, the present one by default.
+        """
+        wanted = self._with_eligible(states, lost=lost, image=image or self._images.current)
         for start in range(0, len(wanted), PARTITION_STATES_PER_WRITE_MAX):
             part = wanted[start : start + PARTITION_STATES_PER_WRITE_MAX]
             operations = self._assignments(part)
             for where, state in part:
                 operations.extend(self._operations(where, state))
             await self._commits.commit(operations)
+
+    def _with_eligible(
+        self, states: Iterable[State], *, lost: Collection[int], image: ClusterImage
+    ) -> list[State]:
+        by_topic: dict[str, int] = {}
+        found: list[State] = []
+        for where, state in states:
+            if where.topic not in by_topic:
+                by_topic[where.topic] = eligible.min_in_sync(image, where.topic)
+            before = self.find(where)
+            after = eligible.remembered(before, state, min_in_sync=by_topic[where.topic], lost=lost)
+            found.append((where, after))
+        return found
 
     def _assignments(self, states: Sequence[State]) -> list[Operation]:
         """The nodes of topics of which partitions get other replicas."""

@@ -64,8 +64,16 @@ def _page(
                 "topic_id": topic.id,
                 "is_internal": topic.is_internal,
                 "partitions": [
-                    {**fields, "eligible_leader_replicas": [], "last_known_elr": []}
-                    for fields in partition_fields(partitions, live=live, reachable=reachable)
+                    {
+                        **fields,
+                        "eligible_leader_replicas": partition.elr,
+                        "last_known_elr": partition.last_known_elr,
+                    }
+                    for partition, fields in zip(
+                        partitions,
+                        partition_fields(partitions, live=live, reachable=reachable),
+                        strict=True,
+                    )
                 ],
                 "topic_authorized_operations": TOPIC_OPERATIONS,
             }

@@ -1,0 +1,70 @@
+"""Who may lead a partition besides its in-sync set: eligible leader replicas (KIP-966), pure.
+
+While fewer than min.insync.replicas are in sync the high watermark stands still. So whoever leaves the set when it
+becomes that small, or later, has all that was acknowledged, and stays *eligible* to lead: when the last member in sync
+loses its memory with the power, a replica that has more is known by name. Nobody is eligible any more when enough are
+in sync again, since the high watermark then goes on without those outside; nor is one that came back without what its
+page cache held, unless nobody else is left. Such a one is remembered as the last known, for people to look at and for
+elections that may lose records.
+
+The rule holds only where the controller never takes min.insync.replicas to be more than the leader does. A topic's own
+value is the same for both. Without one it is the smallest that any live broker goes by, and before it is made smaller
+those that only the greater one made eligible are forgotten (Kafka does that too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from odradek.cluster.dynamic_settings import merged_overrides
+from odradek.cluster.image import ClusterImage, PartitionImage, ResourceKind
+from odradek.cluster.paths import DEFAULT_BROKER
+
+_KEY: Final = "min.insync.replicas"
+
+
+def min_in_sync(image: ClusterImage, topic: str) -> int:
+    """min.insync.replicas of a topic, as small as any broker may take it."""
+    own: str | None = image.config(ResourceKind.TOPIC, topic).get(_KEY)
+    if own is not None:
+        return int(own)
+    default = image.config(ResourceKind.BROKER, DEFAULT_BROKER)
+    values = [
+        int(_overrides(image, default, broker.id).get(_KEY, broker.min_in_sync))
+        for broker in image.brokers.values()
+    ]
+    return min(values, default=1)
+
+
+def _overrides(image: ClusterImage, default: Mapping[str, str], broker_id: int) -> Mapping[str, str]:
+    return merged_overrides(default=default, own=image.config(ResourceKind.BROKER, str(broker_id)))
+
+
+def decides_eligibility(kind: ResourceKind, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a change of settings changes how many have to be in sync."""
+    return kind in (ResourceKind.TOPIC, ResourceKind.BROKER) and before.get(_KEY) != after.get(_KEY)
+
+
+def is_enough(partition: PartitionImage, *, min_in_sync: int) -> bool:
+    """Whether the high watermark moves with this in-sync set."""
+    return len(partition.isr) >= min(min_in_sync, len(partition.replicas))
+
+
+def remembered(
+    before: PartitionImage, after: PartitionImage, *, min_in_sync: int, lost: Collection[int] = ()
+) -> PartitionImage:
+    """`after`, which follows `before`, with those that are eligible in it.
+
+    `lost` are brokers that came back without what they had: those of them that `after.elr` does not name were
+    taken out.
+    """
+    if is_enough(after, min_in_sync=min_in_sync):
+        return after._replace(elr=(), last_known_elr=())
+    outside = [broker for broker in after.replicas if broker not in after.isr]
+    elr = tuple(
+        broker for broker in outside if broker in after.elr or (broker in before.isr and broker not in lost)
+    )
+    had_all = {*before.isr, *before.elr, *before.last_known_elr}
+    last_known = tuple(broker for broker in outside if broker in had_all and broker not in elr)
+    return after._replace(elr=elr, last_known_elr=last_known)
