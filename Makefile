@@ -44,6 +44,10 @@ fuzz: $(VENV)/.test
 sim: $(VENV)/.test
 	SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m tests.simulation
 
+# Real processes, killed, stopped and cut off: SECONDS=3600 how long, SEED=n where to begin; a failure prints its replay.
+chaos: $(VENV)/.test
+	SECONDS_OF_CHAOS=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.chaos
+
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` tells; all of it takes half an hour.
 BENCH_ARGS ?= everything
 bench: $(VENV)/.test
@@ -58,6 +62,8 @@ demo: $(VENV)/.demo
 
 reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
+	$(BIN)/python -m odradek_operator.resources.reference .
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

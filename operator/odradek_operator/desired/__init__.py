@@ -1,0 +1,1 @@
+"""What shall be there: a resource's manifests, as pure functions of its checked values."""

@@ -1,0 +1,58 @@
+"""Whether the watches live. A watch that died is silent, as one is where nothing happens.
+
+The difference shows when all objects are listed, as the resync does: an object newer than all that the watch has
+brought must come through it within a while. Versions are numbers that grow (for one kind, on one API server).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from odradek.foundation.metrics import Sample
+from odradek_operator.foundation.metrics import WATCH_SILENT_SECONDS
+
+BEHIND_SECONDS_MAX: Final = 60.0
+
+
+class Watches:
+    """What each kind's watch has brought, and what it owes. `time` gives seconds that only grow."""
+
+    def __init__(self, kinds: Iterable[str], time: Callable[[], float]) -> None:
+        self._time = time
+        self._brought = dict.fromkeys(kinds, 0)
+        self._owed: dict[str, tuple[int, float]] = {}
+
+    def brought(self, kind: str, version: str) -> None:
+        """The watch has brought an object of this resourceVersion."""
+        self._brought[kind] = max(self._brought[kind], _number(version))
+        owed = self._owed.get(kind)
+        if owed is not None and owed[0] <= self._brought[kind]:
+            del self._owed[kind]
+
+    def listed(self, kind: str, versions: Iterable[str]) -> None:
+        """A list has shown objects of these resourceVersions."""
+        newest = max(map(_number, versions), default=0)
+        # What is owed already keeps its time: a kind that changes all the while must not hide a dead watch.
+        if newest > self._brought[kind]:
+            self._owed.setdefault(kind, (newest, self._time()))
+
+    def dead(self) -> str | None:
+        """What is wrong, or None."""
+        for kind, seconds in self._behind().items():
+            if seconds > BEHIND_SECONDS_MAX:
+                return f"the watch of {kind} has brought nothing for {seconds:.0f} s, while a list shows newer objects"
+        return None
+
+    def samples(self) -> Iterator[Sample]:
+        behind = self._behind()
+        for kind in self._brought:
+            yield WATCH_SILENT_SECONDS.sample(behind.get(kind, 0.0), kind)
+
+    def _behind(self) -> dict[str, float]:
+        now = self._time()
+        return {kind: now - since for kind, (_, since) in self._owed.items()}
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,76 @@
+"""Connections to the brokers of clusters: one client for each cluster, made when first asked for, closed when unused.
+
+What is done with a client is the business of who asks: `Admin` for topics, configs and groups. Brokers' admin ports
+(`/can-restart` and its like) are in `broker_http`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from odradek.client.admin.admin import Admin
+from odradek.client.client import Client
+
+CLIENTS_MAX: Final = 64
+REQUEST_TIMEOUT_MS: Final = 15_000
+CONNECT_TIMEOUT_MS: Final = 5_000
+
+
+class BrokerClients:
+    """Clients by bootstrap address; at most CLIENTS_MAX, the one unused for longest goes first."""
+
+    def __init__(self) -> None:
+        self._clients: OrderedDict[str, Client] = OrderedDict()
+        self._in_use: dict[str, int] = {}
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def client(self, bootstrap: str) -> AsyncIterator[Client]:
+        """A connected client for the length of a block. Raises ConnectionFailed, ClientTimeout."""
+        async with self._lock:
+            client = self._clients.get(bootstrap)
+            if client is None:
+                client = Client(
+                    bootstrap,
+                    client_id="odradek-operator",
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    connect_timeout_ms=CONNECT_TIMEOUT_MS,
+                )
+                self._clients[bootstrap] = client
+            self._clients.move_to_end(bootstrap)
+            self._in_use[bootstrap] = self._in_use.get(bootstrap, 0) + 1
+            await self._make_room()
+        try:
+            yield client
+        finally:
+            self._in_use[bootstrap] -= 1
+            if not self._in_use[bootstrap]:
+                del self._in_use[bootstrap]
+
+    @asynccontextmanager
+    async def admin(self, bootstrap: str) -> AsyncIterator[Admin]:
+        """The same, as an admin client."""
+        async with self.client(bootstrap) as client:
+            yield Admin(client)
+
+    async def forget(self, bootstrap: str) -> None:
+        """Close the connections to a cluster that is gone."""
+        client = self._clients.pop(bootstrap, None)
+        if client is not None:
+            await client.close()
+
+    async def close(self) -> None:
+        """Close all."""
+        for bootstrap in list(self._clients):
+            await self.forget(bootstrap)
+
+    async def _make_room(self) -> None:
+        for bootstrap in list(self._clients):
+            if len(self._clients) <= CLIENTS_MAX:
+                return
+            if bootstrap not in self._in_use:
+                await self.forget(bootstrap)

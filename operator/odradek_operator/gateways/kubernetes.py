@@ -1,0 +1,151 @@
+"""Kubernetes as reconcilers see it: read, apply, patch, delete, tell an event. Watching is kopf's part.
+
+Objects are JSON as the API has them. `kubernetes_http` speaks to a real API server; tests put one in memory in its
+place. Every call may raise KubernetesError; a call that was cut off may or may not have been carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Protocol
+
+FIELD_MANAGER: Final = "odradek-operator"
+Json = dict[str, Any]
+
+
+class Api(NamedTuple):
+    """One kind of object: where it lives in the API."""
+
+    group_version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """The path of an object, of a list, or of a list over all namespaces (`namespace` None)."""
+        root = "/api/v1" if self.group_version == "v1" else f"/apis/{self.group_version}"
+        within = f"/namespaces/{namespace}" if self.namespaced and namespace is not None else ""
+        parts = [root + within, self.plural, name, subresource]
+        return "/".join(part for part in parts if part)
+
+
+STATEFUL_SETS: Final = Api("apps/v1", "statefulsets", "StatefulSet")
+DEPLOYMENTS: Final = Api("apps/v1", "deployments", "Deployment")
+PODS: Final = Api("v1", "pods", "Pod")
+SERVICES: Final = Api("v1", "services", "Service")
+CONFIG_MAPS: Final = Api("v1", "configmaps", "ConfigMap")
+SECRETS: Final = Api("v1", "secrets", "Secret")
+SERVICE_ACCOUNTS: Final = Api("v1", "serviceaccounts", "ServiceAccount")
+VOLUME_CLAIMS: Final = Api("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+NODES: Final = Api("v1", "nodes", "Node", namespaced=False)
+EVENTS: Final = Api("v1", "events", "Event")
+DISRUPTION_BUDGETS: Final = Api("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+NETWORK_POLICIES: Final = Api("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
+LEASES: Final = Api("coordination.k8s.io/v1", "leases", "Lease")
+CLUSTERS: Final = Api("odradek.io/v1", "clusters", "Cluster")
+TOPICS: Final = Api("odradek.io/v1", "topics", "Topic")
+CONSUMER_GROUPS: Final = Api("odradek.io/v1", "consumergroups", "ConsumerGroup")
+
+APIS: Final[Mapping[str, Api]] = {
+    api.kind: api
+    for api in (
+        STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
+        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, ) }  # fmt: skip
+
+
+class KubernetesError(Exception):
+    """The API server refused, or was not there. `status` is the HTTP status, 0 without an answer."""
+
+    # The message says all; a trace adds nothing.
+    is_expected = True
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotFound(KubernetesError):
+    """The object, or the whole kind, is not there."""
+
+
+class Conflict(KubernetesError):
+    """Somebody else was first: the object exists already, or is newer than what was read."""
+
+
+class Refused(KubernetesError):
+    """The object is not allowed as it is: a schema, a rule, an immutable field, a webhook."""
+
+
+class Forbidden(KubernetesError):
+    """The operator's role does not allow it."""
+
+
+class EventType(StrEnum):
+    """Whether an event tells of something to look at."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Kubernetes(Protocol):
+    """The calls. Namespaces are given by name; None is all of them."""
+
+    async def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
+        """The object, or None when there is none."""
+
+    async def list(
+        self, api: Api, namespace: str | None, *, labels: Mapping[str, str] | None = None
+    ) -> Sequence[Json]:
+        """All objects with these labels."""
+
+    async def create(self, manifest: Json) -> Json:
+        """Make an object that is not there. Raises Conflict when it is."""
+
+    async def apply(self, manifest: Json, *, force: bool = True) -> Json:
+        """Server-side apply: what is named in the manifest is ours, and what we named before and now do not is gone."""
+
+    async def replace(self, manifest: Json) -> Json:
+        """Put an object that was read and changed. Raises Conflict when it has become newer."""
+
+    async def set_status(self, api: Api, body: Json, status: Json) -> Json:
+        """Replace the whole status of the object that was read as `body`. Raises NotFound, Conflict for another uid."""
+
+    async def set_finalizers(self, api: Api, body: Json, finalizers: Sequence[str]) -> Json:
+        """Replace the finalizers of the object that was read as `body`. Raises Conflict when it has become newer."""
+
+    async def set_annotations(
+        self, api: Api, namespace: str | None, name: str, annotations: Mapping[str, str | None]
+    ) -> Json:
+        """Set some annotations, and take away those with None."""
+
+    async def delete(
+        self, api: Api, namespace: str | None, name: str, *, uid: str | None = None, orphan: bool = False
+    ) -> bool:
+        """Delete in the background; with `orphan` what it owns stays. False when it was not there or is another."""
+
+    async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
+        """Put an event on an object, for `kubectl describe`. The same one again counts up; a failure is only logged."""
+
+
+def api_of(manifest: Mapping[str, Any]) -> Api:
+    """The API of a manifest's kind. Raises KeyError for a kind that the operator does not deal with."""
+    return APIS[str(manifest["kind"])]
+
+
+def metadata(body: Mapping[str, Any]) -> Json:
+    """An object's metadata."""
+    found = body.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def owner_reference(body: Json) -> Json:
+    """What marks another object as belonging to this one: it goes when this one goes."""
+    return {
+        "apiVersion": body["apiVersion"],
+        "kind": body["kind"],
+        "name": metadata(body)["name"],
+        "uid": metadata(body)["uid"],
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }

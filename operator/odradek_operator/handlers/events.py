@@ -1,0 +1,73 @@
+"""kopf's registry for this operator: an event of a resource, or of what belongs to one, wakes that resource's key.
+
+Only `on.event` is used. So kopf adds no finalizers and no annotations, keeps no timer for an object, and an operator
+that is gone holds nothing up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import kopf
+
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.watches import Watches
+from odradek_operator.gateways.kubernetes import CLUSTERS, DEPLOYMENTS, STATEFUL_SETS, Api
+
+CLUSTER_LABEL: Final = "odradek.io/cluster"
+# Pods themselves are not watched: all pods of all namespaces would come. Their sets tell of them.
+CHILDREN: Final = (STATEFUL_SETS, DEPLOYMENTS)
+
+Wake = Callable[[Key], None]
+logger = logging.getLogger(__name__)
+
+
+def registry_of(
+    kinds: Iterable[Api], *, wake: Wake, watches: Watches, login: Callable[[], kopf.ConnectionInfo]
+) -> kopf.OperatorRegistry:
+    """The registry with a handler for each kind of ours and for what Clusters are made of."""
+    registry = kopf.OperatorRegistry()
+
+    def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return login()
+
+    kopf.on.login(registry=registry)(log_in)
+    for api in kinds:
+        _watch_resource(registry, api, wake=wake, watches=watches)
+    for api in CHILDREN:
+        _watch_children(registry, api, wake=wake)
+    return registry
+
+
+def _watch_resource(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, watches: Watches) -> None:
+    def changed(event: Any, namespace: str | None, name: str | None, **_: Any) -> None:
+        watches.brought(api.kind, event["object"]["metadata"].get("resourceVersion", ""))
+        wake(Key(api.kind, namespace or "", name or ""))
+
+    group, _, version = api.group_version.partition("/")
+    kopf.on.event(group, version, api.plural, registry=registry, id=f"{api.plural}-changed")(_async(changed))
+
+
+def _watch_children(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake) -> None:
+    def changed(labels: Any, namespace: str | None, **_: Any) -> None:
+        wake(Key(CLUSTERS.kind, namespace or "", labels[CLUSTER_LABEL]))
+
+    group, _, version = api.group_version.partition("/")
+    kopf.on.event(
+        group,
+        version,
+        api.plural,
+        registry=registry,
+        id=f"{api.plural}-changed",
+        labels={CLUSTER_LABEL: kopf.PRESENT},
+    )(_async(changed))
+
+
+def _async(handler: Callable[..., None]) -> Callable[..., Any]:
+    # kopf runs what is no coroutine function in a thread; the queue belongs to the loop.
+    async def handle(**given: Any) -> None:
+        handler(**given)
+
+    return handle

@@ -1,0 +1,114 @@
+"""The command `odradek-operator`: `run`, and commands that do one thing and end.
+
+Options may also be given in the environment, as ODRADEK_OPERATOR_RUN_NAMESPACES. Commands load what they need when they
+are called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+from typing import Any
+
+import click
+
+from odradek_operator.foundation.settings import OperatorSettings
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.group(
+    context_settings={"auto_envvar_prefix": "ODRADEK_OPERATOR", "help_option_names": ["-h", "--help"]}
+)
+def main() -> None:
+    """Odradek on Kubernetes: an operator for Clusters, Topics and ConsumerGroups."""
+
+
+@main.command()
+@click.option("--namespace", "namespaces", multiple=True, help="Act in this namespace only. May be repeated.")
+@click.option("--home", envvar="POD_NAMESPACE", help="The namespace of the Lease. Default: the current one.")
+@click.option(
+    "--identity", envvar="POD_NAME", default=socket.gethostname, help="The holder's name in the Lease."
+)
+@click.option(
+    "--lease/--no-lease", default=True, help="Act only while holding the Lease; off for a run by hand."
+)
+@click.option("--lease-seconds", default=15.0, help="How long a silent holder keeps the Lease.")
+@click.option("--http", default="0.0.0.0:8080", help="Where /metrics, /healthz and /readyz are served.")
+@click.option("--workers", default=8, help="How many resources are worked on at a time.")
+@click.option(
+    "--resync-seconds", default=300.0, help="How often everything is looked at without being asked."
+)
+@click.option("--cluster-domain", default="cluster.local", help="The DNS domain of Services.")
+@click.option("--broker-image", default="", help="The image of Clusters that name none.")
+@click.option(
+    "--zookeeper-image", default="zookeeper:3.9", help="The image of ZooKeeper where a Cluster names none."
+)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", help="How much to log.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Text or JSON lines.",
+)
+def run(http: str, log_level: str, log_format: str, home: str | None, **given: Any) -> None:
+    """Run the operator until SIGTERM or Ctrl-C."""
+    from odradek_operator.main.run import run_operator
+
+    set_up_logging(log_level, log_format)
+    host, _, port = http.rpartition(":")
+    if not port.isdecimal():
+        raise click.BadParameter(f"{http} is not HOST:PORT", param_hint="--http")
+    given["namespaces"] = tuple(given["namespaces"])
+    settings = OperatorSettings(http_host=host or "0.0.0.0", http_port=int(port), home=home or "", **given)
+    sys.exit(run_operator(settings))
+
+
+@main.command("strip-finalizers")
+@click.option(
+    "--namespace", "namespaces", multiple=True, help="Only there. May be repeated; default: everywhere."
+)
+def strip_finalizers(namespaces: tuple[str, ...]) -> None:
+    """Take the operator's finalizer off every resource, so that all can be deleted without an operator.
+
+    Nothing is removed from any cluster of brokers. For a namespace that hangs in Terminating, and before the operator
+    is uninstalled for good.
+    """
+    from odradek_operator.main.run import with_kubernetes
+    from odradek_operator.main.strip_finalizers import strip
+
+    set_up_logging("warning", "text")
+    stripped = asyncio.run(with_kubernetes(lambda kubernetes: strip(kubernetes, namespaces, say=click.echo)))
+    click.echo(f"{stripped} resources were let go")
+
+
+def set_up_logging(level: str, form: str) -> None:
+    """Log to the standard error, as text for people or as one JSON object a line."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        _JsonLines()
+        if form == "json"
+        else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # kopf tells of each event it handles.
+    for chatty in ("kopf.objects", "kopf.activities", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
+    os.environ.setdefault("LOGNAME", "odradek-operator")
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)

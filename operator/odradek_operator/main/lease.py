@@ -1,0 +1,136 @@
+"""One active operator: whoever holds the Lease (coordination.k8s.io), as Kubernetes' own controllers do it.
+
+A holder renews; whoever sees the same renewal for the lease's whole length, by its own clock, may take it over. A
+holder that could not renew for two thirds of that length gives up before anybody can have taken it, and its process
+ends: what is under way then is cut off, and the successor begins from what is there. A clean stop hands the Lease
+back, so that the next one need not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from odradek_operator.gateways.kubernetes import LEASES, Conflict, Json, Kubernetes, KubernetesError
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):
+    """The Lease could not be renewed in time, or somebody else has it."""
+
+
+class Lease:
+    """A Lease that this process wants. `seconds` is for how long a silent holder keeps it."""
+
+    def __init__(
+        self, kubernetes: Kubernetes, *, namespace: str, name: str, identity: str, seconds: float = 15.0
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._seconds = seconds
+        self._held: Json | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds it."""
+        return self._held is not None
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is ours. The API server's silence only makes it take longer."""
+        loop = asyncio.get_running_loop()
+        seen: tuple[Any, Any] | None = None
+        seen_at = loop.time()
+        holder_told = ""
+        while True:
+            try:
+                lease = await self._kubernetes.get(LEASES, self._namespace, self._name)
+                if lease is None:
+                    self._held = await self._kubernetes.create(self._manifest(transitions=0))
+                    break
+                spec = lease.get("spec") or {}
+                holder = spec.get("holderIdentity") or ""
+                if (holder, spec.get("renewTime")) != seen:
+                    seen, seen_at = (holder, spec.get("renewTime")), loop.time()
+                length = float(spec.get("leaseDurationSeconds") or self._seconds)
+                if not holder or holder == self._identity or loop.time() - seen_at >= length:
+                    transitions = int(spec.get("leaseTransitions") or 0) + (holder != self._identity)
+                    lease["spec"] = self._manifest(transitions=transitions)["spec"]
+                    self._held = await self._kubernetes.replace(lease)
+                    break
+                if holder != holder_told:
+                    logger.info("standing by: %s holds the Lease %s/%s", holder, self._namespace, self._name)
+                    holder_told = holder
+            except Conflict:
+                pass  # Somebody else was quicker; the next look says who.
+            except KubernetesError as failure:
+                logger.warning("the Lease %s/%s cannot be had now: %s", self._namespace, self._name, failure)
+            await asyncio.sleep(self._seconds / 7.5)
+        logger.info("%s holds the Lease %s/%s", self._identity, self._namespace, self._name)
+
+    async def keep(self) -> None:
+        """Renew for as long as it goes well. Raises LeaseLost; never returns."""
+        loop = asyncio.get_running_loop()
+        renewed_at = loop.time()
+        while True:
+            await asyncio.sleep(self._seconds / 5)
+            try:
+                await asyncio.wait_for(self._renew(), timeout=self._seconds / 3)
+                renewed_at = loop.time()
+            except Conflict:
+                await self._read_again()
+            except (KubernetesError, TimeoutError) as failure:
+                logger.warning("the Lease was not renewed: %s", failure or "no answer")
+            if loop.time() - renewed_at > self._seconds * 2 / 3:
+                self._held = None
+                silence = loop.time() - renewed_at
+                raise LeaseLost(
+                    f"the Lease {self._namespace}/{self._name} could not be renewed for {silence:.0f} s"
+                )
+
+    async def release(self) -> None:
+        """Hand it back, if it is ours."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        held["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+        try:
+            await self._kubernetes.replace(held)
+        except KubernetesError as failure:
+            logger.warning("the Lease was not handed back; it ends by itself: %s", failure)
+
+    async def _renew(self) -> None:
+        assert self._held is not None
+        self._held["spec"]["renewTime"] = _micro_time()
+        self._held = await self._kubernetes.replace(self._held)
+
+    async def _read_again(self) -> None:
+        lease = await self._kubernetes.get(LEASES, self._namespace, self._name)
+        holder = ((lease or {}).get("spec") or {}).get("holderIdentity")
+        if lease is None or holder != self._identity:
+            self._held = None
+            raise LeaseLost(f"the Lease {self._namespace}/{self._name} is held by {holder or 'nobody'} now")
+        self._held = lease
+
+    def _manifest(self, *, transitions: int) -> Json:
+        now = _micro_time()
+        return {
+            "apiVersion": LEASES.group_version,
+            "kind": LEASES.kind,
+            "metadata": {"namespace": self._namespace, "name": self._name},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": max(1, round(self._seconds)),
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": transitions,
+            },
+        }
+
+
+def _micro_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,174 @@
+"""The running operator: waits for the Lease, then lets kopf watch and the workers work, until one of them ends.
+
+Whatever ends first ends all, and the process with it: Kubernetes starts it again, and it begins from what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import kopf
+
+from odradek.foundation.metrics import Sample
+from odradek.foundation.tasks import TaskOwner
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.metrics import (
+    LEADING,
+    QUEUE_AT_WORK,
+    QUEUE_FAILING,
+    QUEUE_WAITING,
+    ConditionBook,
+    ReconcileCounts,
+    Source,
+)
+from odradek_operator.foundation.queue import WorkQueue
+from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.foundation.watches import Watches
+from odradek_operator.gateways.kubernetes import APIS, Api, Kubernetes, KubernetesError, metadata
+from odradek_operator.handlers.events import registry_of
+from odradek_operator.main.http import HttpServer
+from odradek_operator.main.kopf_settings import kopf_settings
+from odradek_operator.main.lease import Lease
+from odradek_operator.reconcilers.reconciler import Outside, Reconciler
+
+logger = logging.getLogger(__name__)
+
+Reconcilers = Callable[[Outside], Mapping[str, Reconciler]]
+"""Makes the reconcilers, by kind."""
+
+
+class Operator:
+    """One process. `reconcilers` are made for it, `login` is for kopf's watches."""
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        kubernetes: Kubernetes,
+        *,
+        reconcilers: Reconcilers,
+        login: Callable[[], kopf.ConnectionInfo],
+        sources: Sequence[Source] = (),
+    ) -> None:
+        self._settings = settings
+        self._kubernetes = kubernetes
+        self._login = login
+        self._conditions = ConditionBook()
+        self._counts = ReconcileCounts()
+        self.queue = WorkQueue(self._reconcile, workers=settings.workers)
+        outside = Outside(kubernetes=kubernetes, conditions=self._conditions, wake=self.queue.add)
+        self._reconcilers = reconcilers(outside)
+        self._kinds: tuple[Api, ...] = tuple(APIS[kind] for kind in self._reconcilers)
+        self._watches = Watches(self._reconcilers, self._time)
+        self._lease = Lease(
+            kubernetes,
+            namespace=settings.home,
+            name=settings.lease_name,
+            identity=settings.identity,
+            seconds=settings.lease_seconds,
+        )
+        self._leading = False
+        self._started = asyncio.Event()
+        self.http = HttpServer(
+            host=settings.http_host,
+            port=settings.http_port,
+            sources=(
+                self._samples,
+                self._counts.samples,
+                self._conditions.samples,
+                self._watches.samples,
+                *sources,
+            ),
+            sick=self._watches.dead,
+            not_ready=self._not_ready,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set or a signal comes. Raises LeaseLost, OSError, and what kopf ends with."""
+        await self.http.start()
+        tasks = TaskOwner("operator")
+        try:
+            stopping = tasks.start(stop.wait(), name="stop")
+            if self._settings.lease:
+                acquiring = tasks.start(self._lease.acquire(), name="acquire the Lease")
+                await asyncio.wait({stopping, acquiring}, return_when=asyncio.FIRST_COMPLETED)
+                if stop.is_set():
+                    return
+            await self._lead(tasks, stopping, stop)
+        finally:
+            await self.queue.close()
+            await tasks.close()
+            await self._lease.release()
+            await self.http.stop()
+
+    async def _lead(self, tasks: TaskOwner, stopping: asyncio.Task[Any], stop: asyncio.Event) -> None:
+        self._leading = True
+        self.queue.start()
+        at_work = {stopping, tasks.start(self._resync_for_ever(), name="resync")}
+        if self._settings.lease:
+            at_work.add(tasks.start(self._lease.keep(), name="keep the Lease"))
+        at_work.add(tasks.start(self._watch(stop), name="kopf"))
+        ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+        self._leading = False
+        for task in ended:
+            task.result()
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        await kopf.operator(
+            registry=registry_of(self._kinds, wake=self.queue.add, watches=self._watches, login=self._login),
+            settings=kopf_settings(self._settings),
+            standalone=True,
+            clusterwide=not self._settings.namespaces,
+            namespaces=self._settings.namespaces,
+            stop_flag=stop,
+            ready_flag=self._started,
+        )
+
+    async def _reconcile(self, key: Key) -> float | None:
+        began = self._time()
+        outcome = "failed"
+        try:
+            after_seconds = await self._reconcilers[key.kind].reconcile(key)
+            outcome = "done" if after_seconds is None else "again"
+            return after_seconds
+        finally:
+            self._counts.add(key.kind, outcome, self._time() - began)
+
+    async def _resync_for_ever(self) -> None:
+        """Put every resource into the queue from time to time: what no event told of is noticed then."""
+        while True:
+            await asyncio.sleep(self._settings.resync_seconds)
+            for api in self._kinds:
+                try:
+                    await self.resync(api)
+                except KubernetesError as failure:
+                    logger.warning("the resync of %s is left out this time: %s", api.kind, failure)
+
+    async def resync(self, api: Api) -> None:
+        """List one kind, and put all of it into the queue."""
+        namespaces: Sequence[str | None] = self._settings.namespaces or (None,)
+        versions: list[str] = []
+        for namespace in namespaces:
+            for body in await self._kubernetes.list(api, namespace):
+                versions.append(str(metadata(body).get("resourceVersion", "")))
+                self.queue.add(Key(api.kind, metadata(body)["namespace"], metadata(body)["name"]))
+        self._watches.listed(api.kind, versions)
+
+    def _not_ready(self) -> str | None:
+        # One that stands by is ready too: a rollout would wait for ever for a second leader.
+        if self._leading and not self._started.is_set():
+            return "the watches are not up yet"
+        return None
+
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _samples(self) -> list[Sample]:
+        return [
+            LEADING.sample(int(self._leading)),
+            QUEUE_WAITING.sample(self.queue.waiting),
+            QUEUE_AT_WORK.sample(self.queue.at_work),
+            QUEUE_FAILING.sample(self.queue.failing),
+        ]

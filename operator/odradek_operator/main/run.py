@@ -1,0 +1,66 @@
+"""From the command line to a running operator: the gateways, the reconcilers of all kinds, the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import uvloop
+
+from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.kubernetes import Kubernetes
+from odradek_operator.gateways.kubernetes_http import KubernetesHttp
+from odradek_operator.main.access import NoAccess, access, current_namespace, log_in
+from odradek_operator.main.lease import LeaseLost
+from odradek_operator.main.process import Operator
+from odradek_operator.reconcilers.reconciler import Outside, Reconciler
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def reconcilers_of(
+    outside: Outside, *, settings: OperatorSettings, brokers: BrokerClients
+) -> Mapping[str, Reconciler]:
+    """The reconcilers of all kinds, by kind."""
+    return {}
+
+
+def run_operator(settings: OperatorSettings) -> int:
+    """Run until a signal; the answer is the exit code."""
+    try:
+        uvloop.run(_run(settings))
+    except NoAccess as problem:
+        logger.error("%s", problem)
+        return 1
+    except LeaseLost as problem:
+        logger.error("%s; this process ends, so that only one acts", problem)
+        return 1
+    return 0
+
+
+async def _run(settings: OperatorSettings) -> None:
+    if not settings.home:
+        settings = replace(settings, home=current_namespace(log_in()))
+    brokers = BrokerClients()
+    async with KubernetesHttp(access()) as kubernetes:
+        operator = Operator(
+            settings,
+            kubernetes,
+            reconcilers=lambda outside: reconcilers_of(outside, settings=settings, brokers=brokers),
+            login=log_in,
+        )
+        try:
+            await operator.run(asyncio.Event())
+        finally:
+            await brokers.close()
+
+
+async def with_kubernetes(use: Callable[[Kubernetes], Awaitable[T]]) -> T:
+    """Call `use` with the API server of the kubeconfig, or of this pod. Raises NoAccess, KubernetesError."""
+    async with KubernetesHttp(access()) as kubernetes:
+        return await use(kubernetes)

@@ -1,0 +1,27 @@
+"""The way out when no operator is left: take its finalizer off everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from odradek_operator.gateways.kubernetes import APIS, Kubernetes, NotFound, metadata
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, remove_finalizer
+from odradek_operator.resources.kinds import DEFINITIONS
+
+
+async def strip(kubernetes: Kubernetes, namespaces: Sequence[str], *, say: Callable[[str], None]) -> int:
+    """Let every resource go, and say which. A kind that is not installed has none. Raises KubernetesError."""
+    stripped = 0
+    for definition in DEFINITIONS:
+        api = APIS[definition.kind]
+        for namespace in namespaces or (None,):
+            try:
+                found = await kubernetes.list(api, namespace)
+            except NotFound:
+                continue
+            for body in found:
+                if CLEANUP_FINALIZER in (metadata(body).get("finalizers") or ()):
+                    await remove_finalizer(kubernetes, api, body)
+                    say(f"{api.kind} {metadata(body)['namespace']}/{metadata(body)['name']}")
+                    stripped += 1
+    return stripped

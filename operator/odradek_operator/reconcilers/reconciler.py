@@ -1,0 +1,120 @@
+"""What all reconcilers share: their protocol, what they are given, and how a status is written.
+
+A reconciler is called with a key, never with an event: it reads what is there, and begins anew wherever the last
+run was cut off. Its status is written last, and only when it says something new, so that a resync of resources that
+are as they should be writes nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeVar
+
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.metrics import ConditionBook
+from odradek_operator.gateways.kubernetes import Api, EventType, Json, Kubernetes, api_of, metadata
+from odradek_operator.resources.conditions import PAUSED, Condition, condition, merged
+from odradek_operator.resources.structure import InvalidResource, parse, render
+
+PAUSED_ANNOTATION: Final = "odradek.io/paused"
+CLEANUP_FINALIZER: Final = "odradek.io/cleanup"
+S = TypeVar("S")
+
+
+class Reconciler(Protocol):
+    """Makes one kind of resource true."""
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Do what is needed now. The answer is after how many seconds to look again, None for "when something happens".
+
+        A resource that is gone is no error. Raises what the outside raises: the queue tries again.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What reconcilers are given. `wake` puts another resource into the queue, now or after some seconds."""
+
+    kubernetes: Kubernetes
+    conditions: ConditionBook
+    wake: Callable[..., None]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    async def report(self, body: Json, status: Any, stated: Sequence[Condition]) -> Json | None:
+        """Write the status of the resource read as `body`: the structure `status` with the conditions `stated`.
+
+        Conditions keep the time of their last change. Nothing is written when nothing would change; the answer is the
+        resource as it was written, or None. A resource that is paused says so besides.
+        """
+        generation = int(metadata(body).get("generation") or 0)
+        paused = is_paused(body)
+        if paused and all(known.type != PAUSED for known in stated):
+            stated = [*stated, _paused_condition()]
+        before: Json = body.get("status") or {}
+        conditions = merged(known_conditions(body), stated, generation=generation, now=self.now())
+        after = render(replace(status, conditions=conditions, observed_generation=generation))
+        self.conditions.note(key_of(body), {known.type: str(known.status) for known in conditions})
+        if after == before:
+            return None
+        return await self.kubernetes.set_status(api_of(body), body, after)
+
+    async def tell(self, body: Json, reason: str, message: str, *, warning: bool = False) -> None:
+        """Put an event on a resource."""
+        await self.kubernetes.tell(body, EventType.WARNING if warning else EventType.NORMAL, reason, message)
+
+
+def key_of(body: Json) -> Key:
+    """The key of a resource that was read."""
+    return Key(str(body["kind"]), str(metadata(body)["namespace"]), str(metadata(body)["name"]))
+
+
+def is_paused(body: Json) -> bool:
+    """Whether the operator shall leave a resource alone."""
+    return str((metadata(body).get("annotations") or {}).get(PAUSED_ANNOTATION, "")).lower() == "true"
+
+
+def is_deleted(body: Json) -> bool:
+    """Whether a resource is on its way out."""
+    return bool(metadata(body).get("deletionTimestamp"))
+
+
+def known_conditions(body: Json) -> tuple[Condition, ...]:
+    """The conditions that a resource's status has; those that cannot be read count as absent."""
+    found: list[Condition] = []
+    for raw in (body.get("status") or {}).get("conditions") or ():
+        try:
+            found.append(parse(Condition, raw, path="status.conditions"))
+        except InvalidResource:
+            continue
+    return tuple(found)
+
+
+def status_of(body: Json, structure: type[S]) -> S:
+    """The status that is there as a value; an empty one where it is absent or of another form."""
+    try:
+        return parse(structure, body.get("status") or {}, path="status")
+    except InvalidResource:
+        return structure()
+
+
+async def remove_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> None:
+    """Let a resource go, if our finalizer holds it. Raises Conflict when it has become newer."""
+    finalizers = metadata(body).get("finalizers") or []
+    if CLEANUP_FINALIZER in finalizers:
+        left = [name for name in finalizers if name != CLEANUP_FINALIZER]
+        await kubernetes.set_finalizers(api, body, left)
+
+
+async def add_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> Json:
+    """Hold a resource until its deletion was carried out; the answer is the resource as it is now."""
+    finalizers = metadata(body).get("finalizers") or []
+    if CLEANUP_FINALIZER in finalizers:
+        return body
+    return await kubernetes.set_finalizers(api, body, [*finalizers, CLEANUP_FINALIZER])
+
+
+def _paused_condition() -> Condition:
+    message = f"nothing is changed while the annotation {PAUSED_ANNOTATION} is true; remove it to go on"
+    return condition(PAUSED, True, "Annotated", message)

@@ -1,0 +1,117 @@
+"""What people may add to the pods that the operator makes: the parts of a pod template that are theirs to choose.
+
+Security contexts are not among them: pods run without root, privileges or a writable root file system, whatever is
+given here, so that they pass Kubernetes' restricted standard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from odradek_operator.resources.schema import Open, OpenList, Quantity, Text, Whole
+from odradek_operator.resources.structure import Doc, Rule, Table
+
+_LABELS = Table(Text(max_length=4096), max_entries=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """Additions to a pod template."""
+
+    labels: Annotated[
+        Mapping[str, str] | None, _LABELS, Doc("More labels. Those that the operator sets win.")
+    ] = None
+    annotations: Annotated[Mapping[str, str] | None, _LABELS, Doc("More annotations.")] = None
+    node_selector: Annotated[
+        Mapping[str, str] | None, _LABELS, Doc("Labels that a node must have to get a pod.")
+    ] = None
+    affinity: Annotated[
+        Mapping[str, Any] | None, Open("Kubernetes' Affinity"), Doc("Affinity to nodes and other pods.")
+    ] = None
+    tolerations: Annotated[
+        tuple[Mapping[str, Any], ...] | None,
+        OpenList("list of Kubernetes' Toleration"),
+        Doc("Taints of nodes that pods may be put up with."),
+    ] = None
+    topology_spread_constraints: Annotated[
+        tuple[Mapping[str, Any], ...] | None,
+        OpenList("list of Kubernetes' TopologySpreadConstraint"),
+        Doc("How pods are spread. Without it: over nodes, and over zones, as far as that is possible."),
+    ] = None
+    priority_class_name: Annotated[str | None, Text(max_length=253), Doc("The priority of pods.")] = None
+    scheduler_name: Annotated[str | None, Text(max_length=253), Doc("Another scheduler.")] = None
+    termination_grace_period_seconds: Annotated[
+        int | None,
+        Whole(minimum=1, maximum=86_400),
+        Doc("How long a pod may take to stop. Without it: 120 for brokers, 30 for the others."),
+    ] = None
+    image_pull_secrets: Annotated[
+        tuple[Mapping[str, Any], ...] | None,
+        OpenList("list of names of Secrets"),
+        Doc("Secrets for the image registry, as `[{name: registry}]`."),
+    ] = None
+    env: Annotated[
+        tuple[Mapping[str, Any], ...] | None,
+        OpenList("list of Kubernetes' EnvVar"),
+        Doc("More environment variables of the container."),
+    ] = None
+    volumes: Annotated[
+        tuple[Mapping[str, Any], ...] | None, OpenList("list of Kubernetes' Volume"), Doc("More volumes.")
+    ] = None
+    volume_mounts: Annotated[
+        tuple[Mapping[str, Any], ...] | None,
+        OpenList("list of Kubernetes' VolumeMount"),
+        Doc("Where more volumes appear in the container."),
+    ] = None
+    sidecars: Annotated[
+        tuple[Mapping[str, Any], ...] | None,
+        OpenList("list of Kubernetes' Container"),
+        Doc("More containers beside the operator's own."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a container asks for, and what it may have."""
+
+    requests: Annotated[
+        Mapping[str, str] | None,
+        Table(Quantity(), max_entries=16),
+        Doc("What the scheduler sets aside, as `{cpu: 500m, memory: 1Gi}`."),
+    ] = None
+    limits: Annotated[
+        Mapping[str, str] | None,
+        Table(Quantity(), max_entries=16),
+        Doc("What the container may use at most."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A volume for each pod."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)",
+            "the storage class cannot be changed: volumes keep the one they were made with. "
+            "Replace brokers one by one in a new Cluster instead",
+        ),
+        Rule(
+            "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
+            "volumes can grow, not shrink: give at least the size they have",
+        ),
+    )
+
+    size: Annotated[
+        str, Quantity(), Doc("How much each volume holds. It can grow, where the storage class allows it.")
+    ] = "10Gi"
+    class_: Annotated[
+        str | None,
+        Text(max_length=253),
+        Doc("The storage class. Without it: the default of the Kubernetes cluster. It cannot be changed."),
+    ] = None
+    labels: Annotated[Mapping[str, str] | None, _LABELS, Doc("More labels of the volume claims.")] = field(
+        default=None
+    )

@@ -1,0 +1,123 @@
+"""What is written from the declarations: definitions for the chart and for `kubectl apply`, and the reference page.
+
+`python -m odradek_operator.resources.reference` (`make reference`) writes them; a test holds them equal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from odradek_operator.resources.definition import Definition
+from odradek_operator.resources.kinds import DEFINITIONS
+from odradek_operator.resources.structure import Field, Listing, Nested, fields_of
+
+_MADE_YAML = "# Made by `make reference` from odradek_operator.resources; edits here are lost.\n"
+_MADE_PAGE = "<!-- Made by `make reference` from odradek_operator.resources; edits here are lost. -->"
+
+
+def files() -> dict[str, str]:
+    """Every text that is made, by path from the repository's root."""
+    made: dict[str, str] = {"docs/reference/resources.md": _page()}
+    for definition in DEFINITIONS:
+        text = yaml.safe_dump(definition.manifest(), sort_keys=False, width=120, allow_unicode=True)
+        made[f"manifests/crds/{definition.plural}.yaml"] = _MADE_YAML + text
+        # The chart's template puts labels and its policy of keeping them into this text.
+        made[f"helm/odradek-operator/files/crds/{definition.plural}.yaml"] = _MADE_YAML + text
+    return made
+
+
+def _page() -> str:
+    lines = [
+        _MADE_PAGE,
+        "# Resources",
+        "",
+        "What `kubectl explain` tells of the kinds of `odradek.io/v1`, on one page. Where no default stands, a",
+        "field may be left out. The API server checks all of it, and the rules, when a resource is written.",
+    ]
+    for definition in DEFINITIONS:
+        lines += ["", f"## {definition.kind}", "", definition.doc, ""]
+        lines += [
+            f"Short name `{definition.short_name}`; `kubectl get {definition.plural}` shows "
+            + ", ".join(column.name for column in definition.columns if not column.priority)
+            + ".",
+            "",
+            "| field | type | default | meaning |",
+            "| --- | --- | --- | --- |",
+        ]
+        lines += list(_rows(definition.spec, "spec"))
+        if rules := list(_rules(definition)):
+            lines += ["", "Rules:", "", *rules]
+        lines += ["", "| status | type | meaning |", "| --- | --- | --- |"]
+        lines += list(_status_rows(definition.status, "status"))
+    return "\n".join(lines) + "\n"
+
+
+def _rows(structure: type[Any], path: str) -> Iterator[str]:
+    for field in fields_of(structure):
+        at = f"{path}.{field.name}"
+        yield f"| `{at}` | {_type(field)} | {_default(field)} | {_cell(field.doc)} |"
+        inner, suffix = _inner(field)
+        if inner is not None:
+            yield from _rows(inner, at + suffix)
+
+
+def _status_rows(structure: type[Any], path: str) -> Iterator[str]:
+    for field in fields_of(structure):
+        at = f"{path}.{field.name}"
+        yield f"| `{at}` | {_type(field)} | {_cell(field.doc)} |"
+        inner, suffix = _inner(field)
+        if inner is not None:
+            yield from _status_rows(inner, at + suffix)
+
+
+def _rules(definition: Definition) -> Iterator[str]:
+    messages = [rule.message for rule in definition.rules]
+    pending = [definition.spec]
+    while pending:
+        structure = pending.pop(0)
+        messages += [rule.message for rule in getattr(structure, "RULES", ())]
+        pending += [inner for field in fields_of(structure) if (inner := _inner(field)[0]) is not None]
+    for message in dict.fromkeys(messages):
+        yield f"- {message}"
+
+
+def _inner(field: Field) -> tuple[type[Any] | None, str]:
+    match field.schema:
+        case Nested(structure=structure):
+            return structure, ""
+        case Listing(item=Nested(structure=structure)):
+            return structure, "[]"
+    return None, ""
+
+
+def _type(field: Field) -> str:
+    return field.schema.shown or "text"
+
+
+def _default(field: Field) -> str:
+    if field.required:
+        return "*required*"
+    if field.default is None or field.default in ({}, []):
+        return ""
+    return f"`{json.dumps(field.default)}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def write(root: Path) -> None:
+    """Write all of them below `root`."""
+    for path, text in files().items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "."))

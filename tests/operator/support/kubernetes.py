@@ -1,0 +1,117 @@
+"""Kubernetes in memory, for reconcilers: the gateway's calls on `Objects`, with faults.
+
+`cut_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from odradek_operator.gateways.kubernetes import (
+    FIELD_MANAGER,
+    Api,
+    Conflict,
+    EventType,
+    Json,
+    KubernetesError,
+    NotFound,
+    metadata,
+)
+from tests.operator.support.objects import Objects
+
+
+class Killed(BaseException):
+    """The operator was killed here. Not an Exception: nothing may catch it."""
+
+
+class Told(NamedTuple):
+    """An event that was told."""
+
+    kind: str
+    name: str
+    type: str
+    reason: str
+    message: str
+
+
+class MemoryKubernetes:
+    """The gateway for tests. `written` names each write: what was done, to which kind and name."""
+
+    def __init__(self, objects: Objects | None = None) -> None:
+        self.objects = objects or Objects()
+        self.told: list[Told] = []
+        self.written: list[tuple[str, str, str]] = []
+        self.cut_after: int | None = None
+        self.broken: KubernetesError | None = None
+
+    async def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
+        await self._read()
+        return self.objects.get(api, namespace, name)
+
+    async def list(
+        self, api: Api, namespace: str | None, *, labels: Mapping[str, str] | None = None
+    ) -> Sequence[Json]:
+        await self._read()
+        return self.objects.list(api, namespace, labels)
+
+    async def create(self, manifest: Json) -> Json:
+        await self._write("create", manifest["kind"], metadata(manifest)["name"])
+        return self.objects.create(manifest)
+
+    async def apply(self, manifest: Json, *, force: bool = True) -> Json:
+        await self._write("apply", manifest["kind"], metadata(manifest)["name"])
+        return self.objects.apply(manifest, manager=FIELD_MANAGER, force=force)
+
+    async def replace(self, manifest: Json) -> Json:
+        await self._write("replace", manifest["kind"], metadata(manifest)["name"])
+        return self.objects.replace(manifest)
+
+    async def set_status(self, api: Api, body: Json, status: Json) -> Json:
+        await self._write("status", api.kind, metadata(body)["name"])
+        uid = metadata(body)["uid"]
+        return self.objects.set_status(
+            api, metadata(body).get("namespace"), metadata(body)["name"], status, uid=uid
+        )
+
+    async def set_finalizers(self, api: Api, body: Json, finalizers: Sequence[str]) -> Json:
+        await self._write("finalizers", api.kind, metadata(body)["name"])
+        patch = {
+            "metadata": {"resourceVersion": metadata(body)["resourceVersion"], "finalizers": list(finalizers)}
+        }
+        return self.objects.merge(api, metadata(body).get("namespace"), metadata(body)["name"], patch)
+
+    async def set_annotations(
+        self, api: Api, namespace: str | None, name: str, annotations: Mapping[str, str | None]
+    ) -> Json:
+        await self._write("annotations", api.kind, name)
+        return self.objects.merge(api, namespace, name, {"metadata": {"annotations": dict(annotations)}})
+
+    async def delete(
+        self, api: Api, namespace: str | None, name: str, *, uid: str | None = None, orphan: bool = False
+    ) -> bool:
+        await self._write("delete", api.kind, name)
+        try:
+            self.objects.delete(api, namespace, name, uid=uid, orphan=orphan)
+        except (NotFound, Conflict):
+            return False
+        return True
+
+    async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
+        await asyncio.sleep(0)
+        self.told.append(Told(about["kind"], metadata(about)["name"], str(type), reason, message))
+
+    async def _read(self) -> None:
+        # A turn of the loop, as every call to the outside takes: others act in between.
+        await asyncio.sleep(0)
+        if self.broken is not None:
+            raise self.broken
+
+    async def _write(self, what: str, kind: str, name: str) -> None:
+        await self._read()
+        if self.cut_after is not None:
+            if self.cut_after == 0:
+                raise Killed
+            self.cut_after -= 1
+        self.written.append((what, kind, name))
