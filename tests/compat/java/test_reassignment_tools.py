@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +13,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests.support.cluster_processes import Cluster
-from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
+from tests.support.java import (
+    JavaUnavailableError,
+    java_arguments,
+    java_environment,
+    kafka_classpath,
+    run_kafka_tool,
+)
 from tests.support.peers import skip_or_fail, topic_creator
 from tests.support.zookeeper import ZooKeeper
 
@@ -110,3 +118,117 @@ def test_a_plan_is_made_executed_and_verified(cluster: Cluster, admin: AdminClie
     printed = reassign(cluster, "--verify", "--reassignment-json-file", plan)
     assert printed.count("is completed") == 4, printed
     assert "No partition reassignments found" in reassign(cluster, "--list")
+
+
+def test_a_throttled_move_is_seen_and_cancelled_and_takes_its_throttles_along(
+    cluster: Cluster, admin: AdminClient, tmp_path: Path
+) -> None:
+    topic = topic_creator(cluster.bootstrap)(1)
+    fill(cluster, topic, partitions=1, count=3000)
+    (home,) = replicas(admin, topic)[0]
+    away = home % 3 + 1
+    plan = plan_file(
+        tmp_path,
+        {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [away]}]},
+    )
+    # Three megabytes would take half an hour.
+    printed = reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "1500")
+    assert "Successfully started partition reassignment" in printed
+    listed = reassign(cluster, "--list")
+    assert f"{topic}-0: replicas: {away},{home}. adding: {away}. removing: {home}." in listed, listed
+    assert "is still in progress" in reassign(cluster, "--verify", "--reassignment-json-file", plan)
+    assert settings(admin, ResourceType.TOPIC, topic)["leader.replication.throttled.replicas"] == f"0:{home}"
+    assert (
+        settings(admin, ResourceType.TOPIC, topic)["follower.replication.throttled.replicas"] == f"0:{away}"
+    )
+
+    assert "Successfully cancelled" in reassign(cluster, "--cancel", "--reassignment-json-file", plan)
+    assert replicas(admin, topic) == {0: [home]}
+    assert settings(admin, ResourceType.TOPIC, topic)["leader.replication.throttled.replicas"] == ""
+
+    reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "1500")
+    # A second throttle, high enough, lets it end.
+    reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "50000000", "--additional")
+    wait_for("the move", lambda: replicas(admin, topic) == {0: [away]})
+    printed = reassign(cluster, "--verify", "--reassignment-json-file", plan)
+    assert f"Reassignment of partition {topic}-0 is completed." in printed
+    assert "Clearing topic-level throttles" in printed
+    assert settings(admin, ResourceType.TOPIC, topic)["follower.replication.throttled.replicas"] == ""
+
+
+def settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, str | None]:
+    (described,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+    return {key: entry.value for key, entry in described.result(30).items()}
+
+
+def test_a_plan_that_cannot_be_is_refused_with_its_reason(cluster: Cluster, tmp_path: Path) -> None:
+    topic = topic_creator(cluster.bootstrap)(1)
+    plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [7]}]}
+    with pytest.raises(AssertionError, match="Unknown broker id 7"):
+        reassign(cluster, "--execute", "--reassignment-json-file", plan_file(tmp_path, plan))
+
+
+def test_preferred_leaders_come_back_and_unclean_ones_lead_when_nobody_else_is_left(
+    cluster: Cluster, admin: AdminClient
+) -> None:
+    tool = f"{TOOLS}.LeaderElectionCommand"
+    topic = topic_creator(cluster.bootstrap)(3, replicas=3)
+    first = leaders(admin, topic)
+    stopped = first[0]
+    cluster.brokers[stopped].stop()
+    wait_for("another leader", lambda: leaders(admin, topic)[0] not in (stopped, -1))
+    cluster.brokers[stopped].start()
+    wait_for("all in sync", lambda: in_sync(admin, topic)[0] == [1, 2, 3])
+    assert leaders(admin, topic)[0] != stopped
+    at = ("--bootstrap-server", cluster.bootstrap)
+    printed = run_kafka_tool(tool, *at, "--election-type", "preferred", "--all-topic-partitions").stdout
+    assert f"{topic}-0" in printed
+    assert leaders(admin, topic) == first
+    one = ("--topic", topic, "--partition", "0")
+    printed = run_kafka_tool(tool, *at, "--election-type", "preferred", *one).stdout
+    assert "Valid replica already elected" in printed
+
+    # Two replicas, of which one stops, the other takes more records and dies: the first is behind, and all there is.
+    pair = topic_creator(cluster.bootstrap)(1, replicas=2)
+    leader = leaders(admin, pair)[0]
+    (behind,) = set(replicas(admin, pair)[0]) - {leader}
+    cluster.brokers[behind].stop()
+    wait_for("a smaller set", lambda: in_sync(admin, pair)[0] == [leader])
+    fill(cluster, pair, partitions=1, count=10)
+    cluster.brokers[leader].kill()
+    cluster.brokers[behind].start()
+    wait_for("no leader", lambda: leaders(admin, pair)[0] == -1)
+    at = ("--bootstrap-server", cluster.brokers[behind].bootstrap)
+    one = ("--topic", pair, "--partition", "0")
+    printed = run_kafka_tool(tool, *at, "--election-type", "unclean", *one).stdout
+    assert "Successfully completed leader election (UNCLEAN)" in printed, printed
+    assert leaders(admin, pair)[0] == behind
+    cluster.brokers[leader].start()
+    wait_for("both in sync", lambda: len(in_sync(admin, pair)[0]) == 2)
+
+
+def test_replicas_are_the_same_says_kafkas_own_tool(cluster: Cluster) -> None:
+    topic = topic_creator(cluster.bootstrap)(3, replicas=3)
+    fill(cluster, topic, partitions=3, count=3000)
+    arguments = ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "500"]
+    command = java_arguments(f"{TOOLS}.ReplicaVerificationTool", arguments, classpath=kafka_classpath())
+    # It never ends by itself: read until it has told twice.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(java_environment())
+    ) as running:
+        timer = threading.Timer(PATIENCE_SECONDS, running.kill)
+        timer.start()
+        said: list[str] = []
+        try:
+            assert running.stdout is not None
+            for line in running.stdout:
+                said.append(line)
+                if sum("max lag is" in one for one in said) >= 2:
+                    break
+        finally:
+            timer.cancel()
+            running.kill()
+    reports = [line for line in said if "max lag is" in line]
+    assert len(reports) >= 2, said
+    assert "max lag is 0 " in reports[-1], said
+    assert not [line for line in said if "differ" in line or "ERROR" in line], said
