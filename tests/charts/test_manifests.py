@@ -1,0 +1,29 @@
+"""manifests/ is what the charts render, and what only Helm understands is not in it."""
+
+from __future__ import annotations
+
+from helm.generate.manifests import files
+from tests.support.helm import CHECKOUT, binary, objects
+
+
+def test_manifests_are_what_the_charts_render() -> None:
+    for path, text in files(CHECKOUT, helm=binary()).items():
+        assert path.read_text() == text, f"{path.name}: run: make manifests"
+
+
+def test_nothing_of_helm_is_left() -> None:
+    for path in files(CHECKOUT, helm=binary()):
+        text = path.read_text()
+        assert "helm.sh/" not in text
+        assert ": Helm" not in text
+        assert objects(text)
+
+
+def test_every_rendered_file_is_of_a_chart() -> None:
+    made = set(files(CHECKOUT, helm=binary()))
+    there = {
+        path
+        for path in (CHECKOUT / "manifests").rglob("*.yaml")
+        if path.parent.name not in ("crds", "examples") and "examples" not in path.parts
+    }
+    assert there == made
