@@ -28,8 +28,10 @@ class ConnectionLostError(Exception):
 class PlainClient:
     """One connection; requests are answered one by one."""
 
-    def __init__(self, port: int, *, seconds_max: float = ANSWER_SECONDS_MAX) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), seconds_max)
+    def __init__(
+        self, port: int, *, host: str = "127.0.0.1", seconds_max: float = ANSWER_SECONDS_MAX
+    ) -> None:
+        self._socket = socket.create_connection((host, port), seconds_max)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 

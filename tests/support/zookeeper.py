@@ -114,11 +114,24 @@ async def end_session(store: ZookeeperStore, connect: str) -> None:
 
 
 class ZooKeeper:
-    """One server; with `certificates` it also has a TLS port, which asks its clients for certificates."""
+    """One server; with `certificates` it also has a TLS port, which asks its clients for certificates.
 
-    def __init__(self, folder: Path, *, certificates: Certificates | None = None) -> None:
+    `host` is an address of its own, and `wrapper` what its command begins with, for one that runs elsewhere.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        certificates: Certificates | None = None,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        wrapper: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.host = host
+        self.port = port or free_port()
+        self._wrapper = wrapper
         self.tls_port = free_port() if certificates is not None else None
         self._certificates = certificates
         self._process: subprocess.Popen[bytes] | None = None
@@ -139,13 +152,16 @@ class ZooKeeper:
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         configuration = self.folder / "zoo.cfg"
         configuration.write_text("".join(f"{line}\n" for line in self._configuration()))
-        command = java_arguments(
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            [str(configuration)],
-            classpath=f"{pyspark_jars()}/*",
-            heap="128m",
-            options=self._options(),
-        )
+        command = [
+            *self._wrapper,
+            *java_arguments(
+                "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                [str(configuration)],
+                classpath=f"{pyspark_jars()}/*",
+                heap="128m",
+                options=self._options(),
+            ),
+        ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -169,7 +185,7 @@ class ZooKeeper:
             f"tickTime={TICK_MS}",
             f"dataDir={self.folder / 'data'}",
             f"clientPort={self.port}",
-            "clientPortAddress=127.0.0.1",
+            f"clientPortAddress={self.host}",
             "maxSessionTimeout=60000",
             "maxClientCnxns=0",
             "admin.enableServer=false",
@@ -192,7 +208,7 @@ class ZooKeeper:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
+            with socket.create_connection((self.host, self.port), timeout=1) as probe:
                 probe.sendall(b"ruok")
                 return probe.recv(4) == b"imok"
         except OSError:

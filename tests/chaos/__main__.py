@@ -1,0 +1,128 @@
+"""Chaos on real processes for as long as asked: `make chaos SECONDS=3600 SEED=1`.
+
+One cluster lives through rounds of a minute, each with its seed; what every round did and found is printed. A round
+with an anomaly ends the run: its account, the history and all logs are kept, and the line that plays its schedule
+again is printed (`make chaos SECONDS=30 SEED=n`; the processes' own speed is not in a seed's power). CHAOS_KEEP=FOLDER
+keeps everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from tests.chaos import isolation
+from tests.support.broker_process import CHECKOUT
+
+if TYPE_CHECKING:
+    from tests.chaos.round import Outcome
+    from tests.chaos.world import World
+
+ROUND_SECONDS: Final = 60.0
+PER_SECOND: Final = 40.0  # records of each of the four writers
+
+
+def main(seconds: float, seed: int) -> int:
+    """Exit code 0 when everything held."""
+    keeps_all = "CHAOS_KEEP" in os.environ
+    kept = Path(tempfile.mkdtemp(prefix=f"odradek-chaos-{seed}-", dir=os.environ.get("CHAOS_KEEP")))
+    print(
+        f"chaos for {seconds:g} s from seed {seed}; isolated: {isolation.is_isolated()}; logs: {kept}",
+        flush=True,
+    )
+    from tests.chaos.history import HistoryFile
+    from tests.chaos.world import World
+
+    # Its connection is lost again and again, and it says so each time.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+
+    history = HistoryFile(kept / "world.jsonl")
+    world = World(kept, history)
+    failed = True
+    try:
+        world.start()
+        failed = not _rounds(world, kept, seconds, seed)
+    finally:
+        if failed:
+            _keep(world, kept)
+        world.close()
+        history.close()
+        if failed:
+            print(f"what happened is kept in {kept}", flush=True)
+        elif not keeps_all:
+            shutil.rmtree(kept, ignore_errors=True)
+    return 1 if failed else 0
+
+
+def _rounds(world: World, kept: Path, seconds: float, seed: int) -> bool:
+    """Whether all of them held."""
+    from tests.chaos.round import Round, summary
+
+    began = time.monotonic()
+    number = 0
+    records = faults = 0
+    while number == 0 or time.monotonic() - began < seconds:
+        of_round = seed + number
+        length = min(ROUND_SECONDS, max(seconds - (time.monotonic() - began), 10.0))
+        replay = f"replay: make chaos SECONDS={length:.0f} SEED={of_round}"
+        playing = Round(world, kept / f"round-{number}", seed=of_round, seconds=length, per_second=PER_SECOND)
+        try:
+            outcome = playing.play()
+        except BaseException:
+            print(replay, flush=True)
+            raise
+        finally:
+            playing.close()
+        print(f"{time.monotonic() - began:7.0f} s {summary(outcome)}", flush=True)
+        if outcome.anomalies:
+            _tell(outcome, kept / f"round-{number}", replay)
+            return False
+        if "CHAOS_KEEP" not in os.environ:
+            shutil.rmtree(kept / f"round-{number}", ignore_errors=True)
+        records, faults = records + outcome.acknowledged, faults + outcome.faults
+        number += 1
+    print(f"held: {number} rounds, {faults} faults, {records} records acknowledged")
+    return True
+
+
+def _tell(outcome: Outcome, folder: Path, replay: str) -> None:
+    (folder / "account.txt").write_text(outcome.told)
+    print(f"FAILED: {outcome.told}\n{replay}", flush=True)
+
+
+def _keep(world: World, kept: Path) -> None:
+    """Copy the brokers' logs out of the file systems that end with this process."""
+    from tests.chaos.world import BROKERS
+
+    if isolation.is_isolated():
+        for number in BROKERS:
+            world.free_disk(number)
+            shutil.copytree(
+                world.data(number),
+                kept / f"logs-of-broker-{number}",
+                ignore_dangling_symlinks=True,
+                dirs_exist_ok=True,
+            )
+
+
+def _end_in_order(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    # The checkout's own code, whatever the environment has installed; and the same for all processes of it.
+    sys.path[:0] = [str(CHECKOUT / "broker"), str(CHECKOUT)]
+    os.environ["PYTHONPATH"] = f"{CHECKOUT / 'broker'}{os.pathsep}{CHECKOUT}"
+    os.environ["SEED"] = os.environ.get("SEED") or str(random.randrange(1 << 30))
+    isolation.enter()
+    signal.signal(signal.SIGTERM, _end_in_order)
+    sys.exit(main(float(os.environ.get("SECONDS_OF_CHAOS") or 60), int(os.environ["SEED"])))

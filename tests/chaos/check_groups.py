@@ -1,0 +1,142 @@
+"""I9: what members of groups took and committed, against the log of commits.
+
+Who owned what is judged by commits, not by what members believe (`tests.support.group_commits` says why). Positions
+are judged by what each member took: without a gap and never backwards for as long as it holds a partition, from no
+earlier than what had been committed when it was assigned it, and in the end every record by somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+
+from tests.chaos.anomalies import Anomaly
+from tests.chaos.final_logs import FinalState
+from tests.chaos.history import Event, GroupTold
+from tests.support.group_churn import History
+from tests.support.group_commits import faults
+
+# What `group_commits` says of each kind of fault, the more particular first.
+_NAMES: Final = (
+    ("is not in the log", "lost commit"),
+    ("stands after another member's", "two members own a partition"),
+    ("stands after", "commit out of order"),
+    ("follows", "committed offset went back"),
+)
+
+
+@dataclass(slots=True)
+class _Group:
+    history: History = field(default_factory=History)
+    events: list[GroupTold] = field(default_factory=list)
+
+
+def check_groups(events: Sequence[Event], final: FinalState, *, topic: str) -> Iterator[Anomaly]:
+    """`topic` is what every group consumes."""
+    groups: dict[str, _Group] = {}
+    for event in sorted(
+        (event for event in events if isinstance(event, GroupTold)), key=lambda told: told.at
+    ):
+        group = groups.setdefault(event.group, _Group())
+        group.events.append(event)
+        if event.protocol == "consumer":
+            group.history.modern.add(event.member)
+        if event.what == "gone":
+            group.history.gone(event.member)
+        else:
+            group.history.note(event.member, event.what, event.at, list(event.details))
+    for name, group in groups.items():
+        yield from _check_commits(name, group, final, topic)
+        yield from _check_positions(name, group)
+        yield from _check_whole(name, group, final, topic)
+
+
+def _check_commits(name: str, group: _Group, final: FinalState, topic: str) -> Iterator[Anomaly]:
+    commits = group.history.commits
+    of_group = final.commits.get(name, {})
+    logged = {
+        partition: [entry for entry in entries if entry[0] in commits]
+        for (of_topic, partition), entries in of_group.items()
+        if of_topic == topic
+    }
+    unknown = {
+        entry[0] for entries in of_group.values() for entry in entries if entry[0] not in commits and entry[0]
+    }
+    for commit in sorted(unknown):
+        yield _anomaly(name, "phantom commit", f"{commit} is in the log and no member made it", None)
+    for fault in faults(commits, logged):
+        kind = next(kind for words, kind in _NAMES if words in fault)
+        if kind == "lost commit" and name in final.groups_rewritten:
+            continue
+        mentioned = [commit for commit in commits.values() if f"{commit.name} (" in fault]
+        at = max((commit.begun_at for commit in mentioned), default=None)
+        yield _anomaly(name, kind, fault, at)
+
+
+def _anomaly(group: str, kind: str, what: str, at: float | None) -> Anomaly:
+    return Anomaly(invariant="I9", name=kind, what=f"group {group}: {what}", at=at, group=group)
+
+
+def _check_positions(name: str, group: _Group) -> Iterator[Anomaly]:
+    commits = group.history.commits
+    committed: dict[int, int] = {}  # by partition, acknowledged so far
+    due: dict[tuple[int, int], int] = {}  # (member, partition) -> the next offset
+    floor: dict[tuple[int, int], int] = {}  # (member, partition) -> committed when it was assigned
+    for event in group.events:
+        if event.what == "committed":
+            for partition, position in commits[event.details[0]].positions.items():
+                committed[partition] = max(committed.get(partition, 0), position)
+        elif event.what in ("assigned", "revoked", "lost", "gone"):
+            partitions = event.details or [
+                partition for member, partition in due if member == event.member and event.what == "gone"
+            ]
+            for partition in list(partitions):
+                due.pop((event.member, partition), None)
+                floor.pop((event.member, partition), None)
+                if event.what == "assigned":
+                    floor[event.member, partition] = committed.get(partition, 0)
+        elif event.what == "got":
+            for partition, first, last in event.details:
+                key = (event.member, partition)
+                if first < floor.get(key, 0):
+                    what = f"member {event.member} begins partition {partition} at {first}, {floor[key]} was committed"
+                    yield _anomaly(name, "committed offset went back", what, event.at)
+                floor.pop(key, None)
+                if (expected := due.get(key, first)) != first:
+                    kind = "consumer position went back" if first < expected else "skipped record"
+                    what = f"member {event.member} took {first} of partition {partition}, {expected} was due"
+                    yield _anomaly(name, kind, what, event.at)
+                due[key] = last + 1
+
+
+def _check_whole(name: str, group: _Group, final: FinalState, topic: str) -> Iterator[Anomaly]:
+    """What lies below the last commit was taken by somebody, and nothing above the log's end."""
+    for (of_topic, partition), state in final.partitions.items():
+        log = state.logs.get(state.leader)
+        if of_topic != topic or log is None:
+            continue
+        taken = group.history.taken.get(partition, set())
+        entries = final.commits.get(name, {}).get((topic, partition), ())
+        end = entries[-1][1] if entries else 0
+        missing = [one.offset for one in log.records if one.offset < end and one.offset not in taken]
+        if missing:
+            what = f"partition {partition} is committed up to {end}, and nobody took {missing[:10]}"
+            yield _anomaly(name, "skipped record", what, _begun(group, partition, missing[0]))
+        if beyond := sorted(offset for offset in taken if offset >= log.end):
+            what = f"partition {partition} ends at {log.end}, and {beyond[:10]} were taken"
+            yield _anomaly(name, "phantom record", what, None)
+
+
+def _begun(group: _Group, partition: int, offset: int) -> float | None:
+    """When the first commit beyond an offset began."""
+    begun = min(
+        (
+            commit.begun_at
+            for commit in group.history.commits.values()
+            if commit.positions.get(partition, 0) > offset
+        ),
+        default=inf,
+    )
+    return None if begun == inf else begun

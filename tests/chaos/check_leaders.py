@@ -1,0 +1,89 @@
+"""I6 and I7: one leader for each epoch, epochs that only grow, in-sync sets that are what they claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tests.chaos.anomalies import Anomaly
+from tests.chaos.final_logs import FinalState
+from tests.chaos.history import Event, Fetched, StateSeen
+
+REGISTRY = "registry"
+
+
+def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:
+    leaders: dict[tuple[str, int, int], tuple[int, str]] = {}
+    epochs: dict[tuple[str, int], int] = {}
+    for event in sorted(
+        (event for event in events if isinstance(event, StateSeen | Fetched)), key=lambda event: event.at
+    ):
+        leader, source = _claim(event)
+        if leader >= 0 and event.epoch >= 0:
+            key = (event.topic, event.partition, event.epoch)
+            known, whose = leaders.setdefault(key, (leader, source))
+            if known != leader:
+                what = f"epoch {event.epoch}: {known} leads by {whose}, {leader} by {source}"
+                yield _anomaly("I6", "two leaders in one epoch", what, event)
+        if isinstance(event, StateSeen):
+            yield from _check_state(event)
+            if event.source == REGISTRY:
+                before = epochs.get((event.topic, event.partition), -1)
+                if event.epoch < before:
+                    yield _anomaly("I6", "leader epoch went back", f"from {before} to {event.epoch}", event)
+                epochs[event.topic, event.partition] = event.epoch
+    yield from _check_final(final)
+
+
+def _claim(event: StateSeen | Fetched) -> tuple[int, str]:
+    if isinstance(event, StateSeen):
+        return event.leader, f"the word of {event.source}"
+    return (event.broker if event.is_leader else -1), f"an answer to {event.reader}"
+
+
+def _anomaly(invariant: str, name: str, what: str, event: StateSeen | Fetched) -> Anomaly:
+    return Anomaly(
+        invariant=invariant,
+        name=name,
+        what=f"{event.topic}-{event.partition}: {what}",
+        at=event.at,
+        topic=event.topic,
+        partition=event.partition,
+    )
+
+
+def _check_state(event: StateSeen) -> Iterator[Anomaly]:
+    if not set(event.in_sync) <= set(event.replicas):
+        what = f"{event.source} has in sync {list(event.in_sync)} of replicas {list(event.replicas)}"
+        yield _anomaly("I7", "in-sync broker is no replica", what, event)
+    if event.source == REGISTRY and event.leader >= 0 and event.leader not in event.in_sync:
+        what = f"{event.leader} leads, in sync are {list(event.in_sync)}"
+        yield _anomaly("I7", "leader is not in sync", what, event)
+
+
+def _check_final(final: FinalState) -> Iterator[Anomaly]:
+    for (topic, number), partition in final.partitions.items():
+        for broker in partition.in_sync:
+            log = partition.logs.get(broker)
+            end = -1 if log is None else log.end
+            if end < partition.high_watermark:
+                yield Anomaly(
+                    invariant="I7",
+                    name="in-sync replica is behind the high watermark",
+                    what=f"{topic}-{number}: broker {broker} ends at {end}, "
+                    f"the high watermark is {partition.high_watermark}",
+                    topic=topic,
+                    partition=number,
+                )
+        for broker, log in partition.logs.items():
+            for before, after in pairwise(log.records):
+                if after.epoch < before.epoch or after.epoch > partition.epoch:
+                    yield Anomaly(
+                        invariant="I6",
+                        name="leader epoch went back",
+                        what=f"{topic}-{number} on broker {broker}: {after} follows {before}; "
+                        f"the newest epoch is {partition.epoch}",
+                        topic=topic,
+                        partition=number,
+                    )
+                    break

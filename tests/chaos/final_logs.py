@@ -1,0 +1,109 @@
+"""What is on the brokers' disks once all is healed and still: the records of each replica, and groups' commits.
+
+Read from the files themselves, not through the brokers: what a broker would say of its log is what is in question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value, kind_of
+from odradek.records.batch import BatchView, split
+from odradek.records.record import records
+from tests.chaos.history import name_of_value
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+TopicPartitionKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """`name` is what its value begins with; producer and sequence are the batch's, -1 where it has none."""
+
+    offset: int
+    epoch: int
+    name: str
+    is_control: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """One replica's log from `start` to its end."""
+
+    start: int
+    records: Sequence[StoredRecord]
+
+    @property
+    def end(self) -> int:
+        return self.records[-1].offset + 1 if self.records else self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalPartition:
+    """A partition at the end: who leads, who is in sync, the leader's high watermark, and the logs by broker."""
+
+    leader: int
+    epoch: int
+    in_sync: Sequence[int]
+    replicas: Sequence[int]
+    high_watermark: int
+    logs: Mapping[int, StoredLog]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalState:
+    """`commits` are (name, position) in the log's order by group, topic and partition; `groups_rewritten` are groups
+    whose log was rewritten, which drops older commits.
+    """
+
+    partitions: Mapping[TopicPartitionKey, FinalPartition]
+    topics: frozenset[str] = frozenset()
+    commits: Mapping[str, Mapping[TopicPartitionKey, Sequence[tuple[str, int]]]] = field(default_factory=dict)
+    groups_rewritten: frozenset[str] = frozenset()
+
+
+def batches_of(folder: Path) -> Iterator[BatchView]:
+    """Every batch of the log in `folder`, verified. Raises CorruptRecord."""
+    for segment in sorted(folder.glob("*.log")):
+        for batch in split(memoryview(segment.read_bytes())):
+            batch.verify()
+            yield batch
+
+
+def read_log(folder: Path) -> StoredLog:
+    """One replica of a topic whose records are the workload's. Raises CorruptRecord."""
+    found = [
+        StoredRecord(
+            record.offset,
+            batch.leader_epoch,
+            name_of_value(record.value or b""),
+            batch.header.is_control,
+        )
+        for batch in batches_of(folder)
+        for record in records(batch)
+    ]
+    return StoredLog(found[0].offset if found else 0, found)
+
+
+def read_commits(
+    folder: Path,
+) -> tuple[dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]], int]:
+    """The commits in one partition of the offsets topic, and the offset of its first record."""
+    found: dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]] = {}
+    start = -1
+    for batch in batches_of(folder):
+        if start < 0:
+            start = batch.base_offset
+        if batch.header.is_control:
+            continue
+        for record in records(batch):
+            if record.key is not None and record.value is not None and kind_of(record.key) == KIND_OFFSET:
+                group, topic, partition = decode_offset_key(record.key)
+                committed = decode_offset_value(record.value)
+                # confluent-kafka sends the zero after its string, too.
+                named = committed.metadata.rstrip("\0"), committed.offset
+                found.setdefault(group, {}).setdefault((topic, partition), []).append(named)
+    return found, max(start, 0)

@@ -1,0 +1,169 @@
+"""Consumer groups under churn beside the faults of the cluster: members are processes, and a thread takes notes."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.chaos.history import GroupTold, HistoryFile, now
+from tests.support.group_churn import Group, Kind
+
+NOTE_SECONDS: Final = 0.1
+
+CLASSIC: Final = Kind("confluent")
+COOPERATIVE: Final = Kind("confluent", strategy="cooperative-sticky")
+MODERN: Final = Kind("confluent", protocol="consumer")
+
+
+class RecordedGroup(Group):
+    """A group whose members' words go to the history file, too."""
+
+    def __init__(
+        self, name: str, *, bootstrap: str, topic: str, kinds: list[Kind], history: HistoryFile
+    ) -> None:
+        super().__init__(name, bootstrap=bootstrap, topic=topic, kinds=kinds)
+        self._file = history
+        self._told_gone: set[int] = set()
+
+    def take_notes(self, *, seconds: float = 0.0) -> None:
+        """As a group does; nothing waits here."""
+        while True:
+            try:
+                member, what, at, details = self.events.get_nowait()
+            except queue.Empty:
+                return
+            self.history.note(member, what, at, details)
+            self._add(member, what, at, details)
+
+    def _add(self, member: int, what: str, at: float, details: list[object]) -> None:
+        protocol = "consumer" if member in self.history.modern else "classic"
+        self._file.add(
+            GroupTold(at=at, group=self.name, member=member, protocol=protocol, what=what, details=details)
+        )
+
+    def note_gone(self) -> None:
+        """Tell the history of members that have ended."""
+        for number in range(1, self.started + 1):
+            if number not in self.members and number not in self._told_gone:
+                self._told_gone.add(number)
+                self._add(number, "gone", now(), [])
+
+
+class Groups:
+    """All groups of one round. A thread of its own takes notes and does what is asked, in order."""
+
+    def __init__(
+        self, kinds: Mapping[str, list[Kind]], *, bootstrap: str, topic: str, history: HistoryFile
+    ) -> None:
+        self.groups = [
+            RecordedGroup(name, bootstrap=bootstrap, topic=topic, kinds=members, history=history)
+            for name, members in kinds.items()
+        ]
+        self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._is_over = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
+
+    def start(self) -> None:
+        for group in self.groups:
+            for kind in group.kinds:
+                group.start_member(kind)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over.wait(NOTE_SECONDS):
+                with contextlib.suppress(queue.Empty):
+                    self._asked.get_nowait()()
+                for group in self.groups:
+                    group.take_notes()
+                    group.note_gone()
+                    group.check_alive()
+        except BaseException as failure:
+            self._failure = failure
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def churn(self, choice: int) -> str:
+        group = self.groups[choice % len(self.groups)]
+        chance = random.Random(choice)
+        self._asked.put(lambda: _ignore(group.churn(chance)))
+        return f"churn in the group {group.name}"
+
+    def pause(self, choice: int) -> tuple[str, Callable[[], None]]:
+        group = self.groups[choice % len(self.groups)]
+        members = list(group.members.items())
+        if not members:
+            return f"nobody is left in the group {group.name}", lambda: None
+        number, member = members[choice % len(members)]
+        member.process.send_signal(signal.SIGSTOP)
+        return (
+            f"SIGSTOP of member {number} of the group {group.name}",
+            lambda: member.process.send_signal(signal.SIGCONT),
+        )
+
+    def fill_up(self) -> None:
+        """Bring back whoever has gone."""
+
+        def start_missing() -> None:
+            for group in self.groups:
+                missing = list(group.kinds)
+                for member in group.members.values():
+                    missing.remove(member.kind)
+                for kind in missing:
+                    group.start_member(kind)
+
+        self._asked.put(start_missing)
+
+    def at_rest(self, ends: Mapping[int, int], *, seconds_max: float) -> str:
+        """Wait until every group has committed everything; what is missing when it has not in time."""
+        deadline = time.monotonic() + seconds_max
+        while True:
+            self.raise_failure()
+            behind = [group for group in self.groups if not _has_committed(group, ends)]
+            if not behind:
+                return ""
+            if time.monotonic() > deadline:
+                return "\n".join(f"{group.describe()}\n  the ends are {dict(ends)}" for group in behind)
+            time.sleep(NOTE_SECONDS)
+
+    def stop(self) -> None:
+        """Let all members leave, and note their last words."""
+        self._end_thread()
+        self.raise_failure()
+        for group in self.groups:
+            group.stop()
+            group.take_notes()
+            group.note_gone()
+
+    def close(self) -> None:
+        """For a round that failed: nothing is left running."""
+        self._end_thread()
+        for group in self.groups:
+            group.close()
+
+    def _end_thread(self) -> None:
+        self._is_over.set()
+        if self._thread.ident is not None:
+            self._thread.join(120)
+
+
+def _has_committed(group: Group, ends: Mapping[int, int]) -> bool:
+    reached: dict[int, int] = {}
+    for commit in list(group.history.commits.values()):
+        if commit.acknowledged_at < float("inf"):
+            for partition, position in commit.positions.items():
+                reached[partition] = max(reached.get(partition, 0), position)
+    return all(reached.get(partition, 0) >= end for partition, end in ends.items() if end)
+
+
+def _ignore(_: object) -> None:
+    """For what is called for what it does."""

@@ -1,0 +1,76 @@
+"""Looks at the registry while a round goes on, and tells the history how the states of its partitions change."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any, Final
+
+from kazoo.exceptions import KazooException
+
+from odradek.cluster import nodes, paths
+from tests.chaos.check_leaders import REGISTRY
+from tests.chaos.history import HistoryFile, StateSeen, now
+from tests.chaos.world import World
+
+LOOK_SECONDS: Final = 0.25
+
+
+class Observer:
+    """A thread of its own: the registry may be away for seconds."""
+
+    def __init__(self, world: World, history: HistoryFile, *, topic: str, partitions: int) -> None:
+        self._client = world.registry()
+        self._history = history
+        self._topic = topic
+        self._partitions = partitions
+        self._seen: dict[int, bytes] = {}
+        self.states: dict[int, dict[str, Any]] = {}
+        self.replicas: dict[int, list[int]] = {}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        if self._thread.ident is not None:
+            self._thread.join(30)
+
+    def _run(self) -> None:
+        while not self._is_over.wait(LOOK_SECONDS):
+            with contextlib.suppress(KazooException, self._client.handler.timeout_exception):
+                self.look()
+
+    def look(self) -> None:
+        """Once, now. Raises KazooException, and a timeout of kazoo's own."""
+        path = f"{paths.TOPICS}/{self._topic}"
+        if not self.replicas:
+            data, _ = self._client.get_async(path).get(timeout=3)
+            self.replicas = {
+                int(number): list(brokers)
+                for number, brokers in nodes.read_json(path, data)["partitions"].items()
+            }
+        asked = [
+            self._client.get_async(f"{path}/partitions/{partition}/state")
+            for partition in range(self._partitions)
+        ]
+        for partition, answer in enumerate(asked):
+            data, _ = answer.get(timeout=3)
+            if data == self._seen.get(partition):
+                continue
+            self._seen[partition] = data
+            state = self.states[partition] = nodes.read_json(path, data)
+            self._history.add(
+                StateSeen(
+                    at=now(),
+                    source=REGISTRY,
+                    topic=self._topic,
+                    partition=partition,
+                    leader=int(state["leader"]),
+                    epoch=int(state["leader_epoch"]),
+                    in_sync=[int(number) for number in state["isr"]],
+                    replicas=self.replicas.get(partition, []),
+                )
+            )

@@ -1,0 +1,136 @@
+"""Cuts between named processes where there are no namespaces: a TCP proxy in front of each process.
+
+All processes are told the proxy's port, and the proxy finds out who comes by asking the system which process has
+the other end of the connection. While a direction is cut its bytes are swallowed; a connection that lost some
+is broken off when the cut is mended, since what came after them would make no sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import psutil
+
+from tests.chaos.network import CLIENTS, Endpoint
+from tests.support.broker_process import free_port
+
+
+class Proxies:
+    """A `network.Network` of proxies, which run in a thread of their own."""
+
+    def __init__(self) -> None:
+        self._pids: dict[str, int] = {}
+        self._cuts: set[tuple[str, str]] = set()
+        self._broken: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
+        self._thread.start()
+
+    def add(self, name: str, port: int) -> Endpoint:
+        target_port = free_port()
+        proxy_port = self._wait(self._serve(name, target_port))
+        return Endpoint(f"127.0.0.1:{target_port}", f"127.0.0.1:{proxy_port}")
+
+    def wrapper(self, name: str) -> Sequence[str]:
+        return ()
+
+    def runs_as(self, name: str, pid: int) -> None:
+        self._pids[name] = pid
+
+    def cut(self, source: str, target: str) -> None:
+        self._cuts.add((source, target))
+
+    def mend(self, source: str, target: str) -> None:
+        async def break_off() -> None:
+            self._cuts.discard((source, target))
+            for broken in self._broken.pop((source, target), ()):
+                broken.set()
+
+        self._wait(break_off())
+
+    def close(self) -> None:
+        async def end() -> None:
+            for server in self._servers:
+                server.close()
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+
+        self._wait(end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    async def _serve(self, name: str, target_port: int) -> int:
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._connections.add(task)
+            try:
+                await self._pass_on(name, target_port, reader, writer)
+            finally:
+                self._connections.discard(task)
+
+        server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def _pass_on(
+        self, name: str, target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        port = writer.get_extra_info("peername")[1]
+        source = await asyncio.to_thread(self._owner_of, port)
+        broken = asyncio.Event()
+        ends = [writer]
+        ways: list[asyncio.Task[Any]] = [asyncio.create_task(broken.wait())]
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", target_port)
+            ends.append(back)
+            ways.append(asyncio.create_task(self._pump(reader, back, (source, name), broken)))
+            ways.append(asyncio.create_task(self._pump(there, writer, (name, source), broken)))
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except (OSError, asyncio.CancelledError):
+            pass  # nobody listens there, or all ends
+        finally:
+            for way in ways:
+                way.cancel()
+            for end in ends:
+                end.transport.abort()
+
+    async def _pump(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        way: tuple[str, str],
+        broken: asyncio.Event,
+    ) -> None:
+        # An end that breaks off ends the other way, too; so one that is cut off must not hear of it.
+        with contextlib.suppress(OSError):
+            while data := await source.read(65_536):
+                if way in self._cuts:
+                    self._broken.setdefault(way, set()).add(broken)
+                    continue
+                sink.write(data)
+                await sink.drain()
+        if way in self._cuts:
+            self._broken.setdefault(way, set()).add(broken)
+            await broken.wait()
+
+    def _owner_of(self, port: int) -> str:
+        """Who has the connection with this port of its own; `CLIENTS` when it is none of the named."""
+        for name, pid in list(self._pids.items()):
+            with contextlib.suppress(psutil.Error):
+                for connection in psutil.Process(pid).net_connections("tcp"):
+                    if connection.laddr and connection.laddr.port == port and connection.raddr:
+                        return name
+        return CLIENTS

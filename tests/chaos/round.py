@@ -1,0 +1,277 @@
+"""One round: clients begin, faults come and go as planned, all is healed, and everything that was told is checked.
+
+A round has a topic and groups of its own, so that its history is whole; the cluster may have been through rounds
+before.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.anomalies import Anomaly, account
+from tests.chaos.checker import check
+from tests.chaos.faults import Faults
+from tests.chaos.final_logs import (
+    OFFSETS_TOPIC,
+    FinalPartition,
+    FinalState,
+    StoredLog,
+    TopicPartitionKey,
+    read_commits,
+    read_log,
+)
+from tests.chaos.groups import CLASSIC, COOPERATIVE, MODERN, Groups
+from tests.chaos.history import Acknowledged, FaultTold, HistoryFile, Probed, Sent, now, read_events
+from tests.chaos.librdkafka_clients import COMMON
+from tests.chaos.observer import Observer
+from tests.chaos.probes import Probes
+from tests.chaos.schedule import plan
+from tests.chaos.workers import Worker
+from tests.chaos.world import BROKERS, World
+
+PARTITIONS: Final = 4
+OFFSETS_PARTITIONS: Final = 3
+DELIVERY_MS: Final = 20_000
+TICK_SECONDS: Final = 0.05
+FINISH_SECONDS_MAX: Final = 120.0
+WRITERS: Final = ("tests.chaos.own_clients", "tests.chaos.librdkafka_clients")
+READERS: Final = "tests.chaos.readers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a round came to. `told` is the readable account of `anomalies`."""
+
+    seed: int
+    anomalies: list[Anomaly]
+    told: str
+    faults: int
+    sent: int
+    acknowledged: int
+    seconds: float
+    phases: str
+
+
+class Round:
+    """Make it, `play` it; `close` at the end, also of one that failed."""
+
+    def __init__(self, world: World, folder: Path, *, seed: int, seconds: float, per_second: float) -> None:
+        self._world = world
+        self._folder = folder
+        self._seed = seed
+        self._seconds = seconds
+        folder.mkdir(parents=True)
+        self._path = folder / "history.jsonl"
+        self._history = HistoryFile(self._path)
+        self._topic = f"records-{seed}-{folder.name}"
+        options = {
+            "bootstrap": world.bootstrap,
+            "topic": self._topic,
+            "partitions": PARTITIONS,
+            "history": str(self._path),
+            "seed": seed,
+            "per_second": per_second,
+            "delivery_ms": DELIVERY_MS,
+            "admin_prefix": f"admin-{seed}-{folder.name}",
+        }
+        self._options = options
+        self._workers: dict[str, Worker] = {}
+        self._groups = Groups(
+            {
+                f"classic-{seed}-{folder.name}": [CLASSIC, COOPERATIVE],
+                f"modern-{seed}-{folder.name}": [MODERN, MODERN],
+            },
+            bootstrap=world.bootstrap,
+            topic=self._topic,
+            history=self._history,
+        )
+        self._observer = Observer(world, self._history, topic=self._topic, partitions=PARTITIONS)
+        self._faults = Faults(world, self._groups, self._history, topic=self._topic, partitions=PARTITIONS)
+        self._probes = Probes(world.bootstrap, self._history, topic=self._topic, partitions=PARTITIONS)
+
+    def play(self) -> Outcome:
+        """Raises AssertionError where a part of the test itself failed."""
+        times = [time.monotonic()]
+        self._make_topic()
+        self._begin_clients()
+        times.append(time.monotonic())
+        self._hurt()
+        self._faults.heal()
+        times.append(time.monotonic())
+        self._groups.fill_up()
+        self._probes.run()
+        times.append(time.monotonic())
+        self._finish_clients()
+        final = self._final_state()
+        self._look()
+        times.append(time.monotonic())
+        events = list(read_events(self._path))
+        anomalies = check(events, final, topic=self._topic)
+        times.append(time.monotonic())
+        names = ("begin", "faults", "probes", "finish", "check")
+        spent = [
+            f"{name} {after - before:.1f}"
+            for name, before, after in zip(names, times, times[1:], strict=False)
+        ]
+        return Outcome(
+            seed=self._seed,
+            anomalies=anomalies,
+            told=account(anomalies, events) if anomalies else "",
+            faults=sum(isinstance(event, FaultTold) and not event.has_ended for event in events),
+            sent=sum(isinstance(event, Sent) for event in events),
+            acknowledged=sum(isinstance(event, Acknowledged) for event in events),
+            seconds=times[-1] - times[0],
+            phases=", ".join(spent),
+        )
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._groups.close()
+        self._observer.stop()
+        self._history.close()
+
+    # --- its parts -----------------------------------------------------------------------------------------------
+
+    def _make_topic(self) -> None:
+        admin = AdminClient({**COMMON, "bootstrap.servers": self._world.bootstrap})
+        asked = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=3)
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                admin.create_topics([asked], request_timeout=20)[self._topic].result(30)
+            except KafkaException as failure:
+                if "exists" in str(failure):
+                    return
+                assert time.monotonic() < deadline, f"{self._topic} could not be made: {failure}"
+                time.sleep(0.2)
+            else:
+                return
+
+    def _begin_clients(self) -> None:
+        for module in (*WRITERS, READERS):
+            log = self._folder / f"{module.rpartition('.')[2]}.log"
+            self._workers[module] = Worker(module, self._options, log=log)
+        self._groups.start()
+        self._observer.start()
+        for worker in self._workers.values():
+            worker.await_ready()
+
+    def _hurt(self) -> None:
+        planned = plan(self._seed, self._seconds)
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < self._seconds:
+            self._faults.tick()
+            while planned and planned[0].at_seconds <= elapsed:
+                self._faults.begin(planned.pop(0))
+            self._look()
+            time.sleep(TICK_SECONDS)
+
+    def _look(self) -> None:
+        for event in self._world.look():
+            self._history.add(event)
+        for worker in self._workers.values():
+            worker.check_alive()
+        self._groups.raise_failure()
+
+    def _finish_clients(self) -> None:
+        for module in WRITERS:
+            self._finish(module)
+        ends: dict[int, int] = {}
+        if self._probes.probe("the ends of all partitions are told", lambda: _tell_ends(self._probes, ends)):
+            begun_at = now()
+            missing = self._groups.at_rest(ends, seconds_max=FINISH_SECONDS_MAX)
+            what = "every group takes and commits everything"
+            self._history.add(Probed(at=now(), begun_at=begun_at, what=what, error=missing))
+        self._finish(READERS)
+        self._groups.stop()
+        self._observer.stop()
+
+    def _finish(self, module: str) -> None:
+        begun_at = now()
+        worker = self._workers.pop(module)
+        try:
+            is_done = worker.finish(seconds_max=FINISH_SECONDS_MAX)
+        finally:
+            worker.close()
+        what = f"{module} comes to its end"
+        error = "" if is_done else f"it still waits after {FINISH_SECONDS_MAX:g} s"
+        self._history.add(Probed(at=now(), begun_at=begun_at, what=what, error=error))
+
+    # --- what is left --------------------------------------------------------------------------------------------
+
+    def _final_state(self) -> FinalState:
+        ends: dict[int, int] = {}
+        self._probes.probe("the ends of all partitions are told", lambda: _tell_ends(self._probes, ends))
+        topics: set[str] = set()
+        self._probes.probe("all topics are told", lambda: _tell_topics(self._probes, topics))
+        self._probes.probe("the logs of all replicas end alike", self._end_alike)
+        self._observer.look()
+        partitions: dict[TopicPartitionKey, FinalPartition] = {}
+        for number in range(PARTITIONS):
+            state = self._observer.states[number]
+            partitions[self._topic, number] = FinalPartition(
+                leader=int(state["leader"]),
+                epoch=int(state["leader_epoch"]),
+                in_sync=[int(one) for one in state["isr"]],
+                replicas=self._observer.replicas[number],
+                high_watermark=ends.get(number, 0),
+                logs=self._logs(number),
+            )
+        commits, rewritten = self._commits()
+        return FinalState(
+            partitions=partitions,
+            topics=frozenset(topics),
+            commits=commits,
+            groups_rewritten=rewritten,
+        )
+
+    def _logs(self, partition: int) -> dict[int, StoredLog]:
+        folders = {number: self._world.data(number) / f"{self._topic}-{partition}" for number in BROKERS}
+        return {number: read_log(folder) for number, folder in folders.items() if folder.exists()}
+
+    def _end_alike(self) -> str:
+        for partition in range(PARTITIONS):
+            ends = {number: log.end for number, log in self._logs(partition).items()}
+            if len(ends) != len(BROKERS) or len(set(ends.values())) != 1:
+                return f"partition {partition} ends at {ends} by broker"
+        return ""
+
+    def _commits(self) -> tuple[dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]], frozenset[str]]:
+        """Those in the offsets topic by group, and the groups whose log no longer begins at its beginning."""
+        found: dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]] = {}
+        rewritten: set[str] = set()
+        for partition in range(OFFSETS_PARTITIONS):
+            leader = self._world.leader_of(OFFSETS_TOPIC, partition)
+            if leader is None:
+                continue
+            of_one, start = read_commits(self._world.data(leader) / f"{OFFSETS_TOPIC}-{partition}")
+            found.update(of_one)
+            if start > 0:
+                rewritten.update(of_one)
+        return found, frozenset(rewritten)
+
+
+def _tell_ends(probes: Probes, ends: dict[int, int]) -> str:
+    ends.update(probes.high_watermarks())
+    return ""
+
+
+def _tell_topics(probes: Probes, topics: set[str]) -> str:
+    topics.clear()
+    topics.update(probes.topics())
+    return ""
+
+
+def summary(outcome: Outcome) -> str:
+    """One line of how a round went."""
+    return (
+        f"seed {outcome.seed}: {outcome.faults} faults, {outcome.acknowledged} of {outcome.sent} records acknowledged, "
+        f"{outcome.seconds:.0f} s ({outcome.phases}), {len(outcome.anomalies)} anomalies"
+    )

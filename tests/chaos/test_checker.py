@@ -1,0 +1,539 @@
+"""The checker's own teeth: in a history that is clean each anomaly is planted, and has to be found under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos.anomalies import account
+from tests.chaos.check_leaders import REGISTRY
+from tests.chaos.checker import check
+from tests.chaos.final_logs import FinalPartition, FinalState, StoredLog, StoredRecord
+from tests.chaos.history import (
+    Acknowledged,
+    ErrorLogged,
+    Event,
+    FaultTold,
+    Fetched,
+    GroupTold,
+    HistoryFile,
+    Probed,
+    ProcessEnded,
+    ProducerBegan,
+    Refused,
+    Sent,
+    StateSeen,
+    TopicAsked,
+    Transaction,
+    read_events,
+)
+
+TOPIC = "t"
+KEY = (TOPIC, 0)
+# Offsets of the clean log: an idempotent producer's 0 to 5, and 6 to 7 of one with acks=1. The leader changed at 3.
+NAMES = ["p.0", "p.1", "p.2", "p.3", "p.4", "p.5", "one.0", "one.1"]
+EPOCHS = [0, 0, 0, 1, 1, 1, 1, 1]
+GROUP = "g"
+
+
+@dataclass
+class Story:
+    """A history and what is left in the end; plants change both."""
+
+    events: list[Event]
+    final: FinalState
+
+    def find(self) -> list[tuple[str, str]]:
+        return [(one.invariant, one.name) for one in check(self.events, self.final, topic=TOPIC)]
+
+    @property
+    def partition(self) -> FinalPartition:
+        return self.final.partitions[KEY]
+
+    def set_partition(self, **changed: Any) -> None:
+        self.final = replace(self.final, partitions={KEY: replace(self.partition, **changed)})
+
+    def set_records(self, records: list[StoredRecord], *brokers: int) -> None:
+        logs = {
+            **self.partition.logs,
+            **{broker: StoredLog(0, records) for broker in brokers or (1, 2, 3)},
+        }
+        self.set_partition(logs=logs)
+
+    def records(self) -> list[StoredRecord]:
+        return list(self.partition.logs[2].records)
+
+    def change(self, event: Event, **changed: Any) -> None:
+        self.events[self.events.index(event)] = replace(event, **changed)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def without(self, names: set[str]) -> None:
+        """Take records out of all logs, and move up what comes after them."""
+        kept = [one for one in self.records() if one.name not in names]
+        self.set_records([replace(one, offset=offset) for offset, one in enumerate(kept)])
+        self.set_partition(high_watermark=len(kept))
+
+
+def told(at: float, member: int, what: str, *details: Any) -> GroupTold:
+    return GroupTold(at=at, group=GROUP, member=member, protocol="classic", what=what, details=list(details))
+
+
+def fetched(at: float, offset: int, count: int, **more: Any) -> Fetched:
+    values: dict[str, Any] = {
+        "at": at,
+        "begun_at": at - 0.1,
+        "reader": "r",
+        "broker": 2,
+        "is_leader": True,
+        "topic": TOPIC,
+        "partition": 0,
+        "epoch": 1,
+        "fetch_offset": offset,
+        "high_watermark": 8,
+        "last_stable_offset": 8,
+        "records": [(one, NAMES[one]) for one in range(offset, offset + count)],
+        **more,
+    }
+    return Fetched(**values)
+
+
+def state(
+    at: float, leader: int, epoch: int, in_sync: tuple[int, ...], *, source: str = REGISTRY
+) -> StateSeen:
+    return StateSeen(
+        at=at,
+        source=source,
+        topic=TOPIC,
+        partition=0,
+        leader=leader,
+        epoch=epoch,
+        in_sync=in_sync,
+        replicas=(1, 2, 3),
+    )
+
+
+def clean() -> Story:
+    """Broker 1 leads, is killed, 2 leads on; two members of a group take all, the second from where the first ended."""
+    events: list[Event] = []
+    for producer, acks in (("p", -1), ("one", 1)):
+        events.append(
+            ProducerBegan(at=0.0, producer=producer, acks=acks, is_idempotent=acks == -1, is_ordered=True)
+        )
+    for offset, name in enumerate(NAMES):
+        producer, _, number = name.partition(".")
+        where: dict[str, Any] = {"producer": producer, "number": int(number), "topic": TOPIC, "partition": 0}
+        events.append(Sent(at=1.0 + offset, **where))
+        # What was written by a try whose answer was lost is acknowledged without an offset.
+        events.append(Acknowledged(at=1.5 + offset, offset=-1 if name == "p.3" else offset, **where))
+    events += [
+        Sent(at=12.0, producer="p", number=6, topic=TOPIC, partition=0),
+        Refused(at=13.0, producer="p", number=6, topic=TOPIC, partition=0, error="timed out"),
+    ]
+    events += [
+        state(0.1, 1, 0, (1, 2, 3)),
+        state(4.0, 2, 1, (2, 3)),
+        state(4.1, 2, 1, (2, 3), source="broker 3"),
+        state(9.0, 2, 1, (1, 2, 3)),
+    ]
+    events += [
+        fetched(3.0, 0, 2, broker=1, epoch=0, high_watermark=3, last_stable_offset=3),
+        # A new leader may begin from an older high watermark, and followers know it late.
+        fetched(4.5, 2, 0, high_watermark=2, last_stable_offset=2),
+        fetched(4.8, 2, 0, broker=3, is_leader=False, epoch=-1, high_watermark=1, last_stable_offset=1),
+        fetched(9.5, 2, 6),
+        fetched(9.8, 8, 0),
+    ]
+    events += [
+        told(2.0, 1, "started"),
+        told(2.1, 1, "assigned", 0),
+        told(2.2, 1, "got", [0, 0, 2]),
+        told(2.3, 1, "commits", "1.1", [0, 3]),
+        told(2.4, 1, "committed", "1.1"),
+        told(5.0, 1, "got", [0, 3, 4]),
+        told(5.1, 1, "commits", "1.2", [0, 5]),
+        told(5.5, 1, "commit failed", "1.2", "no answer"),
+        told(6.0, 1, "revoked", 0),
+        told(6.1, 1, "ended"),
+        told(6.2, 1, "gone"),
+        told(6.5, 2, "assigned", 0),
+        told(7.0, 2, "got", [0, 3, 7]),
+        told(7.1, 2, "commits", "2.1", [0, 8]),
+        told(7.2, 2, "committed", "2.1"),
+    ]
+    events += [
+        TopicAsked(at=2.0, begun_at=1.0, topic="made", is_deletion=False, outcome="done"),
+        TopicAsked(at=2.0, begun_at=1.0, topic="gone", is_deletion=False, outcome="done"),
+        TopicAsked(at=3.0, begun_at=2.5, topic="gone", is_deletion=True, outcome="done"),
+        TopicAsked(at=3.0, begun_at=2.5, topic="perhaps", is_deletion=False, outcome="unknown"),
+        FaultTold(at=3.5, number=1, what="kill -9 of broker-1", has_ended=False),
+        FaultTold(at=8.5, number=1, what="kill -9 of broker-1", has_ended=True),
+        ProcessEnded(at=4.0, process="broker-3", exit_code=1, said="no room", excuse="its disk is full"),
+        Probed(at=14.0, begun_at=13.5, what="a topic is made", error=""),
+    ]
+    stored = [StoredRecord(offset, EPOCHS[offset], name) for offset, name in enumerate(NAMES)]
+    final = FinalState(
+        partitions={
+            KEY: FinalPartition(
+                leader=2,
+                epoch=1,
+                in_sync=(1, 2, 3),
+                replicas=(1, 2, 3),
+                high_watermark=8,
+                logs={broker: StoredLog(0, stored) for broker in (1, 2, 3)},
+            )
+        },
+        topics=frozenset({TOPIC, "made"}),
+        commits={GROUP: {KEY: [("1.1", 3), ("2.1", 8)]}},
+    )
+    return Story(events, final)
+
+
+def test_a_clean_history_passes() -> None:
+    assert clean().find() == []
+
+
+def test_what_is_allowed_passes_too() -> None:
+    """acks=1 may lose with a change of leaders and repeat itself; a commit without an answer may count or not."""
+    story = clean()
+    # one.0 was written twice by a retry; the refused p.6 is there after all, behind its successors.
+    twice = [*story.records(), StoredRecord(8, 1, "one.0"), StoredRecord(9, 1, "p.6")]
+    story.set_records(twice)
+    story.set_partition(high_watermark=10)
+    story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("1.2", 5), ("2.1", 8)]}})
+    # So the second member went on from 5.
+    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 5, 7]])
+    assert story.find() == []
+    story = clean()
+    story.without({"one.1"})
+    story.change(story.of(Fetched)[3], records=[(one, NAMES[one]) for one in range(2, 7)])
+    story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("2.1", 7)]}})
+    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 3, 6]])
+    story.change(next(one for one in story.of(GroupTold) if one.at == 7.1), details=["2.1", [0, 7]])
+    assert story.find() == []
+
+
+Plant = Callable[[Story], None]
+PLANTS: dict[str, tuple[tuple[str, str], Plant]] = {}
+
+
+def plants(invariant: str, name: str) -> Callable[[Plant], Plant]:
+    """What the anomaly planted by a function has to be called."""
+
+    def note(plant: Plant) -> Plant:
+        PLANTS[plant.__name__] = ((invariant, name), plant)
+        return plant
+
+    return note
+
+
+# --- what producers were told ------------------------------------------------------------------------------------
+
+
+@plants("I1", "lost acknowledged record")
+def an_acknowledged_record_is_nowhere(story: Story) -> None:
+    story.without({"p.5"})
+
+
+@plants("I1", "lost acknowledged record")
+def a_record_acknowledged_without_an_offset_is_nowhere(story: Story) -> None:
+    story.without({"p.3"})
+
+
+@plants("I1", "lost acknowledged record")
+def one_replica_in_sync_lacks_the_last_record(story: Story) -> None:
+    story.events = [event for event in story.events if getattr(event, "producer", "") != "one"]
+    story.set_records([one for one in story.records() if one.name not in ("one.0", "one.1")])
+    story.set_records([one for one in story.records() if one.name not in ("p.5",)], 3)
+    story.set_partition(high_watermark=6)
+
+
+@plants("I1", "lost acknowledged record")
+def acks_of_one_lose_without_a_change_of_leaders(story: Story) -> None:
+    story.events = [event for event in story.events if not isinstance(event, StateSeen | Fetched)]
+    story.set_records([replace(one, epoch=1) for one in story.records()])
+    story.without({"one.1"})
+
+
+@plants("I1", "acknowledged record at another offset")
+def a_record_is_not_where_its_producer_was_told(story: Story) -> None:
+    event = next(one for one in story.of(Acknowledged) if one.producer == "p" and one.number == 4)
+    story.change(event, offset=5)
+
+
+@plants("I1", "record that was read is lost")
+def a_record_that_was_read_is_gone_in_the_end(story: Story) -> None:
+    story.events = [event for event in story.events if not isinstance(event, Acknowledged)]
+    story.without({"one.1"})
+
+
+@plants("I2", "offset with two values")
+def two_replicas_differ(story: Story) -> None:
+    records = story.records()
+    records[7] = replace(records[7], name="one.0")
+    story.set_records(records, 3)
+
+
+@plants("I2", "offset with two values")
+def two_replicas_differ_in_the_epoch_alone(story: Story) -> None:
+    records = story.records()
+    records[2] = replace(records[2], epoch=1)
+    story.set_records(records, 1)
+
+
+@plants("I2", "offset with two values")
+def a_reader_saw_another_value(story: Story) -> None:
+    event = story.of(Fetched)[0]
+    story.change(event, records=[(0, "p.0"), (1, "p.9")])
+
+
+@plants("-", "phantom record")
+def a_record_nobody_sent(story: Story) -> None:
+    story.set_records([*story.records(), StoredRecord(8, 1, "stranger.0")])
+
+
+@plants("-", "phantom record")
+def a_record_of_another_partition(story: Story) -> None:
+    event = next(one for one in story.of(Sent) if one.producer == "p" and one.number == 6)
+    story.change(event, partition=1)
+    story.set_records([*story.records(), StoredRecord(8, 1, "p.6")])
+
+
+@plants("I3", "reordered records")
+def two_records_change_places(story: Story) -> None:
+    records = story.records()
+    records[4], records[5] = replace(records[5], offset=4), replace(records[4], offset=5)
+    story.set_records(records)
+
+
+@plants("I4", "duplicate record")
+def an_idempotent_producer_is_written_twice(story: Story) -> None:
+    story.set_records([*story.records(), StoredRecord(8, 1, "p.5")])
+
+
+# --- what readers saw --------------------------------------------------------------------------------------------
+
+
+@plants("I5", "high watermark went back")
+def the_high_watermark_goes_back_within_an_epoch(story: Story) -> None:
+    story.events.append(fetched(10.5, 5, 0, high_watermark=5, last_stable_offset=5))
+
+
+@plants("I5", "served above the high watermark")
+def a_record_above_the_high_watermark_is_served(story: Story) -> None:
+    story.change(story.of(Fetched)[3], high_watermark=7, last_stable_offset=7)
+
+
+@plants("I5", "served above the high watermark")
+def a_follower_serves_above_its_high_watermark(story: Story) -> None:
+    story.events.append(
+        fetched(9.9, 2, 3, broker=3, is_leader=False, epoch=-1, high_watermark=4, last_stable_offset=4)
+    )
+
+
+@plants("I2", "reader skipped offsets")
+def an_answer_leaves_a_record_out(story: Story) -> None:
+    story.change(story.of(Fetched)[3], records=[(2, "p.2"), (4, "p.4")])
+
+
+@plants("I2", "reader went back")
+def an_answer_begins_too_early(story: Story) -> None:
+    story.change(story.of(Fetched)[3], records=[(1, "p.1"), (2, "p.2")])
+
+
+@plants("I8", "last stable offset above the high watermark")
+def the_last_stable_offset_is_above(story: Story) -> None:
+    story.change(story.of(Fetched)[1], last_stable_offset=3)
+
+
+@plants("I8", "last stable offset went back")
+def the_last_stable_offset_goes_back(story: Story) -> None:
+    story.events.append(fetched(10.5, 8, 0, last_stable_offset=6))
+
+
+@plants("I8", "aborted record read")
+def an_aborted_record_is_read(story: Story) -> None:
+    story.events.append(Transaction(at=5.0, producer="p", numbers=[3, 4], outcome="aborted"))
+    story.change(story.of(Fetched)[3], is_committed_only=True)
+
+
+@plants("I8", "torn transaction")
+def half_of_a_transaction_is_written(story: Story) -> None:
+    story.events.append(Transaction(at=5.0, producer="p", numbers=[5, 6], outcome="committed"))
+
+
+# --- who leads ---------------------------------------------------------------------------------------------------
+
+
+@plants("I6", "two leaders in one epoch")
+def the_registry_names_two_leaders(story: Story) -> None:
+    story.events.append(state(5.0, 3, 1, (2, 3), source="broker 1"))
+
+
+@plants("I6", "two leaders in one epoch")
+def two_brokers_answer_as_leader_of_one_epoch(story: Story) -> None:
+    story.events.append(fetched(9.9, 8, 0, broker=1, epoch=1))
+
+
+@plants("I6", "leader epoch went back")
+def the_epoch_goes_back(story: Story) -> None:
+    story.events.append(state(10.0, 1, 0, (1, 2, 3)))
+
+
+@plants("I6", "leader epoch went back")
+def a_record_of_an_older_epoch_stands_behind(story: Story) -> None:
+    records = story.records()
+    records[7] = replace(records[7], epoch=0)
+    story.set_records(records)
+
+
+@plants("I7", "in-sync broker is no replica")
+def a_stranger_is_in_sync(story: Story) -> None:
+    story.events.append(state(10.0, 2, 1, (2, 4)))
+
+
+@plants("I7", "leader is not in sync")
+def a_leader_is_not_in_sync(story: Story) -> None:
+    story.events.append(state(10.0, 2, 1, (1, 3)))
+
+
+@plants("I7", "in-sync replica is behind the high watermark")
+def a_replica_in_sync_is_behind(story: Story) -> None:
+    story.set_records(story.records()[:6], 3)
+
+
+# --- groups ------------------------------------------------------------------------------------------------------
+
+
+def logged(story: Story, *commits: tuple[str, int]) -> None:
+    story.final = replace(story.final, commits={GROUP: {KEY: list(commits)}})
+
+
+@plants("I9", "lost commit")
+def an_acknowledged_commit_is_not_in_the_log(story: Story) -> None:
+    logged(story, ("2.1", 8))
+
+
+@plants("I9", "two members own a partition")
+def the_first_member_commits_after_the_second(story: Story) -> None:
+    story.events.append(told(8.0, 1, "assigned", 0))
+    story.events = [
+        event
+        for event in story.events
+        if not (isinstance(event, GroupTold) and event.member == 1 and event.at in (6.0, 6.1, 6.2, 8.0))
+    ]
+    story.events += [told(7.5, 1, "commits", "1.3", [0, 8]), told(7.6, 1, "committed", "1.3")]
+    logged(story, ("1.1", 3), ("2.1", 8), ("1.3", 8))
+
+
+@plants("I9", "commit out of order")
+def a_commit_comes_after_a_later_one(story: Story) -> None:
+    logged(story, ("2.1", 8), ("1.1", 3))
+
+
+@plants("I9", "committed offset went back")
+def positions_in_the_log_go_back(story: Story) -> None:
+    logged(story, ("1.1", 3), ("2.1", 8), ("2.2", 4))
+    story.events += [told(7.5, 2, "commits", "2.2", [0, 4]), told(7.6, 2, "committed", "2.2")]
+
+
+@plants("I9", "committed offset went back")
+def a_member_begins_before_what_was_committed(story: Story) -> None:
+    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 1, 7]])
+
+
+@plants("I9", "consumer position went back")
+def a_member_takes_a_record_again(story: Story) -> None:
+    story.change(next(one for one in story.of(GroupTold) if one.at == 5.0), details=[[0, 2, 4]])
+
+
+@plants("I9", "skipped record")
+def a_member_leaves_a_record_out(story: Story) -> None:
+    story.change(next(one for one in story.of(GroupTold) if one.at == 5.0), details=[[0, 4, 4]])
+
+
+@plants("I9", "skipped record")
+def nobody_takes_a_record_below_the_last_commit(story: Story) -> None:
+    story.change(next(one for one in story.of(GroupTold) if one.at == 5.0), details=[[0, 3, 3]])
+    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 5, 7]])
+
+
+@plants("I9", "phantom record")
+def a_member_takes_what_the_log_does_not_have(story: Story) -> None:
+    story.events.append(told(9.0, 2, "got", [0, 8, 8]))
+
+
+@plants("I9", "phantom commit")
+def a_commit_nobody_made(story: Story) -> None:
+    logged(story, ("1.1", 3), ("2.1", 8), ("7.1", 8))
+
+
+# --- service -----------------------------------------------------------------------------------------------------
+
+
+@plants("I12", "unavailable after healing")
+def a_probe_fails(story: Story) -> None:
+    story.events.append(Probed(at=80.0, begun_at=20.0, what="a record is written", error="timed out"))
+
+
+@plants("I12", "request without an answer")
+def a_producer_hears_nothing(story: Story) -> None:
+    story.events.append(Sent(at=13.0, producer="p", number=7, topic=TOPIC, partition=0))
+
+
+@plants("I1", "lost topic")
+def a_topic_is_gone(story: Story) -> None:
+    story.final = replace(story.final, topics=frozenset({TOPIC}))
+
+
+@plants("I2", "resurrected topic")
+def a_deleted_topic_is_back(story: Story) -> None:
+    story.final = replace(story.final, topics=frozenset({TOPIC, "made", "gone"}))
+
+
+@plants("-", "process ended by itself")
+def a_broker_gives_up(story: Story) -> None:
+    story.events.append(ProcessEnded(at=5.0, process="broker-2", exit_code=1, said="no", excuse=""))
+
+
+@plants("-", "error in the log")
+def a_broker_logs_a_traceback(story: Story) -> None:
+    story.events.append(ErrorLogged(at=5.0, process="broker-2", text="Traceback …"))
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_anomaly_is_found_and_named(plant: str) -> None:
+    expected, do = PLANTS[plant]
+    story = clean()
+    do(story)
+    assert expected in story.find()
+
+
+def test_an_account_tells_what_happened_around_it_and_the_faults_in_force() -> None:
+    story = clean()
+    story.without({"p.5"})
+    text = account(check(story.events, story.final, topic=TOPIC), story.events)
+    assert (
+        "I1 lost acknowledged record: p.5 was acknowledged at t-0:5 (acks=-1) and is not on broker 1" in text
+    )
+    assert "faults in force at 6.500 s:\n    kill -9 of broker-1" in text
+    assert "Acknowledged(at=6.5, producer='p', number=5" in text
+
+
+def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
+    events = clean().events
+    history = HistoryFile(tmp_path / "history.jsonl")
+    for event in events:
+        history.add(event)
+    history.close()
+    assert len(list(read_events(history.path))) == len(events)
+    assert Story(list(read_events(history.path)), clean().final).find() == []
+    with history.path.open("a") as file:
+        file.write('["Nothing",1]\n')
+    with pytest.raises(ValueError, match="no event of a history"):
+        list(read_events(history.path))

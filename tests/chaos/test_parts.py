@@ -1,0 +1,156 @@
+"""Parts of chaos by themselves: schedules replay, sessions end, proxies cut between those that are named."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient, KazooState
+
+from tests.chaos.network import CLIENTS
+from tests.chaos.proxies import Proxies
+from tests.chaos.schedule import Kind, plan
+from tests.chaos.sessions import end_session, password_of
+from tests.support.zookeeper import ZooKeeper
+
+SILENCE_SECONDS = 0.3
+PATIENCE_SECONDS = 30
+
+
+def test_a_seed_decides_a_schedule() -> None:
+    assert plan(7, 60) == plan(7, 60)
+    assert plan(7, 60) != plan(8, 60)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_faults_of_a_schedule_are_over_by_its_end(seed: int) -> None:
+    planned = plan(seed, 30)
+    assert 6 <= len(planned) <= 40
+    assert all(fault.at_seconds + fault.lasts_seconds <= 30.02 for fault in planned)
+    assert [fault.at_seconds for fault in planned] == sorted(fault.at_seconds for fault in planned)
+
+
+def test_two_minutes_have_every_kind() -> None:
+    assert {fault.kind for fault in plan(1, 150)} == set(Kind)
+
+
+@pytest.mark.integration
+def test_a_session_ends_when_its_id_is_known(zookeeper: ZooKeeper) -> None:
+    owner = KazooClient(hosts=zookeeper.connect)
+    owner.start()
+    try:
+        session_id, password = owner.client_id
+        assert password_of(session_id) == password
+        path = f"/alive-{uuid.uuid4()}"
+        owner.create(path, ephemeral=True)
+        assert owner.exists(path).ephemeralOwner == session_id
+        lost = threading.Event()
+        owner.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
+        assert end_session(zookeeper.host, zookeeper.port, session_id)
+        assert lost.wait(PATIENCE_SECONDS)
+        assert not end_session(zookeeper.host, zookeeper.port, session_id), "it has ended already"
+    finally:
+        owner.stop()
+        owner.close()
+
+
+class Echo:
+    """A named process's server: sends back what it is sent."""
+
+    def __init__(self, listen: str) -> None:
+        host, _, port = listen.rpartition(":")
+        self._socket = socket.create_server((host, int(port)))
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            while data := connection.recv(1000):
+                connection.sendall(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+# Says each line that it is given to a port, and prints what comes back within a moment, or "silence".
+_CALLER = f"""
+import socket, sys
+host, port = sys.argv[1].rsplit(":", 1)
+connection = socket.create_connection((host, int(port)))
+connection.settimeout({SILENCE_SECONDS})
+print("up", flush=True)
+for line in sys.stdin:
+    try:
+        connection.sendall(line.strip().encode())
+        print(connection.recv(100).decode() or "closed", flush=True)
+    except TimeoutError:
+        print("silence", flush=True)
+    except OSError:
+        print("closed", flush=True)
+"""
+
+
+class Caller:
+    """A process that talks to a named one."""
+
+    def __init__(self, address: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _CALLER, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = self._process.pid
+
+    def hears(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def say(self, word: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        return self.hears()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def proxies() -> Iterator[Proxies]:
+    made = Proxies()
+    yield made
+    made.close()
+
+
+@pytest.mark.integration
+def test_a_proxy_cuts_between_the_named_alone(proxies: Proxies) -> None:
+    place = proxies.add("target", 0)
+    echo = Echo(place.listen)
+    callers = [Caller(place.advertised), Caller(place.advertised)]
+    try:
+        named, unnamed = callers
+        proxies.runs_as("named", named.pid)
+        assert [caller.hears() for caller in callers] == ["up", "up"]
+        assert [caller.say("one") for caller in callers] == ["one", "one"]
+        proxies.cut("target", "named")
+        assert named.say("two") == "silence"
+        assert unnamed.say("two") == "two"
+        proxies.mend("target", "named")
+        assert named.say("three") == "closed", "bytes were lost: the connection makes no sense any more"
+        proxies.cut(CLIENTS, "target")
+        assert unnamed.say("three") == "silence"
+    finally:
+        for caller in callers:
+            caller.close()
+        echo.close()
