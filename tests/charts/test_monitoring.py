@@ -1,0 +1,151 @@
+"""Alerts and the dashboard ask for metrics that exist, by labels that they have, in PromQL that parses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+
+from odradek.foundation.metrics import METRICS as BROKER_METRICS
+from odradek.foundation.metrics import Metric, MetricKind
+from odradek_operator.foundation.metrics import METRICS as OPERATOR_METRICS
+from tests.charts.cases import accepted, golden
+from tests.support.helm import CHARTS, objects
+
+METRICS: dict[str, Metric] = {**BROKER_METRICS, **OPERATOR_METRICS}
+# What the PodMonitors' targets bring along; a metric's own label of such a name is renamed when it is scraped.
+TARGET_LABELS = {"namespace", "pod", "container", "job", "instance"}
+CLUSTER_LABELS = {"odradek_cluster", "component"}
+# Grafana's own words, for which something that parses is put in.
+GRAFANA = {"$__rate_interval": "5m", "$namespace": "data", "$cluster": "log"}
+
+
+def _alerts(chart: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for found in objects(
+        golden(next(case for case in accepted(chart) if case.stem == "everything")).read_text()
+    ):
+        if found["kind"] == "PrometheusRule":
+            for group in found["spec"]["groups"]:
+                for rule in group["rules"]:
+                    yield f"{chart}/{rule['alert']}", rule
+
+
+def _panels() -> Iterator[dict[str, Any]]:
+    dashboard = json.loads((CHARTS / "odradek" / "files" / "dashboard.json").read_text())
+    yield from (panel for panel in dashboard["panels"] if panel["type"] != "row")
+
+
+def _expressions() -> Iterator[tuple[str, str]]:
+    for chart in ("odradek-operator", "odradek"):
+        for name, rule in _alerts(chart):
+            yield name, rule["expr"]
+    for panel in _panels():
+        for target in panel["targets"]:
+            text = target["expr"]
+            for word, stands_for in GRAFANA.items():
+                text = text.replace(word, stands_for)
+            yield f"dashboard/{panel['title']}/{target['refId']}", text
+
+
+EXPRESSIONS = dict(_expressions())
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """An expression and all that it is made of."""
+    yield node
+    parts = [getattr(node, name, None) for name in ("expr", "lhs", "rhs", "vector_selector", "param")]
+    for part in [*parts, *(getattr(node, "args", None) or ())]:
+        if part is not None and hasattr(part, "prettify"):
+            yield from _nodes(part)
+
+
+def _selectors(text: str) -> dict[str, Any]:
+    """What an expression selects, by the metric's name."""
+    nodes = _nodes(promql_parser.parse(text))
+    return {str(node.name): node for node in nodes if isinstance(node, promql_parser.VectorSelector)}
+
+
+def _declared(name: str) -> Metric:
+    if name in METRICS:
+        return METRICS[name]
+    base = re.sub(r"_(bucket|sum|count)$", "", name)
+    assert base in METRICS, f"{name} is not declared"
+    assert METRICS[base].kind is MetricKind.HISTOGRAM, f"{base} is no histogram"
+    return METRICS[base]
+
+
+def _labels(metric: Metric, name: str, where: str) -> set[str]:
+    own = {f"exported_{label}" if label in TARGET_LABELS else label for label in metric.labels}
+    extra = CLUSTER_LABELS if not where.startswith("odradek-operator") else set()
+    return own | TARGET_LABELS | extra | ({"le"} if name.endswith("_bucket") else set())
+
+
+@pytest.mark.parametrize(("where", "text"), EXPRESSIONS.items(), ids=EXPRESSIONS)
+def test_an_expression_asks_for_what_there_is(where: str, text: str) -> None:
+    selectors = _selectors(text)
+    assert selectors
+    known: set[str] = set()
+    for name, selector in selectors.items():
+        labels = _labels(_declared(name), name, where)
+        known |= labels
+        matched = {matcher.name for matcher in selector.matchers.matchers}
+        assert matched <= labels, f"{name} has no label {matched - labels}"
+        assert "namespace" in matched, "another cluster's numbers would be taken in"
+    for node in _nodes(promql_parser.parse(text)):
+        if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
+            assert set(node.modifier.labels) <= known, f"none has {set(node.modifier.labels) - known}"
+
+
+@pytest.mark.parametrize(("where", "text"), EXPRESSIONS.items(), ids=EXPRESSIONS)
+def test_a_rate_is_taken_of_counters_and_of_nothing_else(where: str, text: str) -> None:
+    rated: set[str] = set()
+    for node in _nodes(promql_parser.parse(text)):
+        if isinstance(node, promql_parser.Call) and node.func.name in ("rate", "increase"):
+            rated |= set(_selectors(str(node)))
+    rising = {name for name in _selectors(text) if _declared(name).kind is not MetricKind.GAUGE}
+    assert rated == rising
+
+
+def test_every_alert_tells_what_where_and_what_to_do() -> None:
+    rules = [rule for chart in ("odradek-operator", "odradek") for _, rule in _alerts(chart)]
+    assert rules
+    for rule in rules:
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+        assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/{rule['alert']}"
+        assert "<" not in rule["annotations"]["summary"], "a threshold was not filled in"
+        used = set(re.findall(r"\$labels\.([a-z_]+)", str(rule["annotations"])))
+        grouped = [
+            set(node.modifier.labels)
+            for node in _nodes(promql_parser.parse(rule["expr"]))
+            if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None
+        ]
+        for labels in grouped:
+            assert used <= labels, f"{rule['alert']} speaks of labels that its expression takes away"
+
+
+def test_alerts_can_be_left_out_and_thresholds_set() -> None:
+    names = {rule["alert"] for _, rule in _alerts("odradek")}
+    declared = {
+        alert["alert"] for alert in yaml.safe_load((CHARTS / "odradek" / "files" / "alerts.yaml").read_text())
+    }
+    assert declared - names == {"OdradekOpenFilesNearLimit"}
+    behind = EXPRESSIONS["odradek/OdradekGroupBehind"]
+    assert behind.endswith("> 60")
+
+
+def test_panels_do_not_lie_on_each_other() -> None:
+    taken: set[tuple[int, int]] = set()
+    dashboard = json.loads((CHARTS / "odradek" / "files" / "dashboard.json").read_text())
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in dashboard["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not taken & cells, panel["title"]
+        assert all(x < 24 for x, _ in cells)
+        taken |= cells
