@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim images e2e reference clean
+.PHONY: setup run test check bench demo fuzz sim images e2e reference manifests clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -30,7 +30,7 @@ run: $(VENV)/.product
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy broker operator pipeline tests bench demo
+	$(BIN)/mypy broker operator pipeline tests bench demo helm
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
 
 test: $(VENV)/.test
@@ -64,6 +64,11 @@ reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
 	$(BIN)/python -m odradek_operator.resources.reference .
+	$(BIN)/python -m helm.generate
+
+# Plain YAML from the charts; needs Helm.
+manifests: $(VENV)/.test
+	$(BIN)/python -m helm.generate manifests
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
