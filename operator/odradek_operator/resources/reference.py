@@ -103,7 +103,8 @@ def _type(field: Field) -> str:
 def _default(field: Field) -> str:
     if field.required:
         return "*required*"
-    if field.default is None or field.default in ({}, []):
+    # A part's default is that of its fields, which have rows of their own.
+    if field.default is None or field.default in ({}, []) or isinstance(field.schema, Nested):
         return ""
     return f"`{json.dumps(field.default)}`"
 

@@ -194,9 +194,6 @@ def _read_fields(structure: type[Any]) -> tuple[Field, ...]:
             default = schema.render(field.default_factory())
         else:
             required = True
-        # The parts' own defaults fill a structure in; written out twice they could differ.
-        if isinstance(schema, Nested) and default is not None:
-            default = {}
         fields.append(Field(field.name, _camel_case(field.name), schema, str(doc), required, default))
     return tuple(fields)
 
