@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim images e2e reference manifests clean
+.PHONY: setup run test check bench demo fuzz sim chaos images e2e reference manifests clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -56,6 +56,10 @@ bench: $(VENV)/.test
 # localhost/odradek/{broker,operator,pipeline}:dev; BASE=… the Debian 12 with Python that they stand on.
 images:
 	scripts/images
+
+# On the Kubernetes that KUBECONFIG names, or on one that is booted for it: docs in e2e/boot.py. E2E_ARGS='-k spark'
+e2e: $(VENV)/.test
+	$(BIN)/python -m pytest e2e -p no:randomly -v --timeout 600 $(E2E_ARGS)
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo

@@ -1,0 +1,118 @@
+"""Which Kubernetes the suite runs on, and Odradek's images in it.
+
+KUBECONFIG names a cluster: it is used as it is, and its nodes must be able to pull the images that ODRADEK_E2E_IMAGES
+names (a prefix; the default, `localhost/odradek`, is what `make images` builds). Without KUBECONFIG the one-node cluster
+beside the checkout is booted, given the images, and ended; where there is neither, that is a skip, in CI a failure.
+
+`python -m e2e.boot` makes what can be made beforehand: the one-node cluster's programs and the images.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+ONE_NODE = Path(os.environ.get("ODRADEK_E2E_CLUSTER", CHECKOUT.parent / "shared" / "cluster"))
+IMAGES = os.environ.get("ODRADEK_E2E_IMAGES", "localhost/odradek")
+IMAGE_TAG = os.environ.get("ODRADEK_E2E_TAG", "dev")
+TARGETS = ("broker", "operator", "pipeline")
+BASE_OF_THE_ONE_NODE = "localhost/base/python:3.11"
+BUILD_SECONDS_MAX = 2400
+
+
+class NoClusterError(Exception):
+    """There is no Kubernetes to run on; the text says how to name one."""
+
+
+def image(target: str) -> str:
+    """An image by the name of its target: broker, operator, pipeline, or clients."""
+    return f"{IMAGES}/{target}:{IMAGE_TAG}"
+
+
+@contextmanager
+def kubernetes() -> Iterator[None]:
+    """A cluster that KUBECONFIG and PATH point at; NoClusterError."""
+    if os.environ.get("KUBECONFIG"):
+        for tool in ("kubectl", "helm"):
+            if shutil.which(tool) is None:
+                raise NoClusterError(f"KUBECONFIG names a cluster, but there is no {tool} on PATH")
+        yield
+        return
+    if not (ONE_NODE / "up").exists():
+        raise NoClusterError(f"KUBECONFIG names no cluster, and there is none to boot at {ONE_NODE}")
+    build_images()
+    _say("booting the one-node Kubernetes")
+    before = dict(os.environ)
+    try:
+        os.environ.update(_exports(_run(ONE_NODE / "up", seconds_max=BUILD_SECONDS_MAX)))
+        _say("loading images")
+        _run(ONE_NODE / "load", *(image(target) for target in (*TARGETS, "clients")), seconds_max=600)
+        yield
+    finally:
+        if os.environ.get("ODRADEK_E2E_KEEP"):
+            _say(f"the cluster stays, for a look; {ONE_NODE}/down ends it")
+        else:
+            _run(ONE_NODE / "down", seconds_max=300)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def build_images() -> None:
+    """The product's images and the one with stock clients, on the base that the one-node cluster's build makes."""
+    environment = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
+    _run(ONE_NODE / "build", seconds_max=BUILD_SECONDS_MAX)
+    began = time.monotonic()
+    _run(CHECKOUT / "scripts" / "images", seconds_max=1800, environment=environment)
+    build = [
+        "buildah",
+        "bud",
+        "--layers",
+        "--build-arg",
+        f"BASE={BASE_OF_THE_ONE_NODE}",
+        "--tag",
+        image("clients"),
+        ".",
+    ]
+    _run(*build, seconds_max=900, environment=environment, folder=CHECKOUT / "e2e" / "clients")
+    _say(f"images after {time.monotonic() - began:.0f} s")
+
+
+def _exports(printed: str) -> dict[str, str]:
+    """The variables of an `export NAME=VALUE …` line; $PATH stands for what it was."""
+    found = re.findall(r"(KUBECONFIG|PATH)=(\S+)", printed)
+    return {name: value.replace("$PATH", os.environ["PATH"]) for name, value in found}
+
+
+def _run(
+    *command: str | Path,
+    seconds_max: float,
+    environment: dict[str, str] | None = None,
+    folder: Path | None = None,
+) -> str:
+    """Standard output of a program that must succeed; what it says of itself passes through."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=seconds_max,
+        check=True,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+    )
+    return done.stdout
+
+
+def _say(text: str) -> None:
+    print(f"e2e: {text}", file=sys.__stderr__, flush=True)
+
+
+if __name__ == "__main__":
+    build_images()

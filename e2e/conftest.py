@@ -1,0 +1,138 @@
+"""One Kubernetes and one installation for the whole suite, in the order of its files; what failed shows the cluster.
+
+`make e2e` runs it; it is outside of pytest's testpaths, because it takes minutes. A single test can be asked for:
+`make e2e E2E_ARGS='-k word'`; what it needs installed is installed for it. ODRADEK_E2E_KEEP=1 leaves the cluster up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e import boot, evidence
+from e2e.install import (
+    BOOTSTRAP,
+    NAMESPACE,
+    OPERATOR_NAMESPACE,
+    install_cluster,
+    install_operator,
+)
+from e2e.kube import Kube, Resource, until
+from e2e.workload import CLIENT_POD, load_on
+
+READY_SECONDS_MAX = 180.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """By file and as written: the story goes from an installation to its end."""
+    items.sort(key=lambda item: item.path.name)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A failure carries pods, events and logs as they were in that moment."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.failed and os.environ.get("KUBECONFIG"):
+        report.sections.append(("the cluster", evidence.collected([NAMESPACE, OPERATOR_NAMESPACE])))
+
+
+@pytest.fixture(scope="session")
+def kubernetes() -> Iterator[None]:
+    """A cluster that kubectl and helm reach."""
+    try:
+        with boot.kubernetes():
+            yield
+    except boot.NoClusterError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def client(kubernetes: None) -> Kube:
+    """The namespace of the cluster that is installed later, with a pod of stock clients in it."""
+    kube = Kube(NAMESPACE)
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, client_pod())
+    kube.run("wait", "--for=condition=Ready", f"pod/{CLIENT_POD}", "--timeout=120s")
+    return kube
+
+
+def client_pod() -> Resource:
+    container = {
+        "name": CLIENT_POD,
+        "image": boot.image("clients"),
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    security = {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": CLIENT_POD, "namespace": NAMESPACE},
+        "spec": {"containers": [container], "securityContext": security, "terminationGracePeriodSeconds": 0},
+    }
+
+
+@pytest.fixture(scope="session")
+def kube(client: Kube) -> Kube:
+    """The namespace with a cluster of three brokers, installed by the README's commands, and ready."""
+    began = time.monotonic()
+    install_operator()
+    asked = time.monotonic()
+    install_cluster()
+    with load_on(client, BOOTSTRAP, "orders", 10, **{"reconnect.backoff.max.ms": "250"}):
+        done = time.monotonic()
+    print(
+        f"\nthe first record was acknowledged {done - asked:.1f} s after the cluster's helm install began, "
+        f"{done - began:.1f} s after the operator's"
+    )
+    client.ready("cluster", "demo", READY_SECONDS_MAX)
+    client.ready("topic", "orders", 60)
+    return client
+
+
+@pytest.fixture
+def topic(kube: Kube, request: pytest.FixtureRequest) -> str:
+    """A topic of its own for a test: three partitions on three brokers, with the test's name."""
+    name = re.sub(r"[^a-z0-9]+", "-", str(request.node.name).removeprefix("test_").lower())[:60].strip("-")
+    declare_topic(kube, name, partitions=3, replicas=3)
+    return name
+
+
+def declare_topic(kube: Kube, name: str, **spec: Any) -> Resource:
+    """Apply a Topic and wait until it is there as declared."""
+    declared = {"cluster": "demo", **spec}
+    kube.apply({"apiVersion": "odradek.io/v1", "kind": "Topic", "metadata": {"name": name}, "spec": declared})
+    return kube.ready("topic", name, 60)
+
+
+def pods_by_name(kube: Kube, component: str) -> dict[str, str]:
+    """The uids of the pods of a component: a pod with another uid is another pod."""
+    found = kube.items("pods", f"app.kubernetes.io/component={component}")
+    return {
+        one["metadata"]["name"]: one["metadata"]["uid"]
+        for one in found
+        if "deletionTimestamp" not in one["metadata"]
+    }
+
+
+def settled(kube: Kube, seconds_max: float = READY_SECONDS_MAX) -> Resource:
+    """The Cluster once all of its pods are as declared and serve."""
+
+    def whole(cluster: Resource) -> bool:
+        status = cluster.get("status", {})
+        if status.get("observedGeneration") != cluster["metadata"]["generation"] or "movement" in status:
+            return False
+        parts = [status.get(part, {}) for part in ("brokers", "controllers")]
+        return all(one.get("wanted") == one.get("ready") == one.get("current") for one in parts)
+
+    until(
+        lambda: kube.get("cluster", "demo"), whole, seconds_max=seconds_max, what="all pods are as declared"
+    )
+    return kube.ready("cluster", "demo", seconds_max)

@@ -1,0 +1,60 @@
+"""Changes roll through the brokers under load without a failed write; what can change live restarts nobody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from e2e import boot
+from e2e.conftest import pods_by_name, settled
+from e2e.install import BOOTSTRAP, upgrade_cluster
+from e2e.kube import Kube, condition
+from e2e.workload import load_on
+
+ROLL_SECONDS_MAX = 240.0
+
+
+def test_a_setting_that_brokers_take_live_restarts_nobody(kube: Kube) -> None:
+    before = pods_by_name(kube, "broker")
+    upgrade_cluster("--set-string", r"cluster.spec.brokers.config.log\.cleaner\.threads=2")
+    settled(kube)
+    assert pods_by_name(kube, "broker") == before
+
+
+def test_a_setting_that_needs_a_restart_rolls_through_the_brokers(kube: Kube, topic: str) -> None:
+    before = pods_by_name(kube, "broker")
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        upgrade_cluster("--set-string", r"cluster.spec.brokers.config.replica\.fetch\.wait\.max\.ms=400")
+        settled(kube, ROLL_SECONDS_MAX)
+    after = pods_by_name(kube, "broker")
+    assert after.keys() == before.keys()
+    assert all(after[name] != before[name] for name in before), "every broker was to restart"
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def test_another_image_rolls_through_all_pods(kube: Kube, topic: str) -> None:
+    image = another_image()
+    before = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        upgrade_cluster("--set-string", f"cluster.spec.image={image}")
+        cluster = settled(kube, ROLL_SECONDS_MAX)
+    after = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}
+    assert not set(before.values()) & set(after.values()), "every pod was to be replaced"
+    assert cluster["status"]["image"] == image
+    assert condition(cluster, "Rolling").get("status") != "True"
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def another_image() -> str:
+    """The broker's image by another name: named by ODRADEK_E2E_NEXT_IMAGE, or made on the one-node cluster."""
+    if named := os.environ.get("ODRADEK_E2E_NEXT_IMAGE"):
+        return named
+    if not (boot.ONE_NODE / "load").exists():
+        pytest.skip("ODRADEK_E2E_NEXT_IMAGE names no other image of the broker")
+    name = boot.image("broker").rpartition(":")[0] + ":next"
+    environment = {**os.environ, "STORAGE_DRIVER": "overlay"}
+    subprocess.run(["buildah", "tag", boot.image("broker"), name], check=True, env=environment)
+    subprocess.run([str(boot.ONE_NODE / "load"), name], check=True, timeout=300)
+    return name

@@ -1,0 +1,89 @@
+"""Spark in cluster mode reads exactly what was produced, and writes back, as the examples say it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from e2e import boot
+from e2e.conftest import declare_topic
+from e2e.install import BOOTSTRAP, NAMESPACE
+from e2e.kube import Kube
+from e2e.workload import everything, produce
+from tests.support.java import java_home, pyspark_jars
+
+EXAMPLES = boot.CHECKOUT / "manifests" / "examples" / "spark"
+JOB_SECONDS_MAX = 300
+CLAIM = "spark-output"
+
+
+@pytest.fixture(scope="module")
+def spark(kube: Kube) -> Kube:
+    """The namespace with what the examples ask for: a service account with its rights, and a volume."""
+    kube.run("apply", "-f", str(EXAMPLES / "rbac.yaml"))
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    kube.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM}, "spec": spec}
+    )
+    return kube
+
+
+def submitted(*arguments: str) -> subprocess.Popen[str]:
+    """The example script, under way; it ends when its driver has."""
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(pyspark_jars().parent),
+        "JAVA_HOME": java_home(),
+        "IMAGE": boot.image("pipeline"),
+        "CORES_REQUEST": "100m",
+    }
+    command = [
+        str(EXAMPLES / "submit"),
+        "--cluster",
+        "demo",
+        "--namespace",
+        NAMESPACE,
+        "--claim",
+        f"{CLAIM}:/output",
+    ]
+    return subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def told_by(job: subprocess.Popen[str]) -> dict[str, Any]:
+    """The line of JSON that a job prints at its end; AssertionError with its log when it failed."""
+    said, errors = job.communicate(timeout=JOB_SECONDS_MAX)
+    assert job.returncode == 0, f"{said}\n{errors[-4000:]}"
+    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return told
+
+
+@pytest.mark.timeout(420)
+def test_a_topic_is_loaded_and_words_are_counted_back(spark: Kube) -> None:
+    """Two jobs at once: a load of every record to Parquet, and a word count into a compacted topic."""
+    declare_topic(spark, "lines", partitions=3, replicas=3)
+    declare_topic(spark, "words", partitions=1, replicas=3, config={"cleanup.policy": "compact"})
+    lines = [f"word{number % 7} and word{number % 11} n{number}" for number in range(2000)]
+    produce(spark, BOOTSTRAP, "lines", lines)
+    load = submitted("topic_to_parquet.py", "--topic", "lines", "--output", "/output/lines")
+    count = submitted(
+        "word_count.py", "--source", "lines", "--target", "words", "--checkpoint", "/output/words", "--once"
+    )
+    loaded, counted = told_by(load), told_by(count)
+
+    held = everything(spark, BOOTSTRAP, "lines")
+    ends = Counter(partition for partition, *_ in held)
+    assert loaded["records"] == len(lines) == counted["records"]
+    assert loaded["partitions"] == {
+        str(partition): {"first": 0, "last": records - 1, "records": records}
+        for partition, records in ends.items()
+    }
+    newest = {key: value for _, _, key, value in sorted(everything(spark, BOOTSTRAP, "words"))}
+    expected = Counter(word for line in lines for word in line.split())
+    assert newest == {word: str(times) for word, times in expected.items()}

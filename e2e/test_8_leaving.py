@@ -1,0 +1,76 @@
+"""Helm's uninstall leaves topics and volumes, hangs nowhere, and what is installed again takes all of it up."""
+
+from __future__ import annotations
+
+from e2e.conftest import READY_SECONDS_MAX, declare_topic
+from e2e.install import (
+    BOOTSTRAP,
+    NAMESPACE,
+    OPERATOR_NAMESPACE,
+    OPERATOR_RELEASE,
+    RELEASE,
+    install_cluster,
+    install_operator,
+    uninstall,
+    upgrade_operator,
+)
+from e2e.kube import Kube, until
+from e2e.workload import everything, load_on, produce
+
+
+def test_an_upgrade_of_the_operator_touches_no_pod(kube: Kube) -> None:
+    before = [
+        (one["metadata"]["name"], one["metadata"]["uid"])
+        for one in kube.items("pods", "odradek.io/cluster=demo")
+    ]
+    with load_on(kube, BOOTSTRAP, "orders") as load:
+        upgrade_operator("--set", "settings.resyncSeconds=120")
+        kube.ready("cluster", "demo", 60)
+    after = [
+        (one["metadata"]["name"], one["metadata"]["uid"])
+        for one in kube.items("pods", "odradek.io/cluster=demo")
+    ]
+    assert after == before
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def test_what_is_installed_again_has_all_data(kube: Kube) -> None:
+    values = [f"kept-{number}" for number in range(300)]
+    declare_topic(kube, "kept", partitions=3, replicas=3)
+    produce(kube, BOOTSTRAP, "kept", values)
+    held = sorted(everything(kube, BOOTSTRAP, "kept"))
+    identity = (kube.get("topic", "kept") or {})["status"]["topicId"]
+    volumes = {one["metadata"]["name"] for one in kube.items("pvc", "odradek.io/cluster=demo")}
+
+    uninstall(RELEASE, NAMESPACE)
+    until(
+        lambda: kube.items("pods", "odradek.io/cluster=demo"),
+        lambda pods: not pods,
+        seconds_max=120,
+        what="the pods are gone",
+    )
+    assert kube.get("topic", "kept") is not None, "a Topic that Helm did not make stays"
+    assert {one["metadata"]["name"] for one in kube.items("pvc", "odradek.io/cluster=demo")} == volumes
+
+    install_cluster()
+    kube.ready("cluster", "demo", READY_SECONDS_MAX)
+    again = kube.ready("topic", "kept", 60)
+    assert again["status"]["topicId"] == identity
+    assert sorted(everything(kube, BOOTSTRAP, "kept")) == held
+    with load_on(kube, BOOTSTRAP, "kept") as load:
+        pass
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def test_nothing_hangs_when_the_operator_goes_first(kube: Kube) -> None:
+    declare_topic(kube, "orphan", partitions=1, replicas=1)
+    uninstall(OPERATOR_RELEASE, OPERATOR_NAMESPACE)
+    kube.delete("topic", "orphan")
+    uninstall(RELEASE, NAMESPACE)
+    assert kube.get("cluster", "demo") is None
+    assert "odradek.io" in kube.run("get", "crd", "-o", "name"), (
+        "definitions stay, and with them what others declared"
+    )
+    install_operator()
+    install_cluster()
+    kube.ready("cluster", "demo", READY_SECONDS_MAX)
