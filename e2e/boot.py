@@ -1,8 +1,9 @@
 """Which Kubernetes the suite runs on, and Odradek's images in it.
 
 KUBECONFIG names a cluster: it is used as it is, and its nodes must be able to pull the images that ODRADEK_E2E_IMAGES
-names (a prefix; the default, `localhost/odradek`, is what `make images` builds). Without KUBECONFIG the one-node cluster
-beside the checkout is booted, given the images, and ended; where there is neither, that is a skip, in CI a failure.
+names (a prefix; the default, `localhost/odradek`, is what `make images` builds). Without KUBECONFIG the one-node
+cluster beside the checkout is booted, given the images, and ended; where there is neither, that is a skip, in CI a
+failure.
 
 `python -m e2e.boot` makes what can be made beforehand: the one-node cluster's programs and the images.
 """
