@@ -64,7 +64,7 @@ REFUSED: list[tuple[Resource, list[ConfigChange], type[RequestError], str]] = [
     (BROKER, [ConfigChange("log.segment.byte", SET, "2")], InvalidRequest, "did you mean log.segment.bytes"),
     (BROKER, [ConfigChange("log.segment.bytes", SET, "2")], InvalidRequest, "at least 1048576"),
     (BROKER, [ConfigChange("log.retention.ms", SET, "0")], InvalidRequest, "at least 1"),
-    (Resource(ResourceKind.BROKER, "2"), [], InvalidRequest, "expected 1"),
+    (Resource(ResourceKind.BROKER, "2"), [], InvalidRequest, r"expected one of \[1\]"),
     (
         ALL_BROKERS,
         [ConfigChange("ssl.keystore.location", SET, "/k")],

@@ -215,7 +215,7 @@ def test_a_topic_deleted_meanwhile_ends_the_wait() -> None:
         broker = await _broker()
         partition = _partition(broker)
         first = _send(broker, b"a")
-        second = asyncio.ensure_future(partition.committed(0))
+        second = asyncio.ensure_future(partition.committed(0, seconds_max=60))
         await broker.broker.controller.delete_topics(["t"])
         assert (await _answered(first)).error_code in (0, UNKNOWN_TOPIC_OR_PARTITION)
         with pytest.raises(UnknownTopicOrPartition):

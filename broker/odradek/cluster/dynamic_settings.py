@@ -1,7 +1,9 @@
 """The broker's settings as they are now: those it was started with, below those changed while it runs.
 
 Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one,
-which wins. Whoever must act on a change subscribes; whoever only reads takes `current` each time.
+which wins. A controller that is no broker takes the former only: the latter is the broker N's, and a controller may
+have the same number. (Kafka's nodes all have different ones.) Whoever must act on a change subscribes; whoever only
+reads takes `current` each time.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ SettingsCallback = Callable[[Settings, Settings], None]
 class DynamicSettings:
     """Follows `images`. `static` are the settings of the start, `current` those in force."""
 
-    def __init__(self, static: Settings, images: ImageHolder) -> None:
+    def __init__(self, static: Settings, images: ImageHolder, *, is_broker: bool = True) -> None:
         self.static = static
         self.current = static
-        self._broker_id = str(static.effective_broker_id)
+        self.broker_name = str(static.effective_broker_id) if is_broker else None
+        """What this process's own settings go by; None when it has none."""
         self._callbacks: list[SettingsCallback] = []
         self._apply(images.current)
         # Made first and so told first: those who are told later read settings that fit the new image.
@@ -46,13 +49,13 @@ class DynamicSettings:
         """What the cluster sets over the static settings, by key."""
         return merged_overrides(
             default=image.config(ResourceKind.BROKER, DEFAULT_BROKER),
-            own=image.config(ResourceKind.BROKER, self._broker_id),
+            own={} if self.broker_name is None else image.config(ResourceKind.BROKER, self.broker_name),
         )
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         changed = config_changes(old, new)
         if any(
-            kind is ResourceKind.BROKER and name in (DEFAULT_BROKER, self._broker_id)
+            kind is ResourceKind.BROKER and name in (DEFAULT_BROKER, self.broker_name)
             for kind, name in changed
         ):
             self._apply(new)

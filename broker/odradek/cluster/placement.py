@@ -35,7 +35,7 @@ def place(
     if replication_factor > len(brokers):
         raise InvalidReplicationFactor(
             f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} broker(s) are "
-            "registered; ask for fewer replicas or start more brokers"
+            "registered and take new replicas; ask for fewer replicas or start more brokers"
         )
     order = _alternate_racks(brokers)
     count = len(order)
@@ -79,8 +79,8 @@ def check_assignment(
         unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
         if unknown:
             raise InvalidReplicaAssignment(
-                f"partition {number} is assigned to {list(replicas)}, but the brokers {unknown} are not registered; "
-                f"those that are: {sorted(brokers)}"
+                f"partition {number} is assigned to {list(replicas)}, but the brokers {unknown} are not registered or "
+                f"take no new replicas; those that do: {sorted(brokers)}"
             )
         if len(replicas) != factor:
             raise InvalidReplicaAssignment(

@@ -27,23 +27,34 @@ def config_name(resource: Resource) -> str:
     return resource.name
 
 
-def check_resource(resource: Resource, *, image: ClusterImage, settings: Settings) -> None:
-    """Raises the RequestError for a resource that is not there or cannot have settings."""
+def check_resource(resource: Resource, *, image: ClusterImage, own_name: str | None) -> None:
+    """Raises the RequestError for a resource that is not there or cannot have settings.
+
+    `own_name` is that of the broker that decides here, if it is one.
+    """
     if resource.kind is ResourceKind.TOPIC:
         if resource.name not in image.topics:
             raise UnknownTopicOrPartition(f"The topic '{resource.name}' does not exist.")
     elif resource.kind is ResourceKind.BROKER:
-        own = str(settings.effective_broker_id)
-        members = {str(broker_id) for broker_id in image.brokers}
-        if resource.name not in ("", own) and resource.name not in members:
+        if resource.name not in ("", own_name) and not _is_broker(resource.name, image):
             raise InvalidRequest(
-                f"Unexpected broker id, expected {own} or empty string, but received {resource.name}"
+                f"Unexpected broker id, expected one of {sorted(image.brokers)} or empty string, but received "
+                f"{resource.name}"
             )
     elif resource.kind is ResourceKind.GROUP:
         if not resource.name:
             raise InvalidRequest("Default group resources are not allowed; name a group.")
     else:
         raise InvalidRequest(f"The settings of {resource.kind} cannot be changed here.")
+
+
+def _is_broker(name: str, image: ClusterImage) -> bool:
+    """Whether a broker has this id: it is a member, or was one and still has replicas or settings."""
+    if not name.isdecimal() or str(int(name)) != name:
+        return False
+    if int(name) in image.brokers or (ResourceKind.BROKER, name) in image.configs:
+        return True
+    return any(int(name) in one.replicas for topic in image.topics.values() for one in topic.partitions)
 
 
 def incremental_texts(

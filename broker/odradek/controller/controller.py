@@ -416,7 +416,7 @@ class Controller(Decisions):
         image = self._images.current
         name = config_plans.config_name(resource)
         try:
-            config_plans.check_resource(resource, image=image, settings=self._settings.static)
+            config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
             valid = config_plans.validated(
                 resource,
                 texts,

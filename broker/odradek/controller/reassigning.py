@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ImageHolder, PartitionImage
 from odradek.controller import reassignments
 from odradek.controller.leadership import Leadership
@@ -74,7 +75,7 @@ class Reassigning:
             where,
             partition,
             wanted.replicas,
-            placeable=members,
+            placeable=placeable(self._images.current),
             live=members,
             may_change_factor=may_change_factor,
         )

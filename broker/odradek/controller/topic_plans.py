@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.configs import validate_topic_config
+from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.placement import check_assignment, place
 from odradek.cluster.store import Create, Operation, Put
@@ -61,7 +62,7 @@ def plan_topic(
 ) -> TopicPlan:
     """Raises the RequestError that answers a topic that may not be. `collisions` are topics by collision key."""
     check_new_name(request.name, image=image, collisions=collisions)
-    racks = {broker.id: broker.rack for broker in image.brokers.values()}
+    racks = placeable(image)
     if request.assignment:
         replicas = _given_replicas(request, racks=racks)
     else:
@@ -193,7 +194,7 @@ def plan_growth(request: NewPartitions, *, image: ClusterImage, rng: random.Rand
             "increase, and partitions cannot be taken away."
         )
     check_partition_count(request.total_count - there)
-    racks = {broker.id: broker.rack for broker in image.brokers.values()}
+    racks = placeable(image)
     first = topic.partitions[0]
     factor = len(first.replicas) - len(first.adding)
     if request.assignments is None:

@@ -139,6 +139,18 @@ class ThrottledReplicas:
         return "* or a list of partition:broker pairs such as 0:1,1:2"
 
 
+class CordonedDirectories:
+    """`*` or nothing: a broker takes new replicas or none, whichever of its directories they would come into."""
+
+    __slots__ = ()
+
+    def check(self, value: Any) -> str | None:
+        return None if value in ((), ("*",)) else str(self)
+
+    def __str__(self) -> str:
+        return "* or nothing"
+
+
 _WHOLE_NUMBER_BOUNDS: Final = {Kind.SHORT: 2**15 - 1, Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX}
 
 

@@ -70,12 +70,14 @@ class PartitionsOffsetsLog:
         return int(self._partitions.get(OFFSETS_TOPIC, partition).log.size_bytes)
 
     def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
-        """Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError, and what logs raise."""
+        """Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError, RequestTimedOut, what logs raise."""
         found = self._partitions.get(OFFSETS_TOPIC, partition)
         result = found.append_as_leader(memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR)
         if found.high_watermark > result.last_offset:
             return result.first_offset
-        return _when_committed(found, result)
+        # A follower that takes this long is out of the in-sync set by now, where there is a controller to put it out.
+        patience = self._settings.offsets_commit_timeout_ms / 1000 + 2 * found.context.lag_seconds_max
+        return _when_committed(found, result, seconds_max=patience)
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
         """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
@@ -98,6 +100,6 @@ class PartitionsOffsetsLog:
         await self._controller.ensure_topic(OFFSETS_TOPIC)
 
 
-async def _when_committed(partition: Partition, result: AppendResult) -> int:
-    await partition.committed(result.last_offset)
+async def _when_committed(partition: Partition, result: AppendResult, *, seconds_max: float) -> int:
+    await partition.committed(result.last_offset, seconds_max=seconds_max)
     return result.first_offset

@@ -19,6 +19,7 @@ from odradek.foundation.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
+    RequestTimedOut,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.log import AppendResult, Log, Origin
@@ -132,11 +133,12 @@ class Partition(LeadingReplica):
             except KafkaStorageError as failure:
                 raise self.gone or failure from failure
 
-    async def committed(self, last_offset: int) -> None:
+    async def committed(self, last_offset: int, *, seconds_max: float) -> None:
         """Returns once the record at `last_offset`, which was appended, is committed.
 
         Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile,
-        NotLeaderOrFollower when another broker leads meanwhile, NotEnoughReplicasAfterAppend.
+        NotLeaderOrFollower when another broker leads meanwhile, NotEnoughReplicasAfterAppend, and RequestTimedOut after
+        `seconds_max`: the record is in the log then, and whether it stays is not known.
         """
         if self.high_watermark > last_offset:
             return
@@ -147,7 +149,13 @@ class Partition(LeadingReplica):
         waiter = _FutureWaiter()
         self.unacknowledged.add(waiter, last_offset + 1)
         try:
-            await waiter.future
+            async with asyncio.timeout(seconds_max):
+                await waiter.future
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"the replicas {list(self.in_sync_replicas)} of {self.topic_partition} have not all taken offset "
+                f"{last_offset} within {seconds_max:g} s; it is written, and may count or not."
+            ) from None
         finally:
             self.unacknowledged.forget(waiter)
 

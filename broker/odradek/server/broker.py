@@ -155,6 +155,12 @@ class Broker:
         await self._open.aclose()
 
     def _open_directories(self) -> None:
+        if self.settings.cordoned_log_dirs:
+            # The controller would not hear of it.
+            raise SettingError(
+                "cordoned.log.dirs counts only where it is set for a broker that has joined: take it out of the file "
+                "and use `odradek brokers drain`, or `odradek configs set`"
+            )
         self._open.callback(self.blocking.close)
         self._open.callback(self._flush_threads.close)
         self.directories = LogDirectories(

@@ -58,7 +58,7 @@ class Reign:
         self._is_over = False
         self._is_begun = False
         self.images = ImageHolder()
-        self.settings = DynamicSettings(settings, self.images)
+        self.settings = DynamicSettings(settings, self.images, is_broker=False)
         self.controller = Controller(store, self.images, self.settings, clock, rng=rng)
         self.controller.commits.on_failure = self.fail
         self.leadership = Leadership(

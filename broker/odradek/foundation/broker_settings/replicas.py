@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from odradek.foundation.setting_types import (
     INT64_MAX,
+    CordonedDirectories,
     Scope,
     boolean,
     integer,
     long,
     text,
+    words,
 )
 
 CLUSTER_WIDE = Scope.CLUSTER_WIDE
@@ -55,6 +57,12 @@ class ReplicaSettings:
         0,
         scope=Scope.PER_BROKER,
         internal=True,
+    )
+    cordoned_log_dirs: tuple[str, ...] = words(
+        (),
+        "* keeps new replicas away from this broker (KIP-1066), as before it is removed; nothing else is known.",
+        CordonedDirectories(),
+        scope=Scope.PER_BROKER,
     )
     replica_alter_log_dirs_io_max_bytes_per_second: int = long(
         INT64_MAX,

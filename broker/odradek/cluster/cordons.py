@@ -1,0 +1,25 @@
+"""Brokers that are given no new replicas (KIP-1066): those that are to be removed, or are not to be filled further.
+
+It is a dynamic setting of the broker, `cordoned.log.dirs=*`, so whoever may change settings may cordon, also a broker
+that is down; the controller reads it from the image at each placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.cluster.image import ClusterImage, ResourceKind
+
+CORDON_KEY: Final = "cordoned.log.dirs"
+EVERY_DIRECTORY: Final = "*"
+
+
+def is_cordoned(image: ClusterImage, broker_id: int) -> bool:
+    """Whether the broker is to be given no new replicas."""
+    return image.config(ResourceKind.BROKER, str(broker_id)).get(CORDON_KEY) == EVERY_DIRECTORY
+
+
+def placeable(image: ClusterImage) -> Mapping[int, str | None]:
+    """The racks of the live brokers that may be given new replicas, by broker."""
+    return {broker.id: broker.rack for broker in image.brokers.values() if not is_cordoned(image, broker.id)}
