@@ -1,0 +1,109 @@
+"""Names, labels and ports of what a Cluster is made of: the contract with charts, clients and users of kubectl."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek_operator.resources.cluster import ClusterSpec
+
+INTERNAL_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+HTTP_PORT: Final = 9644
+ZOOKEEPER_PORT: Final = 2181
+ZOOKEEPER_PEER_PORTS: Final = (2888, 3888)
+
+BROKER: Final = "broker"
+CONTROLLER: Final = "controller"
+ZOOKEEPER: Final = "zookeeper"
+CLUSTER_LABEL: Final = "odradek.io/cluster"
+LISTENER_LABEL: Final = "odradek.io/listener"
+RESTART_ANNOTATION: Final = "odradek.io/restart"
+REPLACE_ANNOTATION: Final = "odradek.io/replace"
+VOLUME: Final = "data"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A Cluster, and what else its manifests follow from.
+
+    `brokers` is how many pods there shall be now: more than wanted while some are being emptied. `restart` is the
+    last value of the restart annotation. `addresses` are shell words by listener and broker (`host:port`, where
+    ${NODE_IP} stands for the node's address), None where none is known yet. `zones` are racks by node.
+    """
+
+    name: str
+    namespace: str
+    spec: ClusterSpec
+    owner: Json
+    image: str
+    zookeeper_image: str
+    domain: str
+    brokers: int
+    restart: str = ""
+    addresses: dict[str, tuple[str | None, ...]]
+    zones: dict[str, str]
+
+    def called(self, suffix: str) -> str:
+        """NAME-suffix."""
+        return f"{self.name}-{suffix}"
+
+    def dns(self, service: str, *, pod: str = "") -> str:
+        """The full name of a Service, or of a pod behind a headless one."""
+        name = f"{service}.{self.namespace}.svc.{self.domain}"
+        return f"{pod}.{name}" if pod else name
+
+    def broker_host(self, broker: int) -> str:
+        """Where a broker is found inside of Kubernetes."""
+        return self.dns(self.called("brokers"), pod=f"{self.called(BROKER)}-{broker}")
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients inside of Kubernetes begin."""
+        return f"{self.dns(self.called('bootstrap'))}:{INTERNAL_PORT}"
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """The ensemble, with the path below which this cluster is kept."""
+        own = f"/{self.namespace}/{self.name}"
+        given = self.spec.zookeeper.connect
+        if given is None:
+            return f"{self.dns(self.called(ZOOKEEPER))}:{ZOOKEEPER_PORT}{own}"
+        return given if "/" in given else given + own
+
+    def selector(self, component: str) -> dict[str, str]:
+        """The labels by which pods are found; nothing in them ever changes."""
+        return {"app.kubernetes.io/instance": self.name, "app.kubernetes.io/component": component}
+
+    def labels(self, component: str) -> dict[str, str]:
+        """The labels that everything carries."""
+        return {
+            "app.kubernetes.io/name": "odradek",
+            **self.selector(component),
+            "app.kubernetes.io/managed-by": "odradek-operator",
+            CLUSTER_LABEL: self.name,
+        }
+
+    def manifest(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        component: str,
+        *,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        **content: Any,
+    ) -> Json:
+        """An object of this Cluster: it goes when the Cluster goes."""
+        metadata: Json = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": {**self.labels(component), **(labels or {})},
+            "ownerReferences": [self.owner],
+        }
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

@@ -1,0 +1,95 @@
+"""How the containers start: small scripts for /bin/sh, since a pod learns its number, node and zone only where it runs.
+
+They end in `exec`, so that the server is the container's first process and hears the signal to stop.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from odradek_operator.desired.names import CONTROLLER_PORT, HTTP_PORT, INTERNAL_PORT, Context
+from odradek_operator.desired.settings import INTERNAL_LISTENER, listener_name
+
+SETTINGS_FOLDER: Final = "/etc/odradek"
+RACK_SECONDS_MAX: Final = 60
+
+_START_BROKER: Final = f"""\
+set -eu
+case "$NODE_IP" in *:*) NODE_IP="[$NODE_IP]" ;; esac
+. {SETTINGS_FOLDER}/addresses
+if [ -z "$ADVERTISED" ]; then
+  echo "broker $POD_INDEX: no address is known for it yet; the operator writes it, and this pod starts again" >&2
+  exit 1
+fi
+left={RACK_SECONDS_MAX}
+while :; do
+  RACK=
+  . {SETTINGS_FOLDER}/racks
+  if [ -n "$RACK" ] || [ -z "$RACKS_WANTED" ] || [ "$left" -eq 0 ]; then break; fi
+  left=$((left - 1))
+  sleep 1
+done
+if [ -n "$RACKS_WANTED" ] && [ -z "$RACK" ]; then
+  echo "broker $POD_INDEX: the zone of the node $NODE_NAME is not known; it starts without a rack" >&2
+fi
+set -- --config {SETTINGS_FOLDER}/broker.properties --id "$POD_INDEX" \\
+  --set "advertised.listeners=$ADVERTISED" --admin ":{HTTP_PORT}"
+if [ -n "$RACK" ]; then set -- "$@" --set "broker.rack=$RACK"; fi
+exec odradek broker "$@"
+"""
+
+# A controller has no number of its own: its pod's name, which is never used twice, gives it one.
+_START_CONTROLLER: Final = f"""\
+set -eu
+case "$POD_IP" in *:*) POD_IP="[$POD_IP]" ;; esac
+sum=$(printf %s "$POD_NAME" | cksum)
+id=$((1048576 + ${{sum%% *}} % 1073741824))
+exec odradek controller --config {SETTINGS_FOLDER}/controller.properties --id "$id" \\
+  --advertise "CONTROLLER://$POD_IP:{CONTROLLER_PORT}" --admin ":{HTTP_PORT}"
+"""
+
+START_ZOOKEEPER: Final = """\
+set -eu
+echo $((POD_INDEX + 1)) > /data/myid
+exec zkServer.sh start-foreground
+"""
+
+
+def start_broker() -> str:
+    """The start of a broker's container."""
+    return _START_BROKER
+
+
+def start_controller() -> str:
+    """The start of a controller's container."""
+    return _START_CONTROLLER
+
+
+def addresses(context: Context) -> str:
+    """Sets ADVERTISED for $POD_INDEX; empty for a broker that nothing is known of."""
+    lines = ["ADVERTISED=", 'case "$POD_INDEX" in']
+    for broker in range(context.brokers):
+        told = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
+        for listener in context.spec.listeners:
+            known = context.addresses.get(listener.name, ())
+            address = known[broker] if broker < len(known) else None
+            # A listener without an address is left out: better that than no broker.
+            if address is not None:
+                told.append(f"{listener_name(listener.name)}://{address}")
+        lines.append(f'{broker}) ADVERTISED="{",".join(told)}" ;;')
+    return "\n".join([*lines, "esac", ""])
+
+
+def racks(context: Context) -> str:
+    """Sets RACKS_WANTED, and RACK for $NODE_NAME."""
+    wanted = context.spec.brokers.rack_label is not None
+    lines = [f"RACKS_WANTED={'yes' if wanted else ''}"]
+    if wanted:
+        lines.append('case "$NODE_NAME" in')
+        lines += [
+            f"{shlex.quote(node)}) RACK={shlex.quote(zone)} ;;"
+            for node, zone in sorted(context.zones.items())
+        ]
+        lines.append("esac")
+    return "\n".join([*lines, ""])

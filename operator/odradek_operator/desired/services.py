@@ -1,0 +1,114 @@
+"""Services: headless ones for names of pods, one to begin at, and for each listener to the outside one for each
+broker.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek_operator.desired.names import (
+    BROKER,
+    CONTROLLER,
+    CONTROLLER_PORT,
+    HTTP_PORT,
+    INTERNAL_PORT,
+    LISTENER_LABEL,
+    ZOOKEEPER,
+    ZOOKEEPER_PEER_PORTS,
+    ZOOKEEPER_PORT,
+    Context,
+    Json,
+)
+from odradek_operator.resources.listeners import BrokerAddress, Listener, ListenerType
+
+_POD_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+
+
+def own_services(context: Context) -> list[Json]:
+    """Those inside of Kubernetes."""
+    internal, http = _port("internal", INTERNAL_PORT), _port("http", HTTP_PORT)
+    services = [
+        _headless(context, "brokers", BROKER, [internal, http]),
+        _service(context, context.called("bootstrap"), BROKER, [internal]),
+        _headless(context, "controllers", CONTROLLER, [_port("controller", CONTROLLER_PORT), http]),
+    ]
+    if context.spec.zookeeper.servers is not None:
+        client = _port("client", ZOOKEEPER_PORT)
+        leader, election = ZOOKEEPER_PEER_PORTS
+        peers = [_port("leader", leader), _port("election", election)]
+        services += [
+            _headless(context, "zookeepers", ZOOKEEPER, [client, *peers]),
+            _service(context, context.called(ZOOKEEPER), ZOOKEEPER, [client]),
+        ]
+    return services
+
+
+def outside_services(context: Context, brokers: int) -> list[Json]:
+    """Those of the listeners to the outside, for the first `brokers` brokers."""
+    services: list[Json] = []
+    for listener in context.spec.listeners:
+        by_broker = {one.broker: one for one in listener.brokers}
+        services.append(_outside(context, listener, "bootstrap", None))
+        services += [
+            _outside(context, listener, str(broker), by_broker.get(broker) or BrokerAddress(broker=broker))
+            for broker in range(brokers)
+        ]
+    return services
+
+
+def service_name(context: Context, listener: Listener, broker: int | None) -> str:
+    """The Service of a listener for a broker, or to begin at."""
+    return context.called(f"{listener.name}-{'bootstrap' if broker is None else broker}")
+
+
+def _outside(context: Context, listener: Listener, suffix: str, address: BrokerAddress | None) -> Json:
+    selector = context.selector(BROKER)
+    annotations = dict(listener.annotations or {})
+    port = _port(listener.name, listener.port)
+    spec: Json = {}
+    if address is not None:
+        selector[_POD_LABEL] = f"{context.called(BROKER)}-{address.broker}"
+        annotations |= address.annotations or {}
+        if address.node_port is not None:
+            port["nodePort"] = address.node_port
+        if address.load_balancer_ip is not None:
+            spec["loadBalancerIP"] = address.load_balancer_ip
+    if listener.type is not ListenerType.INTERNAL:
+        spec["type"] = str(listener.type)
+        spec["externalTrafficPolicy"] = "Local" if listener.local_traffic else "Cluster"
+    if listener.type is ListenerType.LOAD_BALANCER:
+        if listener.load_balancer_source_ranges:
+            spec["loadBalancerSourceRanges"] = list(listener.load_balancer_source_ranges)
+        if listener.load_balancer_class is not None:
+            spec["loadBalancerClass"] = listener.load_balancer_class
+    return context.manifest(
+        "v1",
+        "Service",
+        context.called(f"{listener.name}-{suffix}"),
+        BROKER,
+        labels={LISTENER_LABEL: listener.name},
+        annotations=annotations,
+        spec={"type": "ClusterIP", **spec, "selector": selector, "ports": [port]},
+    )
+
+
+def _headless(context: Context, suffix: str, component: str, ports: list[Json]) -> Json:
+    # Brokers and servers must find each other before they can be ready.
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True}
+    return context.manifest(
+        "v1",
+        "Service",
+        context.called(suffix),
+        component,
+        spec={**spec, "selector": context.selector(component), "ports": ports},
+    )
+
+
+def _service(context: Context, name: str, component: str, ports: list[Json]) -> Json:
+    return context.manifest(
+        "v1", "Service", name, component, spec={"selector": context.selector(component), "ports": ports}
+    )
+
+
+def _port(name: str, port: int) -> Json:
+    return {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}

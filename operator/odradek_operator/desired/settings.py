@@ -1,0 +1,64 @@
+"""Brokers' settings as a file: what the Cluster says, what follows from its size, and what the operator decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek_operator.desired.names import CONTROLLER_PORT, INTERNAL_PORT, Context
+from odradek_operator.resources.cluster import ClusterSpec
+
+INTERNAL_LISTENER = "INTERNAL"
+DATA_FOLDER = "/data"
+LOG_FOLDER = "/data/log"
+
+
+def shared_settings(spec: ClusterSpec) -> dict[str, str]:
+    """What brokers and controllers both need: the Cluster's settings over the defaults for its size."""
+    replicas = min(3, spec.brokers.replicas)
+    in_sync = "2" if spec.brokers.replicas >= 3 else "1"
+    return {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": in_sync,
+        **spec.brokers.config,
+    }
+
+
+def broker_settings(context: Context) -> dict[str, str]:
+    """The file of all brokers; a broker's number, rack and addresses are given at its start."""
+    names = {INTERNAL_LISTENER: INTERNAL_PORT}
+    names |= {listener_name(listener.name): listener.port for listener in context.spec.listeners}
+    return {
+        **shared_settings(context.spec),
+        "zookeeper.connect": context.zookeeper_connect,
+        "listeners": ",".join(f"{name}://:{port}" for name, port in names.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        "inter.broker.listener.name": INTERNAL_LISTENER,
+        "log.dirs": LOG_FOLDER,
+    }
+
+
+def controller_settings(context: Context) -> dict[str, str]:
+    """The file of all controllers."""
+    return {
+        **shared_settings(context.spec),
+        "zookeeper.connect": context.zookeeper_connect,
+        "listeners": f"CONTROLLER://:{CONTROLLER_PORT}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    }
+
+
+def listener_name(name: str) -> str:
+    """A listener's name as brokers have it."""
+    return name.upper()
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """A file of settings in the order of their keys."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(settings.items()))
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,124 @@
+"""ZooKeeper, where it is run here: a StatefulSet that keeps to what the official image understands."""
+
+from __future__ import annotations
+
+import hashlib
+
+from odradek_operator.desired.names import (
+    RESTART_ANNOTATION,
+    ZOOKEEPER,
+    ZOOKEEPER_PEER_PORTS,
+    ZOOKEEPER_PORT,
+    Context,
+    Json,
+)
+from odradek_operator.desired.pods import claim_template, container, field, pod_template
+from odradek_operator.desired.scripts import START_ZOOKEEPER
+from odradek_operator.resources.cluster import DeletionPolicy, ZookeeperServers
+
+_GRACE_SECONDS = 30
+
+
+def zookeeper_config_map(context: Context, servers: ZookeeperServers) -> Json:
+    """zoo.cfg, and the script that says which server a pod is."""
+    return context.manifest(
+        "v1", "ConfigMap", context.called(ZOOKEEPER), ZOOKEEPER, data=_files(context, servers)
+    )
+
+
+def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
+    """The StatefulSet; Kubernetes itself replaces its pods, one after the other."""
+    leader_port, election_port = ZOOKEEPER_PEER_PORTS
+    ready = {"tcpSocket": {"port": ZOOKEEPER_PORT}}
+    server = container(
+        ZOOKEEPER,
+        image=servers.image or context.zookeeper_image,
+        pull=str(context.spec.image_pull_policy),
+        resources=servers.resources,
+        pod=servers.pod,
+        command=["/bin/sh", "/conf/start"],
+        ports=[
+            {"name": "client", "containerPort": ZOOKEEPER_PORT},
+            {"name": "leader", "containerPort": leader_port},
+            {"name": "election", "containerPort": election_port},
+        ],
+        env=[
+            {"name": "POD_INDEX", "valueFrom": field("metadata.labels['apps.kubernetes.io/pod-index']")},
+            {"name": "ZOOCFGDIR", "value": "/conf"},
+            {"name": "ZOO_LOG_DIR", "value": "/tmp"},
+            {
+                "name": "SERVER_JVMFLAGS",
+                "value": f"-Xms{servers.heap_megabytes}m -Xmx{servers.heap_megabytes}m",
+            },
+        ],
+        volumeMounts=[
+            {"name": "data", "mountPath": "/data"},
+            {"name": "settings", "mountPath": "/conf", "readOnly": True},
+            {"name": "scratch", "mountPath": "/tmp"},
+            {"name": "logs", "mountPath": "/logs"},
+        ],
+        startupProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 120},
+        livenessProbe={**ready, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
+        readinessProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 3},
+    )
+    digest = hashlib.sha256("".join(_files(context, servers).values()).encode()).hexdigest()[:16]
+    annotations = {"odradek.io/settings": digest}
+    if context.restart:
+        annotations[RESTART_ANNOTATION] = context.restart
+    template = pod_template(
+        context,
+        ZOOKEEPER,
+        pod=servers.pod,
+        containers=[server],
+        volumes=[
+            {"name": "settings", "configMap": {"name": context.called(ZOOKEEPER)}},
+            {"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}},
+            {"name": "logs", "emptyDir": {"sizeLimit": "256Mi"}},
+        ],
+        grace_seconds=_GRACE_SECONDS,
+        annotations=annotations,
+    )
+    policy = "Delete" if context.spec.deletion_policy is DeletionPolicy.DELETE else "Retain"
+    return context.manifest(
+        "apps/v1",
+        "StatefulSet",
+        context.called(ZOOKEEPER),
+        ZOOKEEPER,
+        spec={
+            "serviceName": context.called("zookeepers"),
+            "replicas": servers.replicas,
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "RollingUpdate"},
+            "revisionHistoryLimit": 3,
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": policy, "whenScaled": "Retain"},
+            "selector": {"matchLabels": context.selector(ZOOKEEPER)},
+            "template": template,
+            "volumeClaimTemplates": [claim_template(context, ZOOKEEPER, servers.storage)],
+        },
+    )
+
+
+def _files(context: Context, servers: ZookeeperServers) -> dict[str, str]:
+    lines = [
+        "tickTime=2000",
+        "initLimit=10",
+        "syncLimit=5",
+        "dataDir=/data",
+        f"clientPort={ZOOKEEPER_PORT}",
+        "maxClientCnxns=0",
+        # Sessions last as long as brokers ask, between these; a broker's is 18 s.
+        "minSessionTimeout=4000",
+        "maxSessionTimeout=60000",
+        "autopurge.snapRetainCount=3",
+        "autopurge.purgeInterval=1",
+        "admin.enableServer=false",
+        "4lw.commands.whitelist=srvr,ruok,mntr",
+        f"standaloneEnabled={'true' if servers.replicas == 1 else 'false'}",
+    ]
+    if servers.replicas > 1:
+        leader_port, election_port = ZOOKEEPER_PEER_PORTS
+        lines.append("quorumListenOnAllIPs=true")
+        for number in range(servers.replicas):
+            host = context.dns(context.called("zookeepers"), pod=f"{context.called(ZOOKEEPER)}-{number}")
+            lines.append(f"server.{number + 1}={host}:{leader_port}:{election_port}")
+    return {"zoo.cfg": "\n".join([*lines, ""]), "start": START_ZOOKEEPER}
