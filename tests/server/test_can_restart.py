@@ -61,3 +61,9 @@ def test_no_more_are_needed_than_there_are() -> None:
     found = risk(image(t=[((1, 2), (1, 2))]), needed=3)
     assert found.too_few == (TopicPartition("t", 0),)
     assert risk(image(t=[((1, 2), (1, 2))]), needed=1).can_restart
+
+
+def test_where_waiting_cannot_help_that_is_said() -> None:
+    found = risk(image(t=[((1, 2), (1, 2)), ((1, 2), (1,)), ((1, 2, 3), (1, 2))]), needed=2)
+    assert found.too_few == (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2))
+    assert found.never_safe == (TopicPartition("t", 0),), "others that are not in sync are worth waiting for"

@@ -1,7 +1,7 @@
 """HTTP beside a broker of a cluster: what every broker has, and GET /can-restart.
 
-200 {"can_restart": true,  "too_few": 0, "only_here": 1, "partitions": []}
-503 {"can_restart": false, "too_few": 2, "only_here": 0, "partitions": ["orders-0", "orders-3"]}
+200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
+503 {"can_restart": false, "too_few": 2, "only_here": 0, "never_safe": 1, "partitions": ["a-0", "b-3"], "never": ["b-3"]}
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class ClusterAdminServer(AdminServer):
             "can_restart": risk.can_restart,
             "too_few": len(risk.too_few),
             "only_here": len(risk.only_here),
+            "never_safe": len(risk.never_safe),
             "partitions": [str(where) for where in risk.too_few[:_NAMED_MAX]],
+            "never": [str(where) for where in risk.never_safe[:_NAMED_MAX]],
         }
         return web.json_response(answer, status=200 if risk.can_restart else 503)
