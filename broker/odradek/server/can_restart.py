@@ -2,9 +2,9 @@
 
 For whoever restarts a cluster's brokers one after the other. What counts is what the broker is told by the controller:
 in-sync replicas that are live, against min.insync.replicas (never more than there are replicas). Partitions whose only
-replica is here are named besides, and do not count: waiting would not change that they are away meanwhile. The same holds
-of partitions that need as many replicas as they have and have all of them in sync: they count, and are named apart, so that
-who would wait for ever can choose not to.
+replica is here are named besides, and do not count: waiting would not change that they are away meanwhile. The same
+holds of partitions that need as many replicas as they have and have all of them in sync: they count, and are named
+apart, so that who would wait for ever can choose not to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HTTP beside a broker of a cluster: what every broker has, and GET /can-restart.
 
 200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
-503 {"can_restart": false, "too_few": 2, "only_here": 0, "never_safe": 1, "partitions": ["a-0", "b-3"], "never": ["b-3"]}
+503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
 """
 
 from __future__ import annotations
