@@ -12,12 +12,14 @@ import uvloop
 
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import Kubernetes
+from odradek_operator.gateways.kubernetes import TOPICS, Json, Kubernetes
 from odradek_operator.gateways.kubernetes_http import KubernetesHttp
 from odradek_operator.main.access import NoAccess, access, current_namespace, log_in
 from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
+from odradek_operator.reconcilers.addresses import bootstrap_of
 from odradek_operator.reconcilers.reconciler import Outside, Reconciler
+from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -27,7 +29,11 @@ def reconcilers_of(
     outside: Outside, *, settings: OperatorSettings, brokers: BrokerClients
 ) -> Mapping[str, Reconciler]:
     """The reconcilers of all kinds, by kind."""
-    return {}
+
+    def bootstrap(cluster: Json) -> str:
+        return bootstrap_of(cluster, cluster_domain=settings.cluster_domain)
+
+    return {TOPICS.kind: TopicReconciler(outside, brokers=brokers, bootstrap=bootstrap)}
 
 
 def run_operator(settings: OperatorSettings) -> int:

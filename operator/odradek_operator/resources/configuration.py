@@ -17,7 +17,7 @@ _WHOLE = {Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX, Kind.SHORT: 2**15 - 1}
 
 
 class Configuration(Schema):
-    """Settings by Kafka's key. `settings` are the keys that may be set, `refused` what to do instead for some others."""
+    """Settings by Kafka's key. `settings` are those that may be set, `refused` what to do instead for some others."""
 
     shown = "Kafka's settings by key"
 

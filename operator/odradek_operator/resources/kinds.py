@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from odradek_operator.resources.cluster import CLUSTER
+from odradek_operator.resources.consumer_group import CONSUMER_GROUP
 from odradek_operator.resources.definition import Definition
+from odradek_operator.resources.topic import TOPIC
 
-DEFINITIONS: Final[tuple[Definition, ...]] = (CLUSTER,)
+DEFINITIONS: Final[tuple[Definition, ...]] = (CLUSTER, TOPIC, CONSUMER_GROUP)

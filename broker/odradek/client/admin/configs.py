@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import raise_for
+from odradek.client.errors import error_for, raise_for
+from odradek.foundation.errors import OdradekError
 from odradek.protocol.api import ApiKey
 
 DESCRIBE_VERSIONS = (1, 4)
@@ -53,6 +54,74 @@ class ConfigAdmin:
             raise_for(int(result.error_code), result.error_message, about=_about(resource_type, name))
             entries.extend(_entry(config) for config in result.configs)
         return sorted(entries, key=lambda entry: entry.name)
+
+    async def describe_many(
+        self, resource_type: ResourceType, names: Sequence[str], *, keys: Sequence[str] | None = None
+    ) -> dict[str, list[ConfigEntry] | OdradekError]:
+        """The configs in force of many topics or groups with one request; each name answers with them or its error."""
+
+        async def attempt() -> Any:
+            return await (await self._client.any_broker()).request(
+                ApiKey.DESCRIBE_CONFIGS,
+                versions=DESCRIBE_VERSIONS,
+                resources=[
+                    {
+                        "resource_type": int(resource_type),
+                        "resource_name": name,
+                        "configuration_keys": None if keys is None else list(keys),
+                    }
+                    for name in names
+                ],
+                include_synonyms=False,
+                include_documentation=False,
+            )
+
+        response = await self._client.with_retries(attempt)
+        found: dict[str, list[ConfigEntry] | OdradekError] = {}
+        for result in response.results:
+            name = str(result.resource_name)
+            failure = error_for(
+                int(result.error_code), result.error_message, about=_about(resource_type, name)
+            )
+            found[name] = failure or [_entry(config) for config in result.configs]
+        return found
+
+    async def alter_many(
+        self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+    ) -> dict[str, OdradekError | None]:
+        """Change keys of many topics or groups with one request; each name answers with None or its error."""
+
+        async def attempt() -> Any:
+            return await (await self._client.any_broker()).request(
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                versions=ALTER_VERSIONS,
+                resources=[
+                    {
+                        "resource_type": int(resource_type),
+                        "resource_name": name,
+                        "configs": [
+                            {
+                                "name": change.name,
+                                "config_operation": int(change.operation),
+                                "value": change.value,
+                            }
+                            for change in wanted
+                        ],
+                    }
+                    for name, wanted in changes.items()
+                ],
+                validate_only=False,
+            )
+
+        response = await self._client.with_retries(attempt)
+        return {
+            str(result.resource_name): error_for(
+                int(result.error_code),
+                result.error_message,
+                about=_about(resource_type, str(result.resource_name)),
+            )
+            for result in response.responses
+        }
 
     async def alter(
         self,

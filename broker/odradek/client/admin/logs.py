@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from odradek.client.admin.results import (
@@ -15,7 +15,7 @@ from odradek.client.admin.results import (
 )
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
-from odradek.foundation.ids import TopicPartition
+from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.protocol.api import ApiKey
 
 LIST_OFFSETS_VERSIONS = (2, 10)
@@ -130,13 +130,20 @@ class LogAdmin:
             brokers={int(b.broker_id): (str(b.host), int(b.port), b.rack) for b in response.brokers},
         )
 
-    async def describe_log_dirs(self) -> list[LogDirectory]:
-        """The log directories of every broker with the size of each replica."""
+    async def describe_log_dirs(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[LogDirectory]:
+        """The log directories of every broker with the size of each replica, or of those of these partitions."""
+        topics = None
+        if partitions is not None:
+            topics = [
+                {"topic": topic, "partitions": numbers} for topic, numbers in by_topic(partitions).items()
+            ]
         directories: list[LogDirectory] = []
         cluster = await self._client.refresh(())
         for broker_id in sorted(cluster.brokers):
             response = await (await self._client.broker(broker_id)).request(
-                ApiKey.DESCRIBE_LOG_DIRS, versions=DESCRIBE_LOG_DIRS_VERSIONS, topics=None
+                ApiKey.DESCRIBE_LOG_DIRS, versions=DESCRIBE_LOG_DIRS_VERSIONS, topics=topics
             )
             raise_for(int(getattr(response, "error_code", 0)), about=f"broker {broker_id}")
             directories.extend(_log_directory(broker_id, result) for result in response.results)

@@ -1,0 +1,391 @@
+"""What to do about one Topic: a pure function of what is wanted and what there is.
+
+A run may be cut off anywhere, so each answer follows from what is there alone. Three notes in the status carry what
+cannot be seen otherwise: `ownerUid` with `topicId` says that the topic is this resource's, to be deleted with it;
+`creating` that a topic which appears is its own and not a stranger's; `appliedGeneration` that a difference is drift
+and not a wish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
+from odradek_operator.reconcilers.topic.facts import (
+    Action,
+    Actual,
+    AddFinalizer,
+    Decision,
+    Desired,
+    News,
+    NoteCreating,
+    Reach,
+    RemoveFinalizer,
+)
+from odradek_operator.reconcilers.topic.observed import observed_status
+from odradek_operator.reconcilers.topic.replicas import with_replicas
+from odradek_operator.resources.conditions import Condition, condition, ready
+from odradek_operator.resources.topic import AdoptionPolicy, DeletionPolicy, DriftMode, TopicStatus
+
+UNREACHABLE_AGAIN_SECONDS = 10.0
+NO_CLUSTER_AGAIN_SECONDS = 30.0
+REFUSED_AGAIN_SECONDS = 60.0
+MOVING_AGAIN_SECONDS = 3.0
+# For so long a deletion waits for a cluster that does not answer. Then the resource goes, and the topic may stay.
+DELETION_SECONDS_MAX = 600.0
+DRIFTED = "Drifted"
+ALREADY_EXISTS = "TopicAlreadyExists"
+
+
+def decide(desired: Desired, actual: Actual) -> Decision:
+    """The next steps, or the status to write where there are none."""
+    if desired.is_deleted:
+        return _deletion(desired, actual)
+    if actual.older is not None:
+        return _said(
+            desired,
+            ready(
+                False,
+                "TopicTaken",
+                f"the topic {desired.topic} belongs to the Topic {actual.older}, which is older; delete one of the two",
+            ),
+            *_without_finalizer(desired),
+        )
+    if actual.reach is Reach.GONE:
+        return _said(
+            desired,
+            ready(False, "ClusterNotFound", actual.problem),
+            *_without_finalizer(desired),
+            again_seconds=NO_CLUSTER_AGAIN_SECONDS,
+        )
+    if actual.reach is Reach.UNREACHABLE:
+        return _said(
+            desired,
+            ready(None, "ClusterUnreachable", actual.problem),
+            again_seconds=UNREACHABLE_AGAIN_SECONDS,
+        )
+    if desired.is_paused:
+        return _paused(desired, actual)
+    held = _finalizer(desired)
+    if held:
+        # Before anything that a deletion would have to undo.
+        return Decision(actions=held)
+    if actual.failure is not None:
+        return _refused(desired, actual)
+    if actual.topic is None:
+        return _missing(desired, actual)
+    return _existing(desired, actual, actual.topic)
+
+
+# --- deletion ------------------------------------------------------------------------------------------------------
+
+
+def _deletion(desired: Desired, actual: Actual) -> Decision:
+    if not desired.has_finalizer:
+        return Decision()
+    go = Decision(actions=(RemoveFinalizer(),))
+    topic = actual.topic
+    if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
+        return go
+    if desired.is_paused:
+        return replace(go, news=(_kept(desired, "this resource was paused"),))
+    if actual.sharers:
+        return replace(go, news=(_kept(desired, "another Topic names it too"),))
+    if actual.reach is Reach.GONE:
+        return go
+    if actual.reach is Reach.UNREACHABLE or actual.failure is not None:
+        why = actual.problem if actual.failure is None else actual.failure.message
+        if desired.deleted_seconds >= DELETION_SECONDS_MAX:
+            return replace(
+                go, news=(_kept(desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"),)
+            )
+        return Decision(again_seconds=UNREACHABLE_AGAIN_SECONDS)
+    if topic is None:
+        return go
+    if str(topic.id) != desired.status.topic_id:
+        return replace(go, news=(_kept(desired, "it is another one than this resource had"),))
+    return Decision(actions=(Delete(desired.topic), RemoveFinalizer()))
+
+
+def _kept(desired: Desired, why: str) -> News:
+    message = f"the topic {desired.topic} was not deleted with its resource: {why}; delete it by hand if it is to go"
+    return News("TopicKept", message, is_warning=True)
+
+
+def _finalizer(desired: Desired) -> tuple[Action, ...]:
+    wants = desired.spec.deletion_policy is DeletionPolicy.DELETE
+    if wants and not desired.has_finalizer:
+        return (AddFinalizer(),)
+    return () if wants else _without_finalizer(desired)
+
+
+def _without_finalizer(desired: Desired) -> tuple[Action, ...]:
+    """Who owns nothing need not be held."""
+    is_owner = desired.status.owner_uid == desired.uid
+    if desired.has_finalizer and (desired.spec.deletion_policy is DeletionPolicy.RETAIN or not is_owner):
+        return (RemoveFinalizer(),)
+    return ()
+
+
+# --- a topic that is not there -------------------------------------------------------------------------------------
+
+
+def _missing(desired: Desired, actual: Actual) -> Decision:
+    spec = desired.spec
+    is_lost = desired.status.owner_uid == desired.uid and desired.status.topic_id is not None
+    is_drift = is_lost and desired.status.applied_generation == desired.generation
+    if is_drift and spec.drift is not DriftMode.ENFORCE:
+        message = (
+            f"the topic {desired.topic} was deleted by somebody else; change the spec or set drift to Enforce to have "
+            "it made anew, empty"
+        )
+        return _said(
+            desired, ready(False, "TopicMissing", message), condition(DRIFTED, True, "TopicMissing", message)
+        )
+    steps: list[Action] = []
+    if spec.adoption_policy is not AdoptionPolicy.ADOPT and desired.status.creating != desired.uid:
+        steps.append(NoteCreating())
+    steps.append(Create(desired.topic, spec.partitions, spec.replicas or -1, dict(spec.config or {})))
+    news: tuple[News, ...] = ()
+    if is_lost:
+        lost = f"the topic {desired.topic} had been deleted by somebody else and is made anew, empty"
+        news = (News("TopicMadeAnew", lost, is_warning=True),)
+    return Decision(actions=tuple(steps), news=news)
+
+
+def _refused(desired: Desired, actual: Actual) -> Decision:
+    assert actual.failure is not None
+    failure = actual.failure
+    news: tuple[News, ...] = ()
+    if _ready_reason(desired) != failure.reason:
+        news = (News(failure.reason, failure.message, is_warning=True),)
+    status = desired.status
+    if failure.reason == ALREADY_EXISTS:
+        status = replace(status, creating=None)  # somebody else was quicker: it is a stranger's
+    elif actual.topic is not None and (status.owner_uid == desired.uid or actual.made_now):
+        status = observed_status(desired, actual)
+    return Decision(
+        status=status,
+        conditions=(ready(False, failure.reason, failure.message),),
+        news=news,
+        again_seconds=REFUSED_AGAIN_SECONDS if failure.is_lasting else UNREACHABLE_AGAIN_SECONDS,
+    )
+
+
+# --- a topic that is there -----------------------------------------------------------------------------------------
+
+
+def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
+    is_own = desired.status.owner_uid == desired.uid and desired.status.topic_id == str(topic.id)
+    is_own = is_own or actual.made_now or desired.status.creating == desired.uid
+    differences = _differences(desired, topic)
+    news: list[News] = []
+    if not is_own:
+        refusal = _adoption(desired, topic, differences)
+        if refusal is not None:
+            return refusal
+        if desired.status.topic_id is not None:
+            news.append(
+                News(
+                    "TopicReplaced",
+                    f"the topic {desired.topic} is another one than before: {topic.id}",
+                    is_warning=True,
+                )
+            )
+        desired = replace(desired, status=replace(desired.status, applied_generation=None))
+    is_drift = desired.status.applied_generation == desired.generation
+    if not differences:
+        return _settled(desired, actual, news)
+    if is_drift and desired.spec.drift is DriftMode.OFF:
+        return _settled(desired, actual, news)
+    if is_drift and desired.spec.drift is DriftMode.WARN:
+        return _drifted(desired, actual, differences)
+    if len(topic.partitions) > desired.spec.partitions:
+        return _too_many_partitions(desired, actual, topic)
+    try:
+        actions = _steps(desired, actual, topic)
+    except ValueError as problem:
+        message = f"{problem}; add brokers to the Cluster or set replicas to fewer"
+        return Decision(
+            status=observed_status(desired, actual),
+            conditions=(ready(False, "TooFewBrokers", message),),
+            again_seconds=REFUSED_AGAIN_SECONDS,
+        )
+    if not actions:
+        return _moving(desired, actual, news)
+    if is_drift:
+        told = f"the topic {desired.topic} was changed by somebody else and is changed back: {'; '.join(differences)}"
+        news.append(News("DriftCorrected", told, is_warning=True))
+    return Decision(actions=actions, news=tuple(news))
+
+
+def _differences(desired: Desired, topic: ActualTopic) -> list[str]:
+    """Where the topic is not as wanted, in words."""
+    spec = desired.spec
+    found = []
+    if len(topic.partitions) != spec.partitions:
+        found.append(f"partitions are {len(topic.partitions)}, not {spec.partitions}")
+    if spec.replicas is not None:
+        counts = sorted({len(partition.lasting) for partition in topic.partitions} - {spec.replicas})
+        if counts:
+            found.append(f"replicas are {', '.join(map(str, counts))}, not {spec.replicas}")
+    for key, value in sorted(_config_changes(desired, topic).items()):
+        is_now = topic.config.get(key, "the brokers' value")
+        found.append(
+            f"{key} is {is_now}, not {'the brokers' + chr(39) + ' value' if value is None else value}"
+        )
+    return found
+
+
+def _config_changes(desired: Desired, topic: ActualTopic) -> dict[str, str | None]:
+    wanted = desired.spec.config or {}
+    changes: dict[str, str | None] = {
+        key: text for key, text in wanted.items() if topic.config.get(key) != text
+    }
+    changes |= {key: None for key in topic.config if key not in wanted and key not in _NOT_OURS}
+    return changes
+
+
+# Set and taken away by whoever moves replicas.
+_NOT_OURS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+
+
+def _adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> Decision | None:
+    """Why the topic is left alone, or None when it may be taken."""
+    policy = desired.spec.adoption_policy
+    if policy is AdoptionPolicy.ADOPT:
+        return None
+    if policy is AdoptionPolicy.ADOPT_IF_EQUAL:
+        if not differences:
+            return None
+        reason = "TopicDiffers"
+        message = (
+            f"the topic {desired.topic} was there before and is not as this resource has it: {'; '.join(differences)}; "
+            "make the two equal, or set adoptionPolicy to Adopt to have the topic changed"
+        )
+    else:
+        reason = "TopicExists"
+        message = (
+            f"the topic {desired.topic} was there before, and adoptionPolicy is Fail; set it to Adopt or "
+            "AdoptIfEqual to take the topic over, or name another one"
+        )
+    return _said(desired, ready(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS)
+
+
+def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action, ...]:
+    """Raises ValueError when there are too few brokers."""
+    steps: list[Action] = []
+    changes = _config_changes(desired, topic)
+    if changes:
+        steps.append(AlterConfig(desired.topic, changes))
+    if len(topic.partitions) < desired.spec.partitions:
+        steps.append(Grow(desired.topic, desired.spec.partitions))
+        return tuple(steps)  # the new partitions are looked at before replicas are moved
+    if desired.spec.replicas is not None:
+        moves = with_replicas(topic.partitions, desired.spec.replicas, brokers=actual.brokers)
+        if moves:
+            steps.append(Reassign(desired.topic, moves))
+    return tuple(steps)
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def _settled(desired: Desired, actual: Actual, news: list[News]) -> Decision:
+    """All is as wanted, or left as it is."""
+    status = replace(observed_status(desired, actual), applied_generation=desired.generation)
+    if status.replicas_change is not None:
+        return _moving(desired, actual, news)
+    return Decision(status=status, conditions=(_served(status), *_drift_condition(desired)), news=tuple(news))
+
+
+def _served(status: TopicStatus) -> Condition:
+    if status.offline:
+        return ready(
+            False,
+            "PartitionsOffline",
+            f"{status.offline} of {status.partitions} partitions have no leader; bring back the brokers that keep them",
+        )
+    if status.under_replicated:
+        return ready(
+            True,
+            "UnderReplicated",
+            f"{status.under_replicated} of {status.partitions} partitions have a replica that is not in sync; look at "
+            "the Cluster's brokers if it does not pass",
+        )
+    return ready(True, "AsWanted")
+
+
+def _drift_condition(desired: Desired) -> tuple[Condition, ...]:
+    return () if desired.spec.drift is DriftMode.OFF else (condition(DRIFTED, False, "AsWanted"),)
+
+
+def _drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decision:
+    message = (
+        f"{'; '.join(differences)}; change the topic back, change this resource, or set drift to Enforce"
+    )
+    status = observed_status(desired, actual)
+    told = any(known.type == DRIFTED and known.status == "True" for known in desired.status.conditions)
+    return Decision(
+        status=status,
+        conditions=(_served(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
+        news=() if told else (News("Drifted", message, is_warning=True),),
+    )
+
+
+def _moving(desired: Desired, actual: Actual, news: list[News]) -> Decision:
+    status = observed_status(desired, actual)
+    change = status.replicas_change
+    message = "replicas are being moved"
+    if change is not None:
+        message = (
+            f"{change.partitions_done} of {status.partitions} partitions have {change.wanted} replicas, "
+            f"{change.partitions_moving} are being copied"
+        )
+    return Decision(
+        status=status,
+        conditions=(ready(False, "ReplicasMoving", message), *_drift_condition(desired)),
+        news=tuple(news),
+        again_seconds=MOVING_AGAIN_SECONDS,
+    )
+
+
+def _too_many_partitions(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
+    message = (
+        f"the topic has {len(topic.partitions)} partitions, more than the {desired.spec.partitions} that are wanted, "
+        f"and partitions never shrink; set partitions to {len(topic.partitions)}"
+    )
+    return Decision(
+        status=observed_status(desired, actual),
+        conditions=(ready(False, "MorePartitions", message),),
+        again_seconds=REFUSED_AGAIN_SECONDS,
+    )
+
+
+def _paused(desired: Desired, actual: Actual) -> Decision:
+    status = desired.status
+    if actual.topic is not None and status.owner_uid == desired.uid:
+        status = observed_status(desired, actual)
+    return Decision(
+        status=status, conditions=(ready(None, "Paused", "nothing is changed while this is paused"),)
+    )
+
+
+def _said(
+    desired: Desired, first: Condition, *more: Action | Condition, again_seconds: float | None = None
+) -> Decision:
+    """A decision that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
+    actions = tuple(one for one in more if not isinstance(one, Condition))
+    conditions = (first, *(one for one in more if isinstance(one, Condition)))
+    is_news = first.status == "False" and _ready_reason(desired) != first.reason
+    return Decision(
+        actions=actions,
+        status=desired.status,
+        conditions=conditions,
+        news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
+        again_seconds=again_seconds,
+    )
+
+
+def _ready_reason(desired: Desired) -> str | None:
+    return next((known.reason for known in desired.status.conditions if known.type == "Ready"), None)

@@ -1,0 +1,105 @@
+"""What a decision about a Topic rests on, and what it comes to: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from odradek_operator.gateways.topic_values import ActualTopic, Measures, OnBrokers
+from odradek_operator.reconcilers.broker_failures import Failure
+from odradek_operator.resources.conditions import Condition
+from odradek_operator.resources.topic import TopicSpec, TopicStatus
+
+
+class Reach(Enum):
+    """Whether the cluster can be asked."""
+
+    REACHED = "reached"
+    UNREACHABLE = "unreachable"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """A Topic resource as it was read."""
+
+    name: str
+    uid: str
+    generation: int
+    spec: TopicSpec
+    status: TopicStatus
+    is_paused: bool = False
+    is_deleted: bool = False
+    deleted_seconds: float = 0.0
+    has_finalizer: bool = False
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.spec.name or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actual:
+    """What there is. `older` is the resource that has the topic, where this one came later; `failure` the last
+    refusal of what was tried in this run; `measures` are absent when they were not asked for; `made_now` says that this
+    run has made the topic.
+    """
+
+    reach: Reach = Reach.REACHED
+    problem: str = ""
+    topic: ActualTopic | None = None
+    brokers: Mapping[int, str | None] = field(default_factory=dict)
+    measures: Mapping[int, Measures] | None = None
+    older: str | None = None
+    sharers: int = 0
+    made_now: bool = False
+    failure: Failure | None = None
+
+
+# --- what it comes to ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Hold the resource, so that its deletion is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Let the resource go."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteCreating:
+    """Write down that the topic is about to be made."""
+
+
+Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An event for the resource."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do, in this order, and what to say. With actions on brokers the decision is made anew after them; what it
+    says then is written. `again_seconds`: when to look again without being asked.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: TopicStatus | None = None
+    conditions: tuple[Condition, ...] = ()
+    news: tuple[News, ...] = ()
+    again_seconds: float | None = None
+
+    @property
+    def touches_brokers(self) -> bool:
+        return any(isinstance(action, OnBrokers) for action in self.actions)

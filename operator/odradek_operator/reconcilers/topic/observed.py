@@ -1,0 +1,86 @@
+"""The status of a topic that was seen. Pure.
+
+Offsets and sizes are kept as they were where they were not measured this time, so that a topic at work is not a write
+to the API server at each look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from odradek_operator.gateways.topic_values import Measures, Partition
+from odradek_operator.reconcilers.topic.facts import Actual, Desired
+from odradek_operator.resources.topic import (
+    PARTITIONS_SHOWN_MAX,
+    PartitionStatus,
+    ReplicasChange,
+    TopicStatus,
+)
+
+
+def observed_status(desired: Desired, actual: Actual) -> TopicStatus:
+    """What is to be shown of the topic, which belongs to the resource from here on."""
+    topic = actual.topic
+    assert topic is not None
+    before = desired.status
+    states = tuple(
+        _partition(partition, actual, before) for partition in topic.partitions[:PARTITIONS_SHOWN_MAX]
+    )
+    sums = _sums(actual.measures)
+    return replace(
+        before,
+        topic_name=topic.name,
+        topic_id=str(topic.id),
+        owner_uid=desired.uid,
+        creating=None,
+        partitions=len(topic.partitions),
+        replicas=min((len(partition.lasting) for partition in topic.partitions), default=0),
+        under_replicated=sum(
+            not set(partition.lasting) <= set(partition.in_sync) for partition in topic.partitions
+        ),
+        offline=sum(partition.leader < 0 for partition in topic.partitions),
+        records=before.records if sums is None else sums[0],
+        size_bytes=before.size_bytes if sums is None else sums[1],
+        replicas_change=_replicas_change(desired, topic.partitions),
+        partition_states=states,
+    )
+
+
+def _partition(partition: Partition, actual: Actual, before: TopicStatus) -> PartitionStatus:
+    start_offset = end_offset = size_bytes = None
+    measured = (actual.measures or {}).get(partition.number)
+    if measured is not None:
+        start_offset, end_offset = measured.start_offset, measured.end_offset
+        size_bytes = measured.size_bytes
+    elif before.topic_id == (str(actual.topic.id) if actual.topic else None):
+        known = next((one for one in before.partition_states if one.partition == partition.number), None)
+        if known is not None:
+            start_offset, end_offset, size_bytes = known.start_offset, known.end_offset, known.size_bytes
+    return PartitionStatus(
+        partition=partition.number,
+        leader=partition.leader,
+        replicas=partition.replicas,
+        in_sync=tuple(sorted(partition.in_sync)),
+        start_offset=start_offset,
+        end_offset=end_offset,
+        size_bytes=size_bytes,
+    )
+
+
+def _sums(measures: Mapping[int, Measures] | None) -> tuple[int, int | None] | None:
+    if measures is None:
+        return None
+    sizes = [found.size_bytes for found in measures.values() if found.size_bytes is not None]
+    return sum(found.end_offset - found.start_offset for found in measures.values()), sum(
+        sizes
+    ) if sizes else None
+
+
+def _replicas_change(desired: Desired, partitions: tuple[Partition, ...]) -> ReplicasChange | None:
+    moving = sum(partition.is_moving for partition in partitions)
+    if not moving:
+        return None
+    wanted = desired.spec.replicas or max(len(partition.lasting) for partition in partitions)
+    done = sum(not partition.is_moving and len(partition.replicas) == wanted for partition in partitions)
+    return ReplicasChange(wanted=wanted, partitions_done=done, partitions_moving=moving)

@@ -1,0 +1,62 @@
+"""Which brokers shall keep each partition when the number of replicas changes. Pure.
+
+Replicas that stay are those that need no copying: the leader first, then those in sync. New ones go where the topic has
+fewest, on racks that the partition is not on. Nothing else moves: evening out a cluster is not a Topic's business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from odradek_operator.gateways.topic_values import Partition
+
+
+def with_replicas(
+    partitions: Sequence[Partition], wanted: int, *, brokers: Mapping[int, str | None]
+) -> dict[int, tuple[int, ...]]:
+    """The replicas of each partition that has not `wanted` of them, preferred leader first; `brokers` by id with racks.
+
+    Raises ValueError when there are too few brokers.
+    """
+    if wanted > len(brokers):
+        raise ValueError(f"{wanted} replicas need {wanted} brokers, and the cluster has {len(brokers)}")
+    load = Counter(broker for partition in partitions for broker in partition.lasting)
+    changed: dict[int, tuple[int, ...]] = {}
+    for partition in partitions:
+        if len(partition.lasting) == wanted:
+            continue
+        kept = _kept(partition, wanted)
+        for broker in set(partition.lasting) - set(kept):
+            load[broker] -= 1
+        while len(kept) < wanted:
+            broker = _next_broker(kept, brokers=brokers, load=load, turn=partition.number)
+            load[broker] += 1
+            kept.append(broker)
+        changed[partition.number] = tuple(kept)
+    return changed
+
+
+def _kept(partition: Partition, wanted: int) -> list[int]:
+    def rank(broker: int) -> tuple[bool, bool, int]:
+        return (
+            broker != partition.leader,
+            broker not in partition.in_sync,
+            partition.lasting.index(broker),
+        )
+
+    staying = set(sorted(partition.lasting, key=rank)[:wanted])
+    # In the order that they had: the first one is the preferred leader, and stays it where it stays at all.
+    return [broker for broker in partition.lasting if broker in staying]
+
+
+def _next_broker(
+    kept: Sequence[int], *, brokers: Mapping[int, str | None], load: Mapping[int, int], turn: int
+) -> int:
+    racks = {brokers.get(broker) for broker in kept} - {None}
+
+    def rank(broker: int) -> tuple[bool, int, int]:
+        # Among equals another one for each partition, so that they do not all go to the same.
+        return brokers[broker] in racks, load.get(broker, 0), (broker - turn) % (max(brokers) + 1)
+
+    return min((broker for broker in brokers if broker not in kept), key=rank)

@@ -1,0 +1,332 @@
+"""One pass over Topics of a namespace: read, decide, act on all clusters together, write what is to be said.
+
+Rounds: as long as something was done, what was touched is looked at again and decided anew. An ordinary Topic takes
+two, the second of which finds it as wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple, TypeVar
+
+from odradek.foundation.errors import OdradekError
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS, Json, KubernetesError, NotFound, metadata
+from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
+from odradek_operator.gateways.topics import BrokerTopics, Seen
+from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
+from odradek_operator.reconcilers.reconciler import (
+    CLEANUP_FINALIZER,
+    Outside,
+    add_finalizer,
+    is_deleted,
+    is_paused,
+    key_of,
+    remove_finalizer,
+    status_of,
+)
+from odradek_operator.reconcilers.topic.decide import decide
+from odradek_operator.reconcilers.topic.facts import (
+    Actual,
+    AddFinalizer,
+    Decision,
+    Desired,
+    NoteCreating,
+    Reach,
+    RemoveFinalizer,
+)
+from odradek_operator.resources.conditions import ready
+from odradek_operator.resources.structure import InvalidResource, parse
+from odradek_operator.resources.topic import TopicSpec, TopicStatus
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+ROUNDS_MAX: Final = 6
+# Writes to the API server that are under way for a pass; the gateway has a bound for the process besides.
+WRITES_TOGETHER_MAX: Final = 16
+INVALID_AGAIN_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a Topic was left."""
+
+    key: Key
+    version: str
+    again_seconds: float | None
+
+
+@dataclass(slots=True)
+class _Work:
+    """A Topic on its way through the rounds."""
+
+    key: Key
+    body: Json
+    desired: Desired
+    actual: Actual = field(default_factory=Actual)
+    decision: Decision = field(default_factory=Decision)
+    is_open: bool = True
+
+
+class TopicsRun:
+    """A pass; used once. `bodies` are all Topics of the namespace. `failures` are those to be tried again soon."""
+
+    def __init__(
+        self,
+        outside: Outside,
+        namespace: str,
+        bodies: Sequence[Json],
+        *,
+        brokers: BrokerClients,
+        bootstrap: Callable[[Json], str],
+    ) -> None:
+        self._outside = outside
+        self._namespace = namespace
+        self._brokers = brokers
+        self._bootstrap = bootstrap
+        self._claims = claims_of(bodies)
+        self._writes = asyncio.Semaphore(WRITES_TOGETHER_MAX)
+        self.failures: dict[Key, Exception] = {}
+        self._outcomes: list[Outcome] = []
+
+    async def see_to(self, due: Sequence[Json]) -> list[Outcome]:
+        """See to these Topics."""
+        works: dict[str, list[_Work]] = {}
+        invalid: list[tuple[Json, InvalidResource]] = []
+        for body in due:
+            try:
+                desired = desired_of(body, now=self._outside.now())
+            except InvalidResource as problem:
+                invalid.append((body, problem))
+                continue
+            works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
+        await self._each(invalid, self._say_invalid)
+        # One cluster that hangs must not hold up the others.
+        await asyncio.gather(*(self._on_cluster(cluster, some) for cluster, some in works.items()))
+        return self._outcomes
+
+    # --- one cluster --------------------------------------------------------------------------------------------------
+
+    async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
+        body = await self._outside.kubernetes.get(CLUSTERS, self._namespace, cluster)
+        if body is None or is_deleted(body):
+            problem = f"there is no Cluster {cluster} in the namespace {self._namespace}; make it, or delete this Topic"
+            await self._without_cluster(works, Actual(reach=Reach.GONE, problem=problem))
+            return
+        bootstrap = self._bootstrap(body)
+        try:
+            async with self._brokers.client(bootstrap) as client:
+                await self._rounds(works, BrokerTopics(client))
+        except OdradekError as failure:
+            if not is_unreachable(failure):
+                raise
+            problem = f"the Cluster {cluster} does not answer at {bootstrap}: {failure}; it is tried again"
+            left = [work for work in works if work.is_open]
+            await self._without_cluster(left, Actual(reach=Reach.UNREACHABLE, problem=problem))
+
+    async def _without_cluster(self, works: Sequence[_Work], actual: Actual) -> None:
+        for work in works:
+            work.actual = replace(actual, older=self._older(work))
+        for _ in range(ROUNDS_MAX):
+            for work in works:
+                work.decision = decide(work.desired, work.actual) if work.is_open else work.decision
+            await self._each([work for work in works if work.is_open], self._before_brokers)
+            await self._each([work for work in works if work.is_open], self._after_brokers)
+
+    async def _rounds(self, works: Sequence[_Work], topics: BrokerTopics) -> None:
+        touched = list(works)
+        for number in range(ROUNDS_MAX):
+            seen = await topics.look(work.desired.topic for work in touched)
+            for work in touched:
+                self._take_in(work, seen)
+            await self._decide(touched, topics, is_first=number == 0)
+            working = [work for work in works if work.is_open]
+            await self._each(working, self._before_brokers)
+            touched = [work for work in working if work.is_open and work.decision.touches_brokers]
+            await self._on_brokers(touched, topics)
+            await self._each([work for work in working if work.is_open], self._after_brokers)
+            touched = [work for work in works if work.is_open]
+            if not touched:
+                return
+        for work in touched:
+            self._fail(work, RuntimeError(f"{work.key} has not come to rest in {ROUNDS_MAX} rounds"))
+
+    def _take_in(self, work: _Work, seen: Seen) -> None:
+        found = seen.topics.get(work.desired.topic)
+        failure = work.actual.failure
+        if isinstance(found, OdradekError):
+            failure = failure_of(found)
+        work.actual = replace(
+            work.actual,
+            topic=found if isinstance(found, ActualTopic) else None,
+            brokers=seen.brokers,
+            older=self._older(work),
+            sharers=self._sharers(work),
+            failure=failure,
+        )
+
+    async def _decide(self, works: Sequence[_Work], topics: BrokerTopics, *, is_first: bool) -> None:
+        for work in works:
+            work.decision = decide(work.desired, work.actual)
+        # Only what is about to be shown is measured.
+        shown = [
+            work
+            for work in works
+            if not work.decision.actions
+            and work.decision.status is not None
+            and work.actual.topic is not None
+        ]
+        if not shown:
+            return
+        measures = await topics.measure(work.actual.topic for work in shown if work.actual.topic is not None)
+        for work in shown:
+            work.actual = replace(work.actual, measures=measures.get(work.desired.topic, {}))
+            work.decision = decide(work.desired, work.actual)
+
+    async def _on_brokers(self, works: Sequence[_Work], topics: BrokerTopics) -> None:
+        steps = [step for work in works for step in work.decision.actions if isinstance(step, OnBrokers)]
+        if not steps:
+            return
+        refused = await topics.carry_out(steps)
+        for work in works:
+            failure = refused.get(work.desired.topic)
+            is_made = any(isinstance(step, Create) for step in work.decision.actions) and failure is None
+            work.actual = replace(
+                work.actual,
+                made_now=work.actual.made_now or is_made,
+                failure=None if failure is None else failure_of(failure),
+            )
+            if failure is None:
+                await self._tell(work)
+
+    # --- one Topic ----------------------------------------------------------------------------------------------------
+
+    async def _before_brokers(self, work: _Work) -> None:
+        for action in work.decision.actions:
+            if isinstance(action, AddFinalizer):
+                work.body = await add_finalizer(self._outside.kubernetes, TOPICS, work.body)
+                work.desired = replace(work.desired, has_finalizer=True)
+            elif isinstance(action, NoteCreating):
+                noted = replace(work.desired.status, creating=work.desired.uid)
+                stated = [ready(False, "Creating", "the topic is about to be made")]
+                work.body = await self._outside.report(work.body, noted, stated) or work.body
+                work.desired = replace(work.desired, status=noted)
+
+    async def _after_brokers(self, work: _Work) -> None:
+        decision = work.decision
+        is_refused = work.actual.failure is not None and decision.touches_brokers
+        if any(isinstance(action, RemoveFinalizer) for action in decision.actions) and not is_refused:
+            if not decision.touches_brokers:
+                await self._tell(work)
+            await remove_finalizer(self._outside.kubernetes, TOPICS, work.body)
+            work.desired = replace(work.desired, has_finalizer=False)
+            if work.desired.is_deleted:
+                work.is_open = False
+            else:
+                work.body = (
+                    await self._outside.kubernetes.get(TOPICS, self._namespace, work.key.name) or work.body
+                )
+        if decision.actions:
+            return
+        work.is_open = False
+        if decision.status is not None:
+            written = await self._outside.report(work.body, decision.status, decision.conditions)
+            work.body = written or work.body
+            await self._tell(work)
+        # What was written over is a newer spec than the one that was followed: its event must not be passed by.
+        is_newer = int(metadata(work.body).get("generation") or 0) != work.desired.generation
+        version = "" if is_newer else str(metadata(work.body)["resourceVersion"])
+        self._outcomes.append(Outcome(work.key, version, decision.again_seconds))
+
+    async def _say_invalid(self, what: tuple[Json, InvalidResource]) -> None:
+        body, problem = what
+        if is_deleted(body):
+            # Nobody can say what it meant: what it had stays.
+            await remove_finalizer(self._outside.kubernetes, TOPICS, body)
+            return
+        stated = [ready(False, "InvalidSpec", f"{problem}; correct the resource")]
+        written = await self._outside.report(body, status_of(body, TopicStatus), stated)
+        if written is not None:
+            await self._outside.tell(body, "InvalidSpec", str(problem), warning=True)
+        version = str(metadata(written or body)["resourceVersion"])
+        self._outcomes.append(Outcome(key_of(body), version, INVALID_AGAIN_SECONDS))
+
+    async def _tell(self, work: _Work) -> None:
+        for news in work.decision.news:
+            await self._outside.tell(work.body, news.reason, news.message, warning=news.is_warning)
+
+    def _fail(self, work: _Work, failure: Exception) -> None:
+        work.is_open = False
+        self.failures[work.key] = failure
+
+    async def _each(self, items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+        """Act on all, some at a time. What goes wrong with one is its own failure."""
+
+        async def one(item: T) -> None:
+            async with self._writes:
+                try:
+                    await act(item)
+                except NotFound:
+                    if isinstance(item, _Work):
+                        item.is_open = False  # it is gone, which is for another pass to see
+                except KubernetesError as failure:
+                    if isinstance(item, _Work):
+                        self._fail(item, failure)
+                    else:
+                        logger.warning("an invalid Topic could not be told so: %s", failure)
+
+        await asyncio.gather(*(one(item) for item in items))
+
+    def _older(self, work: _Work) -> str | None:
+        first = self._claims[work.desired.spec.cluster, work.desired.topic][0]
+        return None if first.uid == work.desired.uid else first.name
+
+    def _sharers(self, work: _Work) -> int:
+        claims = self._claims[work.desired.spec.cluster, work.desired.topic]
+        return sum(not claim.is_deleted and claim.uid != work.desired.uid for claim in claims)
+
+
+class Claim(NamedTuple):
+    """A resource that names a topic; the oldest has it."""
+
+    created: str
+    uid: str
+    name: str
+    is_deleted: bool
+
+
+def claims_of(bodies: Iterable[Json]) -> dict[tuple[str, str], list[Claim]]:
+    """Who names which topic of which cluster, the oldest first."""
+    claims: dict[tuple[str, str], list[Claim]] = {}
+    for body in bodies:
+        meta, spec = metadata(body), body.get("spec") or {}
+        claim = Claim(
+            str(meta.get("creationTimestamp", "")), str(meta["uid"]), str(meta["name"]), is_deleted(body)
+        )
+        claims.setdefault((str(spec.get("cluster")), str(spec.get("name") or meta["name"])), []).append(claim)
+    for rivals in claims.values():
+        rivals.sort()
+    return claims
+
+
+def desired_of(body: Json, *, now: datetime) -> Desired:
+    """A Topic resource as a value. Raises InvalidResource."""
+    meta = metadata(body)
+    deleted_at = meta.get("deletionTimestamp")
+    return Desired(
+        name=str(meta["name"]),
+        uid=str(meta["uid"]),
+        generation=int(meta.get("generation") or 0),
+        spec=parse(TopicSpec, body.get("spec") or {}),
+        status=status_of(body, TopicStatus),
+        is_paused=is_paused(body),
+        is_deleted=is_deleted(body),
+        deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
+        has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
+    )

@@ -1,0 +1,396 @@
+"""The kind ConsumerGroup: a group of consumers as it is expected, what is to become of its offsets, how it fares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from odradek_operator.resources.conditions import (
+    CONDITIONS,
+    CONDITIONS_DOC,
+    OBSERVED_GENERATION,
+    OBSERVED_GENERATION_DOC,
+    Condition,
+)
+from odradek_operator.resources.definition import (
+    AGE_COLUMN,
+    READY_COLUMN,
+    REASON_COLUMN,
+    Column,
+    Definition,
+    Scale,
+)
+from odradek_operator.resources.schema import INT64_MAX, Choice, Duration, Flag, Number, Text, Whole
+from odradek_operator.resources.structure import Doc, Listing, Nested, Rule, Table
+from odradek_operator.resources.topic import (
+    CLUSTER_DOC,
+    CLUSTER_NAME,
+    TOPIC_NAME_LENGTH_MAX,
+    TOPIC_NAME_PATTERN,
+    DeletionPolicy,
+)
+
+GROUP_ID_LENGTH_MAX: Final = 255
+TOPICS_MAX: Final = 256
+MEMBERS_SHOWN_MAX: Final = 32
+ASSIGNED_SHOWN_MAX: Final = 32
+PARTITIONS_SHOWN_MAX: Final = 64
+# Offsets kept for an undo, in the resource's own status: an object has room for a million bytes or so.
+SNAPSHOT_PARTITIONS_MAX: Final = 10_000
+
+_TOPIC: Final = Text(
+    min_length=1, max_length=TOPIC_NAME_LENGTH_MAX, pattern=TOPIC_NAME_PATTERN, what="a topic's name"
+)
+_OFFSETS: Final = Table(
+    Table(Whole(maximum=INT64_MAX), max_entries=SNAPSHOT_PARTITIONS_MAX), max_entries=TOPICS_MAX
+)
+
+
+class At(StrEnum):
+    """A place in a log."""
+
+    EARLIEST = "Earliest"
+    LATEST = "Latest"
+    TIMESTAMP = "Timestamp"
+    DURATION = "Duration"
+
+
+class ResetAt(StrEnum):
+    """A place in a log, or where the group was before the last reset."""
+
+    EARLIEST = "Earliest"
+    LATEST = "Latest"
+    TIMESTAMP = "Timestamp"
+    DURATION = "Duration"
+    SNAPSHOT = "Snapshot"
+
+
+class WhenActive(StrEnum):
+    """What a reset does about consumers that run."""
+
+    REFUSE = "Refuse"
+    WAIT = "Wait"
+    FENCE = "Fence"
+
+
+class Phase(StrEnum):
+    """How far a reset is."""
+
+    WAITING = "Waiting"
+    FENCING = "Fencing"
+    APPLYING = "Applying"
+    DONE = "Done"
+    REFUSED = "Refused"
+
+
+_PLACE_RULES: Final = (
+    Rule(
+        "self.at != 'Timestamp' || has(self.timestamp)",
+        "at: Timestamp needs timestamp, as 2026-01-31T12:00:00Z",
+    ),
+    Rule(
+        "self.at != 'Duration' || has(self.duration)",
+        "at: Duration needs duration, as 2h: so long before now",
+    ),
+)
+_TIMESTAMP: Final = Text(form="date-time", max_length=64)
+_TIMESTAMP_DOC: Final = Doc("For Timestamp: the first record that is not older.")
+_DURATION_DOC: Final = Doc("For Duration: the first record that is not older than this, from now.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where reading begins."""
+
+    RULES: ClassVar = _PLACE_RULES
+
+    at: Annotated[At, Choice(At), Doc("The first record kept, the next to come, or the first of a time.")]
+    timestamp: Annotated[str | None, _TIMESTAMP, _TIMESTAMP_DOC] = None
+    duration: Annotated[int | None, Duration(), _DURATION_DOC] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPosition:
+    """Where a reset goes."""
+
+    RULES: ClassVar = _PLACE_RULES
+
+    at: Annotated[
+        ResetAt,
+        Choice(ResetAt),
+        Doc(
+            "The first record kept, the next to come, the first of a time, or (Snapshot) where the last reset began."
+        ),
+    ]
+    timestamp: Annotated[str | None, _TIMESTAMP, _TIMESTAMP_DOC] = None
+    duration: Annotated[int | None, Duration(), _DURATION_DOC] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """A change of the group's offsets, made once for each new id."""
+
+    id: Annotated[
+        str,
+        Text(min_length=1, max_length=128),
+        Doc("A name of your choice. A reset runs once for each new one."),
+    ]
+    to: Annotated[ResetPosition, Nested(ResetPosition), Doc("Where the group goes on.")]
+    topics: Annotated[
+        tuple[str, ...],
+        Listing(_TOPIC, max_items=TOPICS_MAX),
+        Doc("Only these topics. Default: the group's topics above, or all that it has committed."),
+    ] = ()
+    when_active: Annotated[
+        WhenActive,
+        Choice(WhenActive),
+        Doc(
+            "What to do while consumers run: nothing, wait until they are gone, or put them out for the moment that it "
+            "takes; they come back by themselves."
+        ),
+    ] = WhenActive.REFUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedMembers:
+    """How many consumers there should be."""
+
+    RULES: ClassVar = (
+        Rule("!has(self.min) || !has(self.max) || self.min <= self.max", "min must not be more than max"),
+    )
+
+    min: Annotated[int | None, Whole(), Doc("At least so many.")] = None
+    max: Annotated[int | None, Whole(), Doc("At most so many.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagObjective:
+    """How far behind the group may be."""
+
+    messages: Annotated[
+        int | None, Whole(maximum=INT64_MAX), Doc("Records not yet read, over all partitions.")
+    ] = None
+    seconds: Annotated[
+        int | None,
+        Whole(),
+        Doc("Age of the oldest record not yet read, of the partition that is furthest behind."),
+    ] = None
+
+
+class WorkloadKind(StrEnum):
+    """What runs consumers."""
+
+    DEPLOYMENT = "Deployment"
+    STATEFUL_SET = "StatefulSet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What runs the group's consumers."""
+
+    kind: Annotated[WorkloadKind, Choice(WorkloadKind), Doc("Its kind.")] = WorkloadKind.DEPLOYMENT
+    name: Annotated[str, Text(min_length=1, max_length=253), Doc("Its name, in the same namespace.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupSpec:
+    """The group that is expected."""
+
+    RULES: ClassVar = (
+        Rule("self.cluster == oldSelf.cluster", "cluster cannot be changed; make another ConsumerGroup"),
+        Rule(
+            "(has(self.groupId) ? self.groupId : '') == (has(oldSelf.groupId) ? oldSelf.groupId : '')",
+            "groupId cannot be changed; make another ConsumerGroup",
+        ),
+        Rule(
+            "!has(self.initialPosition) || size(self.topics) > 0",
+            "initialPosition needs topics: a group that has committed nothing does not tell which it will read",
+        ),
+        Rule(
+            "!has(oldSelf.reset) || !has(self.reset) || self.reset.id != oldSelf.reset.id"
+            " || self.reset == oldSelf.reset",
+            "a reset that is changed needs a new id: one with an id that is known does not run again",
+        ),
+    )
+
+    cluster: Annotated[str, CLUSTER_NAME, CLUSTER_DOC]
+    group_id: Annotated[
+        str | None,
+        Text(min_length=1, max_length=GROUP_ID_LENGTH_MAX),
+        Doc("The group's id, where it is not the resource's name. It cannot be changed."),
+    ] = None
+    topics: Annotated[
+        tuple[str, ...], Listing(_TOPIC, max_items=TOPICS_MAX), Doc("The topics that the group is to read.")
+    ] = ()
+    members: Annotated[
+        ExpectedMembers | None,
+        Nested(ExpectedMembers),
+        Doc("How many consumers there should be; a condition tells."),
+    ] = None
+    replicas: Annotated[
+        int | None,
+        Whole(maximum=10_000),
+        Doc(
+            "How many consumers are wanted; `kubectl scale` and autoscalers set it. It is handed on to the workload."
+        ),
+    ] = None
+    workload: Annotated[
+        Workload | None, Nested(Workload), Doc("What runs the consumers, to be scaled to `replicas`.")
+    ] = None
+    initial_position: Annotated[
+        Position | None,
+        Nested(Position),
+        Doc(
+            "Where the group begins. Committed once, while the group has committed nothing and has no consumer."
+        ),
+    ] = None
+    reset: Annotated[Reset | None, Nested(Reset), Doc("A change of the group's offsets.")] = None
+    lag: Annotated[
+        LagObjective | None,
+        Nested(LagObjective),
+        Doc("How far behind the group may be; a condition and events tell."),
+    ] = None
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        Choice(DeletionPolicy),
+        Doc("Whether the group, with its offsets, is deleted when this resource is."),
+    ] = DeletionPolicy.RETAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """One consumer."""
+
+    member_id: Annotated[str, Text(max_length=512), Doc("Its id.")]
+    instance_id: Annotated[str | None, Text(max_length=512), Doc("Its instance id, where it has one.")] = None
+    client_id: Annotated[str | None, Text(max_length=512), Doc("What it calls itself.")] = None
+    host: Annotated[str | None, Text(max_length=256), Doc("From where it came.")] = None
+    assigned: Annotated[int, Whole(), Doc("How many partitions it reads.")] = 0
+    assignment: Annotated[
+        tuple[str, ...],
+        Listing(Text(max_length=TOPIC_NAME_LENGTH_MAX + 8), max_items=ASSIGNED_SHOWN_MAX),
+        Doc(f"Which ones, the first {ASSIGNED_SHOWN_MAX} of them."),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far behind the group is in one partition."""
+
+    topic: Annotated[str, Text(max_length=TOPIC_NAME_LENGTH_MAX), Doc("The topic.")]
+    partition: Annotated[int, Whole(), Doc("The partition.")]
+    committed: Annotated[int | None, Whole(maximum=INT64_MAX), Doc("The next record to be read.")] = None
+    end: Annotated[int | None, Whole(maximum=INT64_MAX), Doc("The next record to be written.")] = None
+    messages: Annotated[int, Whole(maximum=INT64_MAX), Doc("Records not yet read.")] = 0
+    seconds: Annotated[float | None, Number(minimum=0), Doc("Age of the first of them.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagStatus:
+    """How far behind the group is."""
+
+    messages: Annotated[int, Whole(maximum=INT64_MAX), Doc("Records not yet read, over all partitions.")] = 0
+    seconds: Annotated[
+        float | None, Number(minimum=0), Doc("Age of the oldest of them; absent where it cannot be told.")
+    ] = None
+    partitions_behind: Annotated[int, Whole(), Doc("Partitions with records not yet read.")] = 0
+    within_objective: Annotated[bool | None, Flag(), Doc("Whether that is within `lag`.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetStatus:
+    """The last reset."""
+
+    id: Annotated[str, Text(max_length=128), Doc("Its id.")]
+    phase: Annotated[Phase, Choice(Phase), Doc("How far it is.")]
+    message: Annotated[str, Text(max_length=4096), Doc("What happened, and what to do.")] = ""
+    fenced: Annotated[bool, Flag(), Doc("Whether consumers are kept out for it now.")] = False
+    started_at: Annotated[str | None, Text(form="date-time", max_length=64), Doc("When it began.")] = None
+    finished_at: Annotated[str | None, Text(form="date-time", max_length=64), Doc("When it ended.")] = None
+    target: Annotated[
+        Mapping[str, Mapping[str, int]] | None,
+        _OFFSETS,
+        Doc("Where the group goes on, by topic and partition."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Where the group was before the last reset, for `to: {at: Snapshot}`."""
+
+    reset_id: Annotated[str, Text(max_length=128), Doc("The reset that it was taken for.")]
+    taken_at: Annotated[str, Text(form="date-time", max_length=64), Doc("When.")]
+    offsets: Annotated[
+        Mapping[str, Mapping[str, int]], _OFFSETS, Doc("Committed offsets by topic and partition.")
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupStatus:
+    """The group as it was found. Offsets and lag are as old as `measuredAt`."""
+
+    observed_generation: Annotated[int | None, OBSERVED_GENERATION, OBSERVED_GENERATION_DOC] = None
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS, CONDITIONS_DOC] = ()
+    group_id: Annotated[str | None, Text(max_length=GROUP_ID_LENGTH_MAX), Doc("The group's id.")] = None
+    owner_uid: Annotated[
+        str | None,
+        Text(max_length=64),
+        Doc("The uid of the resource that governs the group: this one's, once it does."),
+    ] = None
+    state: Annotated[str | None, Text(max_length=64), Doc("As the coordinator says: Stable, Empty, …")] = None
+    type: Annotated[
+        str | None, Text(max_length=64), Doc("The protocol of its members: classic or consumer.")
+    ] = None
+    coordinator: Annotated[int | None, Whole(minimum=-1), Doc("The broker that coordinates it.")] = None
+    replicas: Annotated[int | None, Whole(), Doc("How many consumers there are.")] = None
+    selector: Annotated[str | None, Text(max_length=4096), Doc("The workload's pods, for autoscalers.")] = (
+        None
+    )
+    members: Annotated[
+        tuple[MemberStatus, ...],
+        Listing(Nested(MemberStatus), max_items=MEMBERS_SHOWN_MAX),
+        Doc(f"The consumers, the first {MEMBERS_SHOWN_MAX} of them."),
+    ] = ()
+    lag: Annotated[LagStatus | None, Nested(LagStatus), Doc("How far behind the group is.")] = None
+    partitions: Annotated[
+        tuple[PartitionLag, ...],
+        Listing(Nested(PartitionLag), max_items=PARTITIONS_SHOWN_MAX),
+        Doc(f"The {PARTITIONS_SHOWN_MAX} partitions that are furthest behind."),
+    ] = ()
+    measured_at: Annotated[
+        str | None,
+        Text(form="date-time", max_length=64),
+        Doc("When members, offsets and lag last were other ones."),
+    ] = None
+    started_from: Annotated[
+        str | None,
+        Text(max_length=256),
+        Doc(
+            "What became of initialPosition: where the group was made to begin, or that it had begun by itself."
+        ),
+    ] = None
+    reset: Annotated[ResetStatus | None, Nested(ResetStatus), Doc("The last reset.")] = None
+    snapshot: Annotated[Snapshot | None, Nested(Snapshot), Doc("Where the group was before it.")] = None
+
+
+CONSUMER_GROUP: Final = Definition(
+    kind="ConsumerGroup",
+    plural="consumergroups",
+    short_name="ocg",
+    doc="A group of consumers of a Cluster.",
+    spec=ConsumerGroupSpec,
+    status=ConsumerGroupStatus,
+    scale=Scale(wanted=".spec.replicas", actual=".status.replicas", selector=".status.selector"),
+    columns=(
+        Column(name="Cluster", path=".spec.cluster"),
+        Column(name="State", path=".status.state"),
+        Column(name="Members", path=".status.replicas", type="integer"),
+        Column(name="Lag", path=".status.lag.messages", type="integer"),
+        Column(name="Lag seconds", path=".status.lag.seconds", type="number"),
+        READY_COLUMN,
+        REASON_COLUMN,
+        AGE_COLUMN,
+    ),
+)

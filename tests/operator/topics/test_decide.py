@@ -1,0 +1,374 @@
+"""What is decided about one Topic, case by case: values in, steps and status out."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from odradek_operator.gateways.topic_values import (
+    ActualTopic,
+    AlterConfig,
+    Create,
+    Delete,
+    Grow,
+    Measures,
+    Partition,
+    Reassign,
+)
+from odradek_operator.reconcilers.broker_failures import Failure
+from odradek_operator.reconcilers.topic.decide import DELETION_SECONDS_MAX, decide
+from odradek_operator.reconcilers.topic.facts import (
+    Actual,
+    AddFinalizer,
+    Decision,
+    Desired,
+    NoteCreating,
+    Reach,
+    RemoveFinalizer,
+)
+from odradek_operator.resources.conditions import condition
+from odradek_operator.resources.structure import parse, render
+from odradek_operator.resources.topic import TopicSpec, TopicStatus
+
+ID = uuid.UUID(int=7)
+OTHER_ID = uuid.UUID(int=8)
+BROKERS = {0: None, 1: None, 2: None}
+
+
+def wanted(status: TopicStatus | None = None, **spec: Any) -> Desired:
+    meta = {
+        key: spec.pop(key)
+        for key in ("generation", "is_paused", "is_deleted", "deleted_seconds", "has_finalizer")
+        if key in spec
+    }
+    return Desired(
+        name="orders",
+        uid="me",
+        spec=parse(TopicSpec, {"cluster": "main", "partitions": 2, **spec}),
+        status=status or TopicStatus(),
+        **{"generation": 1, **meta},
+    )
+
+
+def topic(
+    *, partitions: int = 2, replicas: tuple[int, ...] = (0,), id: uuid.UUID = ID, **config: str
+) -> ActualTopic:
+    return ActualTopic(
+        name="orders",
+        id=id,
+        partitions=tuple(
+            Partition(number=number, leader=replicas[0], replicas=replicas, in_sync=replicas)
+            for number in range(partitions)
+        ),
+        config={key.replace("_", "."): value for key, value in config.items()},
+    )
+
+
+def there(found: ActualTopic | None, **more: Any) -> Actual:
+    return Actual(topic=found, brokers=BROKERS, **more)
+
+
+OWN = TopicStatus(owner_uid="me", topic_id=str(ID), applied_generation=1)
+
+
+def reason(decision: Decision) -> tuple[str, str]:
+    (ready,) = [one for one in decision.conditions if one.type == "Ready"]
+    return str(ready.status), ready.reason
+
+
+def news(decision: Decision) -> list[str]:
+    return [one.reason for one in decision.news]
+
+
+# --- making --------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_there_is_made_as_wanted() -> None:
+    decision = decide(wanted(replicas=3, config={"retention.ms": 5}), there(None))
+    assert decision.actions == (Create("orders", 2, 3, {"retention.ms": "5"}),)
+    assert decide(wanted(name="Other_1"), there(None)).actions == (Create("Other_1", 2, -1, {}),)
+
+
+def test_what_was_made_now_is_owned_and_ready() -> None:
+    decision = decide(
+        wanted(), there(topic(), made_now=True, measures={0: Measures(1, 5, 70), 1: Measures(0, 2, 30)})
+    )
+    assert decision.actions == ()
+    assert reason(decision) == ("True", "AsWanted")
+    status = decision.status
+    assert status is not None
+    assert (status.topic_id, status.owner_uid, status.applied_generation) == (str(ID), "me", 1)
+    assert (status.partitions, status.replicas, status.records, status.size_bytes) == (2, 1, 6, 100)
+    assert [row.end_offset for row in status.partition_states] == [5, 2]
+    assert parse(TopicStatus, render(status)) == status
+
+
+def test_a_careful_owner_notes_that_it_makes_the_topic_and_knows_it_again_after_an_interruption() -> None:
+    careful = wanted(adoptionPolicy="Fail")
+    assert decide(careful, there(None)).actions == (NoteCreating(), Create("orders", 2, -1, {}))
+    noted = replace(careful, status=TopicStatus(creating="me"))
+    assert decide(noted, there(None)).actions == (Create("orders", 2, -1, {}),)
+    decision = decide(noted, there(topic()))
+    assert reason(decision) == ("True", "AsWanted")
+    assert decision.status is not None
+    assert decision.status.creating is None
+
+
+def test_one_that_was_made_by_somebody_quicker_is_a_strangers() -> None:
+    noted = wanted(TopicStatus(creating="me"), adoptionPolicy="Fail")
+    decision = decide(noted, there(None, failure=Failure("TopicAlreadyExists", "it is there", False)))
+    assert decision.status is not None
+    assert decision.status.creating is None
+    assert reason(decide(replace(noted, status=decision.status), there(topic()))) == ("False", "TopicExists")
+
+
+def test_a_refusal_is_shown_and_told_once() -> None:
+    actual = there(None, failure=Failure("InvalidConfig", "no", True))
+    decision = decide(wanted(), actual)
+    assert (reason(decision), news(decision)) == (("False", "InvalidConfig"), ["InvalidConfig"])
+    again = wanted(TopicStatus(conditions=decision.conditions))
+    assert news(decide(again, actual)) == []
+    assert decision.again_seconds == 60
+
+
+# --- adopting ------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_was_there_is_adopted_and_changed() -> None:
+    actual = there(topic(partitions=1, segment_bytes="5"))
+    decision = decide(wanted(config={"retention.ms": 5}), actual)
+    assert decision.actions == (
+        AlterConfig("orders", {"retention.ms": "5", "segment.bytes": None}),
+        Grow("orders", 2),
+    )
+    assert news(decision) == [], "adopting is no drift"
+
+
+def test_adopted_only_if_equal() -> None:
+    spec: dict[str, Any] = {"adoptionPolicy": "AdoptIfEqual", "config": {"retention.ms": 5}}
+    decision = decide(wanted(**spec), there(topic(retention_ms="6")))
+    assert decision.actions == ()
+    assert reason(decision) == ("False", "TopicDiffers")
+    assert "retention.ms is 6, not 5" in decision.conditions[0].message
+    assert decision.status == TopicStatus(), "it is not owned"
+    taken = decide(wanted(**spec), there(topic(retention_ms="5")))
+    assert reason(taken) == ("True", "AsWanted")
+
+
+def test_a_topic_with_more_partitions_cannot_be_as_wanted() -> None:
+    decision = decide(wanted(), there(topic(partitions=3)))
+    assert decision.actions == ()
+    assert reason(decision) == ("False", "MorePartitions")
+    assert "set partitions to 3" in decision.conditions[0].message
+
+
+def test_the_younger_of_two_resources_gets_a_condition_and_holds_nothing() -> None:
+    decision = decide(wanted(deletionPolicy="Delete", has_finalizer=True), there(topic(), older="first"))
+    assert reason(decision) == ("False", "TopicTaken")
+    assert decision.actions == (RemoveFinalizer(),)
+    assert "first" in decision.conditions[0].message
+
+
+# --- changing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_spec_is_put_in_force_in_every_drift_mode() -> None:
+    for drift in ("Enforce", "Warn", "Off"):
+        desired = wanted(OWN, generation=2, drift=drift, config={"retention.ms": 5}, partitions=4)
+        decision = decide(desired, there(topic()))
+        assert decision.actions == (AlterConfig("orders", {"retention.ms": "5"}), Grow("orders", 4)), drift
+        assert news(decision) == []
+
+
+def test_more_replicas_are_moved_with_progress() -> None:
+    desired = wanted(OWN, generation=2, replicas=2)
+    decision = decide(desired, there(topic()))
+    (step,) = decision.actions
+    assert isinstance(step, Reassign)
+    assert {number: (len(brokers), brokers[0]) for number, brokers in step.replicas.items()} == {
+        0: (2, 0),
+        1: (2, 0),
+    }
+    moving = topic()
+    one = replace(moving.partitions[0], replicas=(0, 1), adding=(1,))
+    done = replace(moving.partitions[1], replicas=(0, 2), in_sync=(0, 2))
+    under_way = decide(desired, there(replace(moving, partitions=(one, done))))
+    assert reason(under_way) == ("False", "ReplicasMoving")
+    assert under_way.again_seconds == 3
+    assert under_way.status is not None
+    change = under_way.status.replicas_change
+    assert change is not None
+    assert (change.wanted, change.partitions_done, change.partitions_moving) == (2, 1, 1)
+
+
+def test_more_replicas_than_brokers_are_not_to_be_had() -> None:
+    decision = decide(wanted(replicas=4), there(topic()))
+    assert reason(decision) == ("False", "TooFewBrokers")
+    assert "4 replicas need 4 brokers, and the cluster has 3" in decision.conditions[0].message
+
+
+def test_replicas_that_are_not_named_are_left_as_they_are() -> None:
+    assert decide(wanted(OWN), there(topic(replicas=(0, 1, 2)))).actions == ()
+
+
+def test_throttles_of_moving_replicas_are_nobodys_drift() -> None:
+    actual = there(topic(leader_replication_throttled_replicas="*"))
+    assert decide(wanted(OWN), actual).actions == ()
+
+
+# --- drift ---------------------------------------------------------------------------------------------------------
+
+
+def test_drift_is_corrected_and_told() -> None:
+    decision = decide(wanted(OWN), there(topic(retention_ms="6")))
+    assert decision.actions == (AlterConfig("orders", {"retention.ms": None}),)
+    assert news(decision) == ["DriftCorrected"]
+
+
+def test_drift_is_only_told_once() -> None:
+    desired = wanted(OWN, drift="Warn")
+    decision = decide(desired, there(topic(retention_ms="6")))
+    assert decision.actions == ()
+    assert [(one.type, str(one.status)) for one in decision.conditions] == [
+        ("Ready", "True"),
+        ("Drifted", "True"),
+    ]
+    assert news(decision) == ["Drifted"]
+    again = replace(OWN, conditions=decision.conditions)
+    assert news(decide(replace(desired, status=again), there(topic(retention_ms="6")))) == []
+
+
+def test_drift_may_be_nobodys_business() -> None:
+    decision = decide(wanted(OWN, drift="Off"), there(topic(retention_ms="6", partitions=5)))
+    assert decision.actions == ()
+    assert [one.type for one in decision.conditions] == ["Ready"]
+
+
+def test_a_topic_that_somebody_deleted_is_made_anew_only_where_drift_is_corrected() -> None:
+    decision = decide(wanted(OWN), there(None))
+    assert isinstance(decision.actions[0], Create)
+    assert news(decision) == ["TopicMadeAnew"]
+    for drift in ("Warn", "Off"):
+        left = decide(wanted(OWN, drift=drift), there(None))
+        assert left.actions == ()
+        assert reason(left) == ("False", "TopicMissing")
+
+
+def test_a_topic_that_was_replaced_is_adopted_by_the_policy() -> None:
+    decision = decide(wanted(OWN), there(topic(id=OTHER_ID)))
+    assert news(decision) == ["TopicReplaced"]
+    assert decision.status is not None
+    assert decision.status.topic_id == str(OTHER_ID)
+    assert reason(decide(wanted(OWN, adoptionPolicy="Fail"), there(topic(id=OTHER_ID)))) == (
+        "False",
+        "TopicExists",
+    )
+
+
+# --- deleting ------------------------------------------------------------------------------------------------------
+
+GOING = {"is_deleted": True, "has_finalizer": True, "deletionPolicy": "Delete"}
+
+
+def test_the_finalizer_comes_before_anything_else_and_only_with_the_policy() -> None:
+    assert decide(wanted(deletionPolicy="Delete"), there(None)).actions == (AddFinalizer(),)
+    assert decide(wanted(OWN, has_finalizer=True), there(topic())).actions == (RemoveFinalizer(),)
+    assert decide(wanted(is_deleted=True), there(topic())).actions == ()
+
+
+def test_an_owner_takes_its_topic_along() -> None:
+    decision = decide(wanted(OWN, **GOING), there(topic()))
+    assert decision.actions == (Delete("orders"), RemoveFinalizer())
+    assert decide(wanted(OWN, **GOING), there(None)).actions == (RemoveFinalizer(),)
+
+
+@pytest.mark.parametrize(
+    ("status", "actual", "more", "told"),
+    [
+        (TopicStatus(), there(topic()), {}, []),
+        (replace(OWN, owner_uid="of-a-backup"), there(topic()), {}, []),
+        (OWN, there(topic(id=OTHER_ID)), {}, ["TopicKept"]),
+        (OWN, there(topic(), sharers=1), {}, ["TopicKept"]),
+        (OWN, there(topic()), {"is_paused": True}, ["TopicKept"]),
+        (OWN, there(topic()), {"deletionPolicy": "Retain"}, []),
+        (OWN, Actual(reach=Reach.GONE), {}, []),
+        (
+            OWN,
+            Actual(reach=Reach.UNREACHABLE, problem="no"),
+            {"deleted_seconds": DELETION_SECONDS_MAX},
+            ["TopicKept"],
+        ),
+    ],
+)
+def test_no_other_topic_goes_and_nothing_hangs(
+    status: TopicStatus, actual: Actual, more: dict[str, Any], told: list[str]
+) -> None:
+    decision = decide(wanted(status, **{**GOING, **more}), actual)
+    assert decision.actions == (RemoveFinalizer(),)
+    assert news(decision) == told
+
+
+def test_a_cluster_that_does_not_answer_is_waited_for_a_while() -> None:
+    decision = decide(wanted(OWN, **GOING), Actual(reach=Reach.UNREACHABLE, problem="no"))
+    assert decision.actions == ()
+    assert decision.again_seconds == 10
+
+
+# --- without a cluster, paused -------------------------------------------------------------------------------------
+
+
+def test_without_its_cluster_a_topic_says_so_and_keeps_what_it_knows() -> None:
+    for reach, expected in (
+        (Reach.GONE, ("False", "ClusterNotFound")),
+        (Reach.UNREACHABLE, ("Unknown", "ClusterUnreachable")),
+    ):
+        decision = decide(wanted(OWN), Actual(reach=reach, problem="why"))
+        assert reason(decision) == expected
+        assert decision.status == OWN
+        assert decision.again_seconds is not None
+
+
+def test_a_paused_topic_is_looked_at_and_left_alone() -> None:
+    assert decide(wanted(is_paused=True, deletionPolicy="Delete"), there(None)).actions == ()
+    decision = decide(wanted(OWN, is_paused=True), there(topic(partitions=5)))
+    assert (decision.actions, reason(decision)) == ((), ("Unknown", "Paused"))
+    assert decision.status is not None
+    assert decision.status.partitions == 5
+    assert decide(wanted(is_paused=True), there(topic())).status == TopicStatus(), "it takes nothing over"
+
+
+# --- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_partitions_that_lack_leaders_or_replicas_are_counted() -> None:
+    made = topic(replicas=(0, 1))
+    behind = replace(made.partitions[0], in_sync=(0,))
+    dead = replace(made.partitions[1], leader=-1, in_sync=(1,))
+    decision = decide(wanted(OWN), there(replace(made, partitions=(behind, dead))))
+    assert reason(decision) == ("False", "PartitionsOffline")
+    assert decision.status is not None
+    assert (decision.status.offline, decision.status.under_replicated) == (1, 2)
+    late = decide(wanted(OWN), there(replace(made, partitions=(behind, made.partitions[1]))))
+    assert reason(late) == ("True", "UnderReplicated")
+
+
+def test_a_status_that_is_not_measured_anew_stays_the_same() -> None:
+    first = decide(
+        wanted(OWN), there(topic(), measures={0: Measures(0, 5, 70), 1: Measures(0, 2, 30)})
+    ).status
+    assert first is not None
+    assert decide(wanted(first), there(topic())).status == first
+
+
+def test_a_wide_topic_shows_its_first_partitions() -> None:
+    decision = decide(wanted(OWN, partitions=500), there(topic(partitions=500)))
+    assert decision.status is not None
+    assert (decision.status.partitions, len(decision.status.partition_states)) == (500, 64)
+
+
+def test_the_condition_of_drift_is_false_when_all_is_well() -> None:
+    decision = decide(wanted(OWN), there(topic()))
+    assert condition("Drifted", False, "AsWanted") in decision.conditions

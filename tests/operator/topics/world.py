@@ -1,0 +1,126 @@
+"""A real broker and an API server in memory, with reconcilers between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from odradek.client.admin.admin import Admin
+from odradek.client.client import Client
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.metrics import ConditionBook
+from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS, Api, Json
+from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
+from tests.operator.support.kubernetes import MemoryKubernetes
+from tests.support.broker_process import Broker, free_port
+
+T = TypeVar("T")
+NAMESPACE = "shop"
+
+
+class BrokerWithAdmin(Broker):
+    """A broker process whose admin port is known."""
+
+    def __init__(self, folder: Path) -> None:
+        self.admin_port = free_port()
+        super().__init__(
+            folder,
+            settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"},
+            arguments=["--admin", f"127.0.0.1:{self.admin_port}"],
+        )
+
+
+class World:
+    """The outside of an operator that may be killed and started again: `reborn` forgets all that one remembers."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.kubernetes = MemoryKubernetes()
+        self.clients = BrokerClients()
+        self.now = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)  # a minute after what is deleted was
+        self.woken: list[Key] = []
+        self.bootstrap = broker.bootstrap
+        self.reborn()
+
+    def reborn(self) -> None:
+        self.outside = Outside(
+            kubernetes=self.kubernetes,
+            conditions=ConditionBook(),
+            wake=lambda key, after_seconds=0.0: self.woken.append(key),
+            now=lambda: self.now,
+        )
+        self.topics = TopicReconciler(self.outside, brokers=self.clients, bootstrap=lambda _: self.bootstrap)
+
+    async def close(self) -> None:
+        await self.clients.close()
+
+    def cluster(self, name: str = "main") -> None:
+        self.kubernetes.objects.create(
+            {
+                "apiVersion": "odradek.io/v1",
+                "kind": "Cluster",
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {},
+            }
+        )
+
+    def make(self, api: Api, name: str, /, created: str | None = None, **spec: Any) -> None:
+        body = {
+            "apiVersion": "odradek.io/v1",
+            "kind": api.kind,
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"cluster": "main", **spec},
+        }
+        self.kubernetes.objects.create(body)
+        if created is not None:
+            self.kubernetes.objects.merge(api, NAMESPACE, name, {"metadata": {"creationTimestamp": created}})
+
+    def edit(self, api: Api, name: str, /, **spec: Any) -> None:
+        self.kubernetes.objects.merge(api, NAMESPACE, name, {"spec": spec})
+
+    def delete(self, api: Api, name: str) -> None:
+        self.kubernetes.objects.delete(api, NAMESPACE, name, uid=None, orphan=False)
+
+    def body(self, api: Api, name: str) -> Json:
+        found = self.kubernetes.objects.get(api, NAMESPACE, name)
+        assert found is not None, f"{api.kind} {name} is gone"
+        return found
+
+    def is_there(self, api: Api, name: str) -> bool:
+        return self.kubernetes.objects.get(api, NAMESPACE, name) is not None
+
+    def ready(self, api: Api, name: str) -> tuple[str, str]:
+        return self.condition(api, name, "Ready")
+
+    def condition(self, api: Api, name: str, type: str) -> tuple[str, str]:
+        (found,) = [one for one in self.body(api, name)["status"]["conditions"] if one["type"] == type]
+        return found["status"], found["reason"]
+
+    async def topic(self, name: str) -> float | None:
+        return await self.topics.reconcile(Key(TOPICS.kind, NAMESPACE, name))
+
+    @asynccontextmanager
+    async def admin(self) -> Any:
+        async with Client(self.broker.bootstrap) as client:
+            yield Admin(client)
+
+
+def in_world(broker: Broker, story: Callable[[World], Awaitable[T]]) -> T:
+    async def run() -> T:
+        world = World(broker)
+        world.cluster()
+        try:
+            return await story(world)
+        finally:
+            await world.close()
+
+    return asyncio.run(run())
+
+
+__all__ = ["CLUSTERS", "NAMESPACE", "BrokerWithAdmin", "World", "in_world"]
