@@ -90,7 +90,7 @@ def test_each_number_has_a_channel_of_its_own() -> None:
         peers = Peers(lambda: _channel(broker, images))
         message = messages.request(ApiKey.METADATA, 9, topics=[])
         for number in (0, 1, 0):
-            await peers.channel(number)(1, ApiKey.METADATA, 9, message)
+            await peers.channel(number).send(1, ApiKey.METADATA, 9, message)
         assert len(broker.network.connections) == 4
         await peers.close()
         await asyncio.sleep(1)

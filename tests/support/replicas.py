@@ -37,6 +37,7 @@ from odradek.handlers.fetch_sessions import FetchSessions
 from odradek.log.directory import LogDirectories
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.headers import parse_request_header
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.fetchers import Fetchers
 from odradek.replication.flushing import Flusher
@@ -118,7 +119,7 @@ class ReplicaNode:
         )
         self.dispatcher = Dispatcher(self.parts)
         self.fetchers = Fetchers(
-            self.partitions, channel=lambda _: self._send, current_settings=lambda: self.settings
+            self.partitions, channel=lambda _: self, current_settings=lambda: self.settings
         )
         self.in_sync = InSyncSets(self.partitions, alter_partition=self._alter_partition)
         self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
@@ -181,8 +182,18 @@ class ReplicaNode:
             answer = await answer
         return decoded(api, version, answer)
 
-    async def _send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
+    async def send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
+        """The way to other brokers that the fetchers use."""
         return await self.cluster.carry(self, broker_id, api, version, message)
+
+    async def send_frame(self, broker_id: int, pack: Callable[[int], bytes]) -> memoryview:
+        """The same for frames: tests see and change messages."""
+        frame = memoryview(pack(7))[4:]
+        header = parse_request_header(frame)
+        api, version = ApiKey(header.api_key), header.api_version
+        message = codec.decode_request(api, version, frame, header.body_position)
+        answer = await self.send(broker_id, api, version, message)
+        return memoryview(codec.encode_response(api, version, 7, answer))[4:]
 
     async def _alter_partition(
         self, proposals: Sequence[Proposal]

@@ -7,18 +7,26 @@ request begins anew. A leader whose cache of sessions is full gives none, and ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from odradek.foundation.ids import TopicId
 from odradek.replication.follower import FetchPosition
 
 _INITIAL_EPOCH: Final = 0
 _NO_SESSION: Final = 0
 _EPOCH_MAX: Final = 2**31 - 1
 
-# A topic's id and the partition.
-Key = tuple[TopicId, int]
+# The 16 bytes of a topic's id, and the partition.
+Key = tuple[bytes, int]
+
+
+class SessionRequest(NamedTuple):
+    """What a session decides of the next request; the mappings are by topic id."""
+
+    session_id: int
+    session_epoch: int
+    topics: Mapping[bytes, Sequence[tuple[int, FetchPosition]]]
+    forgotten: Mapping[bytes, Sequence[int]]
 
 
 class FetchSession:
@@ -37,10 +45,8 @@ class FetchSession:
         """Whether the next request has to name everything."""
         return self._epoch == _INITIAL_EPOCH
 
-    def request_fields(
-        self, changed: Mapping[Key, FetchPosition], forgotten: list[Key], *, partition_bytes_max: int
-    ) -> dict[str, Any]:
-        """The fields of the next request that a session decides. `changed` are all partitions when it `is_new`."""
+    def request(self, changed: Mapping[Key, FetchPosition], forgotten: list[Key]) -> SessionRequest:
+        """The session's part of the next request. `changed` are all partitions when it `is_new`."""
         if self.is_new:
             self.told = dict(changed)
             forgotten = []
@@ -48,29 +54,13 @@ class FetchSession:
             self.told.update(changed)
             for key in forgotten:
                 del self.told[key]
-        topics: dict[TopicId, list[dict[str, Any]]] = {}
+        topics: dict[bytes, list[tuple[int, FetchPosition]]] = {}
         for (topic_id, index), position in changed.items():
-            topics.setdefault(topic_id, []).append(
-                {
-                    "partition": index,
-                    "current_leader_epoch": position.leader_epoch,
-                    "fetch_offset": position.fetch_offset,
-                    "last_fetched_epoch": position.last_fetched_epoch,
-                    "log_start_offset": position.log_start_offset,
-                    "partition_max_bytes": partition_bytes_max,
-                }
-            )
-        dropped: dict[TopicId, list[int]] = {}
+            topics.setdefault(topic_id, []).append((index, position))
+        dropped: dict[bytes, list[int]] = {}
         for topic_id, index in forgotten:
             dropped.setdefault(topic_id, []).append(index)
-        return {
-            "session_id": self._id,
-            "session_epoch": self._epoch,
-            "topics": [{"topic_id": topic_id, "partitions": asked} for topic_id, asked in topics.items()],
-            "forgotten_topics_data": [
-                {"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in dropped.items()
-            ],
-        }
+        return SessionRequest(self._id, self._epoch, topics, dropped)
 
     def answered(self, session_id: int) -> None:
         """The leader took the request; `session_id` is what it calls the session, 0 for none."""

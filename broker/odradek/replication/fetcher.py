@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from odradek.foundation.errors import (
     CorruptRecord,
@@ -27,14 +27,20 @@ from odradek.foundation.settings import Settings
 from odradek.log.log import Log
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.replica_fetch import (
+    FetchAnswer,
+    PartitionAnswer,
+    ReplicaFetch,
+    pack_replica_fetch,
+    parse_fetch_answer,
+)
 from odradek.replication.context import ReplicaContext
-from odradek.replication.fetch_session import FetchSession, Key
+from odradek.replication.fetch_session import FetchSession, Key, SessionRequest
 from odradek.replication.follower import FetchPosition
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 
-FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 10
 
 _OFFSET_OUT_OF_RANGE: Final = 1
@@ -45,9 +51,19 @@ _EARLIEST_LOCAL: Final = -4
 # How often every partition is looked at: the start of a log moves without a fetch.
 _REFRESH_SECONDS: Final = 1.0
 
-# (broker id, API, version, message) -> the answer's message. Raises OSError, RequestError or FrameError.
-Send = Callable[[int, ApiKey, int, Any], Awaitable[Any]]
 _TROUBLE: Final = (OSError, RequestError, FrameError)
+
+
+class Way(Protocol):
+    """How requests reach brokers. Both raise OSError, RequestError or FrameError."""
+
+    async def send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
+        """The answer's message."""
+        ...
+
+    async def send_frame(self, broker_id: int, pack: Callable[[int], bytes]) -> memoryview:
+        """The answer to the frame that `pack(correlation id)` makes, from its correlation id on."""
+        ...
 
 
 class Fetcher:
@@ -58,13 +74,14 @@ class Fetcher:
         leader: int,
         *,
         context: ReplicaContext,
-        send: Send,
+        way: Way,
         current_settings: Callable[[], Settings],
     ) -> None:
         self.leader = leader
         self._context = context
-        self._send = send
+        self._way = way
         self._current_settings = current_settings
+        self._client_id = b"broker-%d-fetcher" % context.broker_id
         self._session = FetchSession()
         self._followed: dict[Key, Partition] = {}
         # Those whose place may be another than the session has.
@@ -100,12 +117,12 @@ class Fetcher:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            asked, fields = self._next_request()
-            if not asked:
+            request = self._next_request()
+            if request is None:
                 await self._wait_for_work()
                 continue
             try:
-                response = await self._ask(fields)
+                answer = await self._ask(request)
             except _TROUBLE as failure:
                 self.failures += 1
                 self._session.broke_off()
@@ -113,7 +130,7 @@ class Fetcher:
                 await asyncio.sleep(self._backoff_seconds)
                 continue
             self._tell_trouble(None)
-            if not await self._take(response):
+            if not await self._take(answer):
                 await asyncio.sleep(self._backoff_seconds)
 
     @property
@@ -132,8 +149,8 @@ class Fetcher:
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def _next_request(self) -> tuple[int, dict[str, Any]]:
-        """How many partitions the next request asks for, and what it has to say of them."""
+    def _next_request(self) -> SessionRequest | None:
+        """What the next request has to say of the partitions that it asks for; None when there are none."""
         self._resume()
         told = self._session.told
         is_new = self._session.is_new
@@ -155,10 +172,9 @@ class Fetcher:
             asked = len(told) - len(forgotten) + sum(key not in told for key in changed)
         if not asked:
             # Nothing is sent: what was to be said is said with the next request, if there is one.
-            return 0, {}
+            return None
         self._changed.clear()
-        maximum = self._current_settings().replica_fetch_max_bytes
-        return asked, self._session.request_fields(changed, forgotten, partition_bytes_max=maximum)
+        return self._session.request(changed, forgotten)
 
     def _position(self, key: Key) -> FetchPosition | None:
         partition = self._followed.get(key)
@@ -199,29 +215,31 @@ class Fetcher:
             # A partition's pause is over.
             return
 
-    async def _ask(self, fields: dict[str, Any]) -> Any:
+    async def _ask(self, request: SessionRequest) -> FetchAnswer:
         settings = self._current_settings()
-        own = self._context.brokers.get(self._context.broker_id)
-        message = messages.request(
-            ApiKey.FETCH,
-            FETCH_VERSION,
-            replica_state={
-                "replica_id": self._context.broker_id,
-                "replica_epoch": -1 if own is None else own.epoch,
-            },
-            max_wait=settings.replica_fetch_wait_max_ms,
-            min_bytes=settings.replica_fetch_min_bytes,
-            max_bytes=settings.replica_fetch_response_max_bytes,
-            **fields,
+        context = self._context
+        own = context.brokers.get(context.broker_id)
+        fetch = ReplicaFetch(
+            context.broker_id,
+            -1 if own is None else own.epoch,
+            settings.replica_fetch_wait_max_ms,
+            settings.replica_fetch_min_bytes,
+            settings.replica_fetch_response_max_bytes,
+            settings.replica_fetch_max_bytes,
+            *request,
         )
+
+        def pack(correlation_id: int) -> bytes:
+            return pack_replica_fetch(fetch, correlation_id=correlation_id, client_id=self._client_id)
+
         self.requests += 1
-        return await self._send(self.leader, ApiKey.FETCH, FETCH_VERSION, message)
+        return parse_fetch_answer(await self._way.send_frame(self.leader, pack))
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
-    async def _take(self, response: Any) -> bool:
+    async def _take(self, answer: FetchAnswer) -> bool:
         """Take over what came; whether the leader answered what was asked."""
-        code = int(response.error_code)
+        code = answer.error_code
         if code:
             self._session.refused()
             if code in _SESSION_ERRORS:
@@ -229,75 +247,75 @@ class Fetcher:
             logger.warning("broker %d answered a fetch with error %d", self.leader, code)
             return False
         asked = self._session.told
-        self._session.answered(int(response.session_id))
+        self._session.answered(answer.session_id)
         unflushed: list[Log] = []
         taken_bytes = 0
-        for topic in response.responses:
-            for answer in topic.partitions:
-                key = (topic.topic_id, int(answer.partition_index))
-                partition, position = self._followed.get(key), asked.get(key)
-                self._changed[key] = None
-                if partition is None or position is None or not partition.is_at(position):
+        for one in answer.partitions:
+            key = (one.topic_id, one.partition)
+            partition, position = self._followed.get(key), asked.get(key)
+            self._changed[key] = None
+            if partition is None or position is None or not partition.is_at(position):
+                continue
+            try:
+                if one.error_code:
+                    await self._take_error(key, partition, position, one.error_code)
                     continue
-                taken_bytes += await self._take_one(key, partition, position, answer)
-                if partition.log.must_flush:
-                    unflushed.append(partition.log)
-                if taken_bytes >= FETCHED_BYTES_PER_TURN_MAX:
-                    taken_bytes = 0
-                    await asyncio.sleep(0)
+                taken_bytes += self._take_answer(key, partition, position, one)
+            except (*_TROUBLE, KafkaStorageError) as failure:
+                self._tell_failure(key, partition, failure)
+                continue
+            if partition.log.must_flush:
+                unflushed.append(partition.log)
+            if taken_bytes >= FETCHED_BYTES_PER_TURN_MAX:
+                taken_bytes = 0
+                await asyncio.sleep(0)
         await self._flush(unflushed)
         return True
 
-    async def _take_one(self, key: Key, partition: Partition, position: FetchPosition, answer: Any) -> int:
-        code = int(answer.error_code)
-        try:
-            if code == 0:
-                return self._take_answer(key, partition, position, answer)
-            if code == _OFFSET_OUT_OF_RANGE:
-                await self._find_place(partition, position)
-                return 0
-        except KafkaStorageError as failure:
-            logger.error("%s cannot follow broker %d: %s", partition.topic_partition, self.leader, failure)
-        except CorruptRecord as failure:
+    def _tell_failure(self, key: Key, partition: Partition, failure: Exception) -> None:
+        self.failures += 1
+        self._pause(key)
+        where = partition.topic_partition
+        if isinstance(failure, KafkaStorageError):
+            logger.error("%s cannot follow broker %d: %s", where, self.leader, failure)
+        elif isinstance(failure, CorruptRecord):
             logger.warning(
-                "%s was sent damaged by broker %d and is asked for again: %s",
-                partition.topic_partition,
-                self.leader,
-                failure,
-            )
-        except _TROUBLE as failure:
-            logger.warning(
-                "%s cannot follow broker %d for now: %s", partition.topic_partition, self.leader, failure
+                "%s was sent damaged by broker %d and is asked for again: %s", where, self.leader, failure
             )
         else:
-            logger.debug("%s: broker %d answered error %d", partition.topic_partition, self.leader, code)
+            logger.warning("%s cannot follow broker %d for now: %s", where, self.leader, failure)
+
+    async def _take_error(self, key: Key, partition: Partition, position: FetchPosition, code: int) -> None:
+        """Raises what finding another place raises."""
+        if code == _OFFSET_OUT_OF_RANGE:
+            await self._find_place(partition, position)
+            return
+        logger.debug("%s: broker %d answered error %d", partition.topic_partition, self.leader, code)
         self.failures += 1
         if code == _FENCED_LEADER_EPOCH:
             # This broker is the one that is behind; the image that tells so brings the partition back.
             self.remove(partition)
         else:
             self._pause(key)
-        return 0
 
-    def _take_answer(self, key: Key, partition: Partition, position: FetchPosition, answer: Any) -> int:
-        diverging = answer.diverging_epoch
-        if diverging.epoch >= 0 or diverging.end_offset >= 0:
-            partition.truncate_at_divergence(int(diverging.epoch), int(diverging.end_offset))
+    def _take_answer(
+        self, key: Key, partition: Partition, position: FetchPosition, answer: PartitionAnswer
+    ) -> int:
+        """How many bytes were taken."""
+        if answer.diverging_epoch >= 0 or answer.diverging_end_offset >= 0:
+            partition.truncate_at_divergence(answer.diverging_epoch, answer.diverging_end_offset)
             if partition.fetch_position() == position:
                 self._pause(key)
             return 0
-        records = answer.records
         size = partition.append_fetched(
-            memoryview(records or b""),
-            leader_high_watermark=int(answer.high_watermark),
-            leader_log_start_offset=int(answer.log_start_offset),
+            answer.records,
+            leader_high_watermark=answer.high_watermark,
+            leader_log_start_offset=answer.log_start_offset,
         )
-        if records and not size:
+        if not size and len(answer.records):
             # Not one whole batch: asking again at once would bring the same.
             self._pause(key)
         self.bytes_in += size
-        if partition.is_throttled_as_follower:
-            self._context.throttles.follower.record(size)
         return size
 
     async def _find_place(self, partition: Partition, position: FetchPosition) -> None:
@@ -324,7 +342,7 @@ class Fetcher:
             replica_id=self._context.broker_id,
             topics=[{"name": partition.topic_partition.topic, "partitions": [asked]}],
         )
-        response = await self._send(self.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, message)
+        response = await self._way.send(self.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, message)
         (topic,) = response.topics
         (answer,) = topic.partitions
         if int(answer.error_code) or int(answer.offset) < 0:
@@ -344,4 +362,4 @@ class Fetcher:
 
 
 def _key(partition: Partition) -> Key:
-    return partition.topic_id, partition.topic_partition.partition
+    return partition.topic_id.bytes, partition.topic_partition.partition

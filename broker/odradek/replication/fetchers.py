@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
-from odradek.replication.fetcher import Fetcher, Send
+from odradek.replication.fetcher import Fetcher, Way
 from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
 
@@ -23,7 +23,7 @@ class Fetchers:
         self,
         partitions: Partitions,
         *,
-        channel: Callable[[int], Send],
+        channel: Callable[[int], Way],
         current_settings: Callable[[], Settings],
     ) -> None:
         """`channel` gives the way to leaders that the fetchers of one number use, and nobody else: a fetch that waits
@@ -65,7 +65,7 @@ class Fetchers:
             fetcher = self._fetchers[key] = Fetcher(
                 partition.leader,
                 context=self._context,
-                send=self._channel(number),
+                way=self._channel(number),
                 current_settings=self._current_settings,
             )
             self._tasks.start(fetcher.run(), name=f"from {partition.leader}, {number}")

@@ -41,6 +41,11 @@ class Channel:
         connection = await self._connection(broker_id)
         return await connection.send(api, version, message)
 
+    async def send_frame(self, broker_id: int, pack: Callable[[int], bytes]) -> memoryview:
+        """The answer to the frame that `pack(correlation id)` makes, from its correlation id on. Raises as `send`."""
+        connection = await self._connection(broker_id)
+        return await connection.send_frame(pack)
+
     async def _connection(self, broker_id: int) -> OutboundConnection:
         place = self._place(broker_id)
         known = self._connections.get(broker_id)
@@ -87,12 +92,12 @@ class Peers:
         self._make_channel = make_channel
         self._channels: dict[int, Channel] = {}
 
-    def channel(self, number: int) -> Callable[[int, ApiKey, int, Any], Any]:
-        """How the fetchers of one number send."""
+    def channel(self, number: int) -> Channel:
+        """The way that the fetchers of one number use."""
         found = self._channels.get(number)
         if found is None:
             found = self._channels[number] = self._make_channel()
-        return found.send
+        return found
 
     async def close(self) -> None:
         """Close all connections."""

@@ -100,13 +100,36 @@ class OutboundConnection(asyncio.BufferedProtocol):
         self, pack: Callable[[int], bytes], api_key: int, api_version: int, *, timeout_ms: int | None
     ) -> Any:
         seconds = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        if self._room.locked() or not self._may_write.is_set():
+            return await self._exchange_later(pack, api_key, api_version, seconds=seconds)
+        # The usual case: nothing to wait for but the answer, and one timer.
+        await self._room.acquire()
+        timer: asyncio.TimerHandle | None = None
+        try:
+            answer = self._write(pack, api_key, api_version)
+            timer = asyncio.get_running_loop().call_later(seconds, self._is_late, answer, api_key, seconds)
+            return await answer
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._room.release()
+
+    def _is_late(self, answer: asyncio.Future[Any], api_key: int, seconds: float) -> None:
+        if not answer.done():
+            failure = _late(api_key, seconds)
+            answer.set_exception(failure)
+            self._fail(ConnectionError(str(failure)))
+
+    async def _exchange_later(
+        self, pack: Callable[[int], bytes], api_key: int, api_version: int, *, seconds: float
+    ) -> Any:
+        """The same where others, or the socket, come first."""
         try:
             async with asyncio.timeout(seconds), self._room:
                 await self._may_write.wait()
                 return await self._write(pack, api_key, api_version)
         except TimeoutError:
-            what = "a request" if api_key == _UNREAD else f"request {api_key}"
-            failure = RequestTimedOut(f"{what} was not answered within {seconds} s")
+            failure = _late(api_key, seconds)
             self._fail(ConnectionError(str(failure)))
             raise failure from None
 
@@ -198,3 +221,8 @@ class OutboundConnection(asyncio.BufferedProtocol):
                 request.answer.set_exception(ConnectionError(f"the connection is lost: {failure}"))
         if self._transport is not None:
             self._transport.abort()
+
+
+def _late(api_key: int, seconds: float) -> RequestTimedOut:
+    what = "a request" if api_key == _UNREAD else f"request {api_key}"
+    return RequestTimedOut(f"{what} was not answered within {seconds} s")
