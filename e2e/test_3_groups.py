@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from e2e.install import BOOTSTRAP
-from e2e.kube import Kube, Resource, condition, is_ready, until
+from e2e.kube import Kube, Resource, is_ready, until
 from e2e.workload import member_of, produce
 
 GROUP_SECONDS_MAX = 60.0
 
 
 def declare_group(kube: Kube, name: str, **spec: Any) -> None:
-    declared = {"cluster": "demo", "groupId": name, **spec}
+    declared = {"cluster": "demo", **spec}
     kube.apply(
         {"apiVersion": "odradek.io/v1", "kind": "ConsumerGroup", "metadata": {"name": name}, "spec": declared}
     )
 
 
-def shown(kube: Kube, name: str, wanted: Any, what: str) -> Resource:
-    """The group's resource once `wanted` holds for its status."""
-    return until(
+def shown(kube: Kube, name: str, wanted: Callable[[Resource], bool], what: str) -> Resource:
+    """The group's status once `wanted` holds for it."""
+    found = until(
         lambda: kube.get("consumergroup", name),
-        lambda one: bool(one.get("status")) and wanted(one["status"]),
+        lambda one: wanted(one.get("status", {})),
         seconds_max=GROUP_SECONDS_MAX,
         what=what,
     )
+    return dict(found["status"])
 
 
-def lag_of(status: Resource) -> int | None:
-    lag = status.get("lag")
-    return lag.get("messages") if isinstance(lag, dict) else lag
+def behind(status: Resource) -> int:
+    """Records that the group has not read; -1 while that is not known."""
+    return int(status.get("lag", {}).get("messages", -1))
+
+
+def reset_is(phase: str, name: str) -> Callable[[Resource], bool]:
+    return lambda status: status.get("reset", {}).get("id") == name and status["reset"].get("phase") == phase
 
 
 def test_lag_is_shown_as_it_grows_and_goes(kube: Kube, topic: str) -> None:
-    produce(kube, BOOTSTRAP, topic, [f"a{number}" for number in range(30)])
+    values = [f"a{number}" for number in range(30)]
+    produce(kube, BOOTSTRAP, topic, values)
     declare_group(kube, "lagging", topics=[topic])
     with member_of(kube, BOOTSTRAP, topic, "lagging") as member:
-        assert sorted(member.read(30)) == sorted(f"a{number}" for number in range(30))
-        shown(
-            kube,
-            "lagging",
-            lambda one: one.get("state") == "Stable" and lag_of(one) == 0,
-            "no lag with a member",
+        assert sorted(member.read(30)) == sorted(values)
+        status = shown(
+            kube, "lagging", lambda one: one.get("state") == "Stable" and behind(one) == 0, "all is read"
         )
+        assert len(status["members"]) == status["replicas"] == 1
+        assert status["members"][0]["assigned"] == 3
     produce(kube, BOOTSTRAP, topic, [f"b{number}" for number in range(20)])
-    shown(
-        kube,
-        "lagging",
-        lambda one: one.get("state") == "Empty" and lag_of(one) == 20,
-        "twenty behind without one",
-    )
+    status = shown(kube, "lagging", lambda one: behind(one) == 20, "twenty behind, and nobody reads")
+    assert status["lag"]["seconds"] >= 0
+    assert sum(one["messages"] for one in status["partitions"]) == 20
 
 
 def test_a_reset_happens_once_for_each_id(kube: Kube, topic: str) -> None:
@@ -61,47 +62,44 @@ def test_a_reset_happens_once_for_each_id(kube: Kube, topic: str) -> None:
     with member_of(kube, BOOTSTRAP, topic, "again") as member:
         member.read(30)
     declare_group(kube, "again", topics=[topic])
-    shown(kube, "again", lambda one: lag_of(one) == 0, "all was read")
-    reset = {"id": "one", "to": "Earliest", "topics": [topic]}
-    kube.patch("consumergroup", "again", {"spec": {"reset": reset}})
-    shown(kube, "again", lambda one: lag_of(one) == 30, "all is to be read again")
+    shown(kube, "again", lambda one: behind(one) == 0, "all is read")
+    kube.patch("consumergroup", "again", {"spec": {"reset": {"id": "one", "to": {"at": "Earliest"}}}})
+    shown(kube, "again", lambda one: reset_is("Done", "one")(one) and behind(one) == 30, "all is unread")
     with member_of(kube, BOOTSTRAP, topic, "again") as member:
         assert sorted(member.read(30)) == sorted(values)
-    shown(kube, "again", lambda one: lag_of(one) == 0, "the same id resets nothing a second time")
+    shown(kube, "again", lambda one: behind(one) == 0, "the same id resets nothing a second time")
 
 
 def test_a_group_begins_where_it_is_told(kube: Kube, topic: str) -> None:
     produce(kube, BOOTSTRAP, topic, [f"old{number}" for number in range(10)])
-    declare_group(kube, "beginning", topics=[topic], initialPosition="Latest")
-    until(
-        lambda: kube.get("consumergroup", "beginning"), is_ready, seconds_max=GROUP_SECONDS_MAX, what="Ready"
-    )
+    declare_group(kube, "beginning", topics=[topic], initialPosition={"at": "Latest"})
+    kube.ready("consumergroup", "beginning", GROUP_SECONDS_MAX)
     produce(kube, BOOTSTRAP, topic, ["new"])
     with member_of(kube, BOOTSTRAP, topic, "beginning") as member:
         assert member.read(1) == ["new"], "its own auto.offset.reset says earliest: a commit was there"
 
 
-@pytest.mark.parametrize("when_active", ["Refuse", "Fence"])
-def test_members_that_are_active_keep_a_reset_out_or_are_fenced(
-    kube: Kube, topic: str, when_active: str
-) -> None:
-    name = f"active-{when_active.lower()}"
-    produce(kube, BOOTSTRAP, topic, [f"v{number}" for number in range(10)])
-    declare_group(kube, name, topics=[topic])
-    with member_of(kube, BOOTSTRAP, topic, name) as member:
-        member.read(10)
-        shown(kube, name, lambda one: lag_of(one) == 0, "all was read")
-        reset = {"id": "one", "to": "Earliest", "topics": [topic], "whenActive": when_active}
-        kube.patch("consumergroup", name, {"spec": {"reset": reset}})
-        if when_active == "Fence":
-            lines = member.read(12)
-            assert "lost" in lines, f"the member was to lose its partitions: {lines}"
-            assert "v" in "".join(lines), "and to read again from the start"
-        else:
-            refused = until(
-                lambda: kube.get("consumergroup", name),
-                lambda one: "active" in str(one["status"]).lower() and not is_ready(one),
-                seconds_max=GROUP_SECONDS_MAX,
-                what="the reset is refused with a reason",
-            )
-            assert condition(refused, "Ready")["message"]
+def test_active_members_keep_a_reset_out_until_they_are_fenced(kube: Kube, topic: str) -> None:
+    values = [f"v{number}" for number in range(10)]
+    produce(kube, BOOTSTRAP, topic, values)
+    declare_group(kube, "active", topics=[topic])
+    with member_of(kube, BOOTSTRAP, topic, "active") as member:
+        assert sorted(member.read(10)) == sorted(values)
+        shown(kube, "active", lambda one: behind(one) == 0, "all is read")
+        to = {"at": "Earliest"}
+        kube.patch("consumergroup", "active", {"spec": {"reset": {"id": "refused", "to": to}}})
+        status = shown(kube, "active", reset_is("Refused", "refused"), "the reset is refused")
+        assert status["reset"]["message"]
+        assert behind(status) == 0
+        reset = {"id": "fenced", "to": to, "whenActive": "Fence"}
+        kube.patch("consumergroup", "active", {"spec": {"reset": reset}})
+        shown(kube, "active", reset_is("Done", "fenced"), "the member is put out, and the offsets set")
+        lines = member.read(12)
+        assert lines[0] == "lost"
+        assert sorted(lines[2:]) == sorted(values), "it came back by itself, and reads all of it again"
+    until(
+        lambda: kube.get("consumergroup", "active"),
+        is_ready,
+        seconds_max=GROUP_SECONDS_MAX,
+        what="Ready again",
+    )

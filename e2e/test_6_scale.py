@@ -12,7 +12,7 @@ SCALE_SECONDS_MAX = 240.0
 
 def brokers_of(topic: Resource) -> set[int]:
     """The brokers that keep a replica of a topic, by its status."""
-    return {broker for one in topic["status"].get("partitions", []) for broker in one["replicas"]}
+    return {broker for one in topic["status"].get("partitionStates", []) for broker in one["replicas"]}
 
 
 def test_a_fourth_broker_is_filled_and_emptied_again(kube: Kube) -> None:

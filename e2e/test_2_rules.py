@@ -1,0 +1,191 @@
+"""Every rule of the definitions refuses on a real API server what it is there to refuse, with its own words.
+
+Each case is a resource, and a change that the API server must not take: as a new resource, or as an edit of one that is
+there. A rule of a definition without a case fails the last test.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.kube import Kube, KubectlError, Resource
+
+CLUSTER = {
+    "zookeeper": {"servers": {"replicas": 3, "storage": {"size": "2Gi", "class": "one"}}},
+    "brokers": {"replicas": 3, "storage": {"size": "2Gi", "class": "one"}},
+}
+ELSEWHERE = {"zookeeper": {"connect": "zk:2181/here"}}
+TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
+GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
+PORT = 9094
+LISTENERS = [{"name": "a", "type": "NodePort", "port": PORT}, {"name": "b", "type": "NodePort", "port": PORT}]
+
+# (kind, what is there or None, the change, a part of the rule's words)
+CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
+    ("Topic", TOPIC, {"partitions": 3}, "partitions never shrink"),
+    ("Topic", TOPIC, {"cluster": "other"}, "cluster cannot be changed"),
+    ("Topic", TOPIC, {"name": "other"}, "name cannot be changed"),
+    ("Topic", None, {**TOPIC, "name": ".."}, "must not be . or .."),
+    ("Topic", None, {**TOPIC, "config": {"min.insync.replicas": 3}}, "must not be more than replicas"),
+    (
+        "Topic",
+        None,
+        {**TOPIC, "config": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}},
+        "must not be more than max.compaction.lag.ms",
+    ),
+    ("ConsumerGroup", GROUP, {"cluster": "other"}, "cluster cannot be changed"),
+    ("ConsumerGroup", GROUP, {"groupId": "other"}, "groupId cannot be changed"),
+    (
+        "ConsumerGroup",
+        None,
+        {"cluster": "none", "initialPosition": {"at": "Latest"}},
+        "initialPosition needs topics",
+    ),
+    ("ConsumerGroup", GROUP, {"reset": {"id": "one", "to": {"at": "Latest"}}}, "needs a new id"),
+    (
+        "ConsumerGroup",
+        None,
+        {"cluster": "none", "members": {"min": 2, "max": 1}},
+        "min must not be more than max",
+    ),
+    (
+        "ConsumerGroup",
+        None,
+        {**GROUP, "initialPosition": {"at": "Timestamp"}},
+        "at: Timestamp needs timestamp",
+    ),
+    ("ConsumerGroup", None, {**GROUP, "initialPosition": {"at": "Duration"}}, "at: Duration needs duration"),
+    (
+        "ConsumerGroup",
+        None,
+        {**GROUP, "reset": {"id": "a", "to": {"at": "Duration"}}},
+        "at: Duration needs duration",
+    ),
+    ("Cluster", None, {**CLUSTER, "listeners": LISTENERS}, "two listeners have the same port"),
+    ("Cluster", None, {"zookeeper": {}}, "give either spec.zookeeper.connect"),
+    (
+        "Cluster",
+        CLUSTER,
+        {"zookeeper": {"connect": "zk:2181", "servers": None}},
+        "cannot move to another ZooKeeper",
+    ),
+    ("Cluster", ELSEWHERE, {"zookeeper": {"connect": "zk:2181/there"}}, "the path in spec.zookeeper.connect"),
+    (
+        "Cluster",
+        CLUSTER,
+        {"zookeeper": {"servers": {"replicas": 5}}},
+        "number of ZooKeeper servers cannot be changed",
+    ),
+    ("Cluster", None, {"zookeeper": {"servers": {"replicas": 2}}}, "an even number of ZooKeeper servers"),
+    (
+        "Cluster",
+        CLUSTER,
+        {"zookeeper": {"servers": {"storage": {"class": "two"}}}},
+        "storage class cannot be changed",
+    ),
+    ("Cluster", CLUSTER, {"brokers": {"storage": {"class": "two"}}}, "storage class cannot be changed"),
+    ("Cluster", CLUSTER, {"brokers": {"storage": {"size": "1Gi"}}}, "volumes can grow, not shrink"),
+    (
+        "Cluster",
+        CLUSTER,
+        {"brokers": {"config": {"min.insync.replicas": 4}}},
+        "min.insync.replicas must not be above the number of brokers",
+    ),
+    (
+        "Cluster",
+        CLUSTER,
+        {"brokers": {"config": {"min.insync.replicas": 3, "default.replication.factor": 2}}},
+        "must not be above default.replication.factor",
+    ),
+    *(
+        (
+            "Cluster",
+            CLUSTER,
+            {"brokers": {"config": {key: 4}}},
+            f"{key} must not be above the number of brokers",
+        )
+        for key in (
+            "default.replication.factor",
+            "offsets.topic.replication.factor",
+            "transaction.state.log.replication.factor",
+        )
+    ),
+    (
+        "Cluster",
+        CLUSTER,
+        {"listeners": [{"name": "a", "type": "Internal", "port": PORT, "advertisedHost": "{nodeIP}"}]},
+        "leave {nodeIP} out of advertisedHost",
+    ),
+]
+NAMES = [
+    ("Cluster", "1st", CLUSTER, "a Cluster's name begins with a letter"),
+    ("Topic", "t" * 250, TOPIC, "249"),
+]
+
+
+@pytest.fixture(scope="module")
+def definitions(kube: Kube) -> Kube:
+    """A namespace in which nothing is made of what is declared: all of it is paused."""
+    kube.run(
+        "apply", "-f", "-", stdin='{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rules"}}'
+    )
+    return Kube("rules")
+
+
+def declared(kind: str, name: str, spec: dict[str, Any]) -> Resource:
+    metadata = {"name": name, "annotations": {"odradek.io/paused": "true"}}
+    return {"apiVersion": "odradek.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def refusal(kube: Kube, kind: str, there: dict[str, Any] | None, change: dict[str, Any]) -> str:
+    """What the API server says to a new resource, or to an edit of one that is there."""
+    with pytest.raises(KubectlError) as refused:
+        if there is None:
+            new = yaml.safe_dump(declared(kind, "new", change))
+            kube.run("create", "--dry-run=server", "-f", "-", stdin=new)
+        else:
+            name = f"there-{CASES_THERE.index(there)}"
+            kube.apply(declared(kind, name, there))
+            patch = json.dumps({"spec": change})
+            kube.run("patch", kind.lower(), name, "--dry-run=server", "--type=merge", "--patch", patch)
+    return str(refused.value)
+
+
+CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP]
+
+
+def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
+    heard = ""
+    for kind, there, change, words in CASES:
+        said = refusal(definitions, kind, there, change)
+        assert words in said, f"{kind} {change}: {said}"
+        heard += said
+    for kind, name, spec, words in NAMES:
+        new = yaml.safe_dump(declared(kind, name, spec))
+        with pytest.raises(KubectlError) as refused:
+            definitions.run("create", "--dry-run=server", "-f", "-", stdin=new)
+        assert words in str(refused.value)
+        heard += str(refused.value)
+    unheard = [words for words in rules(definitions) if words not in heard]
+    assert not unheard, f"rules without a case here: {unheard}"
+    definitions.delete("clusters,topics,consumergroups", "--all")
+
+
+def rules(kube: Kube) -> set[str]:
+    """The words of every rule of the definitions that are installed."""
+    found: set[str] = set()
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            found.update(rule["message"] for rule in node.get("x-kubernetes-validations", []))
+            for part in node.values():
+                walk(part)
+
+    for kind in ("clusters", "topics", "consumergroups"):
+        definition = json.loads(kube.run("get", "crd", f"{kind}.odradek.io", "-o", "json"))
+        walk(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return found
