@@ -86,7 +86,7 @@ _CLUSTER = Section(
     ),
     rules=(
         {
-            "if": {"properties": {"create": {"const": False}}},
+            "if": {"properties": {"create": {"const": False}}, "required": ["create"]},
             "then": {"properties": {"name": {"minLength": 1}, "spec": {"maxProperties": 0}}},
         },
         # The API server says so too, by a rule; here it is said before anything is installed.
@@ -238,7 +238,12 @@ _SPARK = Section(
     ),
     rules=(
         {
-            "if": {"properties": {"applications": {"properties": {"enabled": {"const": True}}}}},
+            "if": {
+                "properties": {
+                    "applications": {"properties": {"enabled": {"const": True}}, "required": ["enabled"]}
+                },
+                "required": ["applications"],
+            },
             "then": {
                 "properties": {
                     "enabled": {"const": True},

@@ -65,7 +65,7 @@ _WATCH = Section(
     ),
     rules=(
         {
-            "if": {"properties": {"allNamespaces": {"const": True}}},
+            "if": {"properties": {"allNamespaces": {"const": True}}, "required": ["allNamespaces"]},
             "then": {"properties": {"namespaces": {"maxItems": 0}}},
         },
     ),
@@ -134,7 +134,7 @@ _RIGHTS = (
         ),
         rules=(
             {
-                "if": {"properties": {"create": {"const": False}}},
+                "if": {"properties": {"create": {"const": False}}, "required": ["create"]},
                 "then": {"properties": {"name": {"minLength": 1}}},
             },
         ),

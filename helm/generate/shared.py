@@ -39,7 +39,7 @@ GLOBAL = Section(
 )
 
 NAMES = (
-    Value("nameOverride", "", NAME, "Replaces the chart's name in names and labels."),
+    Value("nameOverride", "", NAME, "Replaces the chart's name in the names of resources."),
     Value("fullnameOverride", "", NAME, "Replaces the whole name that resources are called by."),
 )
 

@@ -18,9 +18,12 @@
 {{- default (include "operator.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{/* What selectors use: it never changes in the life of a release, so no version and no user's labels. */}}
+{{/*
+What selectors use: it never changes in the life of a release, so no version and no user's labels or names. The network policies
+that the operator makes let it in by this name.
+*/}}
 {{- define "operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "operator.name" . }}
+app.kubernetes.io/name: odradek-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 

@@ -1,0 +1,81 @@
+"""What the chart and the examples declare fits our definitions, as an API server would see it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from helm.generate.crd_schema import spec_schema
+from tests.charts.cases import accepted, golden
+from tests.support.helm import CHARTS, CHECKOUT, objects
+
+MANIFESTS = CHECKOUT / "manifests"
+DEFINITIONS = {
+    definition["spec"]["names"]["kind"]: definition
+    for definition in (yaml.safe_load(path.read_text()) for path in (MANIFESTS / "crds").glob("*.yaml"))
+}
+
+
+def _resources() -> Iterator[tuple[str, dict[str, Any]]]:
+    texts: list[tuple[str, str]] = [
+        (f"chart/{case.stem}", golden(case).read_text()) for case in accepted("odradek")
+    ]
+    texts += [
+        (f"examples/{path.stem}", path.read_text())
+        for path in sorted((MANIFESTS / "examples").glob("*.yaml"))
+    ]
+    about = yaml.safe_load((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
+    shown = yaml.safe_load(about["annotations"]["artifacthub.io/crdsExamples"])
+    texts.append(("artifacthub", yaml.safe_dump_all(shown)))
+    for where, text in texts:
+        for found in objects(text):
+            if found["apiVersion"] == "odradek.io/v1":
+                yield f"{where}/{found['kind']}/{found['metadata']['name']}", found
+
+
+RESOURCES = dict(_resources())
+
+
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=RESOURCES)
+def test_a_resource_fits_its_definition(resource: dict[str, Any]) -> None:
+    schema = spec_schema(DEFINITIONS[resource["kind"]])
+    jsonschema.Draft202012Validator(schema).validate(resource["spec"])
+
+
+@pytest.mark.parametrize("path", sorted((MANIFESTS / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_says_what_it_is_for(path: Path) -> None:
+    assert path.read_text().startswith("# ")
+    for found in objects(path.read_text()):
+        assert found["metadata"]["name"]
+
+
+def test_every_example_of_a_topic_or_group_names_a_cluster_that_an_example_makes() -> None:
+    made = {found["metadata"]["name"] for where, found in RESOURCES.items() if found["kind"] == "Cluster"}
+    for where, found in RESOURCES.items():
+        if where.startswith("examples/") and found["kind"] != "Cluster":
+            assert found["spec"]["cluster"] in made, where
+
+
+def test_what_artifact_hub_shows_are_the_definitions_there_are() -> None:
+    about = yaml.safe_load((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
+    shown = yaml.safe_load(about["annotations"]["artifacthub.io/crds"])
+    assert {(crd["kind"], crd["name"], crd["version"]) for crd in shown} == {
+        (kind, definition["metadata"]["name"], definition["spec"]["versions"][0]["name"])
+        for kind, definition in DEFINITIONS.items()
+    }
+
+
+def test_versions_of_charts_are_the_products() -> None:
+    version = re.search(r'^version = "(.*)"', (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    for path in CHARTS.glob("*/Chart.yaml"):
+        about = yaml.safe_load(path.read_text())
+        assert about["appVersion"] == version[1]
+        for image in yaml.safe_load(about["annotations"]["artifacthub.io/images"]):
+            assert image["image"].endswith(f":{version[1]}")
