@@ -133,6 +133,28 @@ def test_a_load_that_fails_is_tried_again() -> None:
     in_world(story, partitions=1)
 
 
+def test_a_load_that_ends_because_another_broker_leads_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The new leader may have had our log cut in the middle: the advice for damaged logs would be wrong."""
+
+    async def story(world: World) -> None:
+        await commit(world, "g", "t", 0, 7)
+        await world.groups.stop()
+        world.groups = world._coordinator()
+
+        def read_after_the_end(partition: int, offset: int, *, bytes_max: int) -> bytes:
+            world.log.led.discard(partition)
+            world.groups.refresh()
+            return b""
+
+        world.log.read = read_after_the_end  # type: ignore[method-assign]
+        world.groups.start()
+        await asyncio.sleep(1)
+        assert world.groups.shards() == []
+        assert caplog.records == []
+
+    in_world(story, partitions=1)
+
+
 def test_a_partition_that_comes_back_in_a_new_epoch_is_loaded_anew() -> None:
     async def story(world: World) -> None:
         await commit(world, "g", "t", 0, 1)

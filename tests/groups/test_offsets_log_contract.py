@@ -11,7 +11,7 @@ import pytest
 
 from odradek.foundation.settings import Settings
 from odradek.groups import positions, rewriting
-from odradek.groups.offsets_log import OffsetsLog
+from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from odradek.groups.offsets_topic import PartitionsOffsetsLog
 from odradek.groups.schema import CommittedOffset
 from odradek.records.batch import split
@@ -95,6 +95,24 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
             assert log.bounds(1) == (2, 3)
             assert await values_from(log, 2) == [(2, b"c")]
             assert log.bounds(0) == (0, 0)
+
+    asyncio.run(story())
+
+
+def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_path: Path) -> None:
+    """Its high watermark is old until followers have fetched, and what lies above it was acknowledged."""
+
+    async def story() -> None:
+        async with in_a_broker(tmp_path) as log:
+            await log.ensure_topic()
+            for value in (b"a", b"b", b"c"):
+                await settle(log.append(1, batch(value)))
+            assert isinstance(log, PartitionsOffsetsLog)
+            log._partitions.get(OFFSETS_TOPIC, 1).high_watermark = 1
+            assert log.bounds(1) == (0, 3)
+            assert await values_from(log, 0, bytes_max=1) == [(0, b"a")]
+            assert await values_from(log, 1) == [(1, b"b"), (2, b"c")]
+            assert await values_from(log, 3) == []
 
     asyncio.run(story())
 

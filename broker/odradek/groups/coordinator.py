@@ -128,6 +128,8 @@ class GroupCoordinator(Routing):
             try:
                 await load(shard, self.log, bytes_max=self.settings.offsets_load_buffer_size)
             except (OdradekError, OSError) as error:
+                if not shard.is_to_be_loaded:
+                    return  # another leads by now, and our log may have been cut: nothing is wrong with it
                 logger.error("%s", refusal(shard.partition, error))
                 shard.fail(error)
                 await asyncio.sleep(pause_seconds)

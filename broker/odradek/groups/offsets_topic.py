@@ -81,13 +81,13 @@ class PartitionsOffsetsLog:
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
         """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
-        read = self._partitions.get(OFFSETS_TOPIC, partition).read(
-            offset, bytes_max, at_least_one_batch=True, committed_only=False
-        )
-        if read.slice is None:
+        log = self._partitions.get(OFFSETS_TOPIC, partition).log
+        if offset == log.log_end_offset:
             return b""
-        data = read.slice.read_cached()
-        return asyncio.to_thread(read.slice.read) if data is None else data
+        # Not as clients read, who are shown nothing above the high watermark: see `bounds`.
+        found = log.read(offset, bytes_max=bytes_max, at_least_one_batch=True)
+        data = found.read_cached()
+        return asyncio.to_thread(found.read) if data is None else data
 
     async def flush(self, partition: int) -> None:
         await self._flusher.flush(self._partitions.get(OFFSETS_TOPIC, partition).log)
