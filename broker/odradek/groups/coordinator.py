@@ -25,7 +25,7 @@ from odradek.groups.loading import holds_nothing, load
 from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from odradek.groups.routing import LOAD_RETRY_SECONDS_MAX, Routing, refusal
 from odradek.groups.sessions import SessionTimers
-from odradek.groups.shard import Shard
+from odradek.groups.shard import Shard, ShardState
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage, ImageHolder
@@ -128,7 +128,7 @@ class GroupCoordinator(Routing):
             try:
                 await load(shard, self.log, bytes_max=self.settings.offsets_load_buffer_size)
             except (OdradekError, OSError) as error:
-                if not shard.is_to_be_loaded:
+                if shard.state is ShardState.CLOSED:
                     return  # another leads by now, and our log may have been cut: nothing is wrong with it
                 logger.error("%s", refusal(shard.partition, error))
                 shard.fail(error)
