@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.chaos.history import (
+    REGISTRY,
     ErrorLogged,
     Event,
     FaultTold,
@@ -90,6 +91,8 @@ def _is_of_interest(event: Event, anomaly: Anomaly) -> bool:
     if isinstance(event, GroupTold):
         return event.group == anomaly.group
     if isinstance(event, Fetched) and not event.records and anomaly.invariant not in ("I5", "I8"):
+        return False
+    if isinstance(event, StateSeen) and event.source != REGISTRY and anomaly.invariant not in ("I6", "I7"):
         return False
     topic, partition = getattr(event, "topic", None), getattr(event, "partition", None)
     if anomaly.topic is not None and topic is not None:

@@ -7,9 +7,7 @@ from itertools import pairwise
 
 from tests.chaos.anomalies import Anomaly
 from tests.chaos.final_logs import FinalState
-from tests.chaos.history import Event, Fetched, StateSeen
-
-REGISTRY = "registry"
+from tests.chaos.history import REGISTRY, Event, Fetched, StateSeen
 
 
 def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:

@@ -7,6 +7,7 @@ else has undone already does nothing. `heal` ends them all and brings everything
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Final
 from odradek.cluster import paths
 from tests.chaos.groups import Groups
 from tests.chaos.history import FaultTold, HistoryFile, Probed, ProcessEnded, now
+from tests.chaos.moves import Moves
 from tests.chaos.network import CLIENTS
 from tests.chaos.schedule import Kind, Planned
 from tests.chaos.world import BROKERS, CONTROLLERS, ZOOKEEPER, World, broker, controller
@@ -29,10 +31,11 @@ class Faults:
     """All faults of one round; `tick` often, `heal` at the end."""
 
     def __init__(
-        self, world: World, groups: Groups, history: HistoryFile, *, topic: str, partitions: int
+        self, world: World, groups: Groups, moves: Moves, history: HistoryFile, *, topic: str, partitions: int
     ) -> None:
         self._world = world
         self._groups = groups
+        self._moves = moves
         self._history = history
         self._topic = topic
         self._partitions = partitions
@@ -105,6 +108,8 @@ class Faults:
                 return self._expire(paths.CONTROLLER)
             case Kind.FILL_DISK:
                 return self._fill_disk(some)
+            case Kind.MOVE_PARTITION:
+                return self._moves.move(choice)
             case Kind.CHURN_GROUP:
                 return self._groups.churn(choice), _nothing
             case Kind.PAUSE_MEMBER:
@@ -172,7 +177,8 @@ class Faults:
                         )
                     )
                 else:
-                    if code not in (None, 0, -9):
+                    # Killed by another fault, or told to stop before it knew what that means.
+                    if code not in (None, 0, -signal.SIGKILL, -signal.SIGTERM):
                         self._history.add(
                             ProcessEnded(
                                 at=now(),

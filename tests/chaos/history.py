@@ -96,6 +96,9 @@ class Transaction:
     outcome: str
 
 
+REGISTRY: Final = "registry"  # the source of states that ZooKeeper told
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSeen:
     """A partition's state as the registry or a broker told it (`source`)."""

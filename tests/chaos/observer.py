@@ -9,8 +9,7 @@ from typing import Any, Final
 from kazoo.exceptions import KazooException
 
 from odradek.cluster import nodes, paths
-from tests.chaos.check_leaders import REGISTRY
-from tests.chaos.history import HistoryFile, StateSeen, now
+from tests.chaos.history import REGISTRY, HistoryFile, StateSeen, now
 from tests.chaos.world import World
 
 LOOK_SECONDS: Final = 0.25
@@ -46,18 +45,15 @@ class Observer:
     def look(self) -> None:
         """Once, now. Raises KazooException, and a timeout of kazoo's own."""
         path = f"{paths.TOPICS}/{self._topic}"
-        if not self.replicas:
-            data, _ = self._client.get_async(path).get(timeout=3)
-            self.replicas = {
-                int(number): list(brokers)
-                for number, brokers in nodes.read_json(path, data)["partitions"].items()
-            }
+        replicas = self._read_replicas(path)
         asked = [
             self._client.get_async(f"{path}/partitions/{partition}/state")
             for partition in range(self._partitions)
         ]
-        for partition, answer in enumerate(asked):
-            data, _ = answer.get(timeout=3)
+        states = [answer.get(timeout=3)[0] for answer in asked]
+        # The states were read in between: they are of one of the two, where a partition moves.
+        self.replicas = self._read_replicas(path)
+        for partition, data in enumerate(states):
             if data == self._seen.get(partition):
                 continue
             self._seen[partition] = data
@@ -71,6 +67,13 @@ class Observer:
                     leader=int(state["leader"]),
                     epoch=int(state["leader_epoch"]),
                     in_sync=[int(number) for number in state["isr"]],
-                    replicas=self.replicas.get(partition, []),
+                    replicas=sorted({*replicas[partition], *self.replicas[partition]}),
                 )
             )
+
+    def _read_replicas(self, path: str) -> dict[int, list[int]]:
+        data, _ = self._client.get_async(path).get(timeout=3)
+        return {
+            int(number): list(brokers)
+            for number, brokers in nodes.read_json(path, data)["partitions"].items()
+        }

@@ -29,6 +29,7 @@ from tests.chaos.final_logs import (
 from tests.chaos.groups import CLASSIC, COOPERATIVE, MODERN, Groups
 from tests.chaos.history import Acknowledged, FaultTold, HistoryFile, Probed, Sent, now, read_events
 from tests.chaos.librdkafka_clients import COMMON
+from tests.chaos.moves import Moves
 from tests.chaos.observer import Observer
 from tests.chaos.probes import Probes
 from tests.chaos.schedule import plan
@@ -92,7 +93,12 @@ class Round:
             history=self._history,
         )
         self._observer = Observer(world, self._history, topic=self._topic, partitions=PARTITIONS)
-        self._faults = Faults(world, self._groups, self._history, topic=self._topic, partitions=PARTITIONS)
+        self._moves = Moves(
+            world.bootstrap, topics=[(self._topic, PARTITIONS), (OFFSETS_TOPIC, OFFSETS_PARTITIONS)]
+        )
+        self._faults = Faults(
+            world, self._groups, self._moves, self._history, topic=self._topic, partitions=PARTITIONS
+        )
         self._probes = Probes(world.bootstrap, self._history, topic=self._topic, partitions=PARTITIONS)
 
     def play(self) -> Outcome:
@@ -105,6 +111,8 @@ class Round:
         self._faults.heal()
         times.append(time.monotonic())
         self._groups.fill_up()
+        self._moves.stop()
+        self._probes.probe("every partition has three replicas again", self._moves.restore)
         self._probes.run()
         times.append(time.monotonic())
         self._finish_clients()
@@ -134,6 +142,7 @@ class Round:
         for worker in self._workers.values():
             worker.close()
         self._groups.close()
+        self._moves.stop()
         self._observer.stop()
         self._history.close()
 
@@ -159,6 +168,7 @@ class Round:
             log = self._folder / f"{module.rpartition('.')[2]}.log"
             self._workers[module] = Worker(module, self._options, log=log)
         self._groups.start()
+        self._moves.start()
         self._observer.start()
         for worker in self._workers.values():
             worker.await_ready()

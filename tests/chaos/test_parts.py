@@ -8,10 +8,12 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from tests.chaos.error_log import Found, new_errors
 from tests.chaos.network import CLIENTS
 from tests.chaos.proxies import Proxies
 from tests.chaos.schedule import Kind, plan
@@ -57,6 +59,25 @@ def test_a_session_ends_when_its_id_is_known(zookeeper: ZooKeeper) -> None:
     finally:
         owner.stop()
         owner.close()
+
+
+def test_errors_are_found_once_and_whole(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    assert new_errors(log, 0) == Found([], 0)
+    line = "2026-11-21T18:08:49.769Z {level}   odradek.somewhere: {text}\n"
+    log.write_text(line.format(level="INFO", text="ERROR is only a word here"))
+    log.write_text(log.read_text() + line.format(level="ERROR", text="cannot go on: No space left on device"))
+    first = new_errors(log, 0)
+    assert first.errors == []
+    half = "Traceback (most recent call last):\n  File x\n"
+    log.write_text(log.read_text() + line.format(level="ERROR", text="a thing failed") + half)
+    second = new_errors(log, first.read_up_to)
+    assert [error.partition(": ")[2] for error in second.errors] == ["a thing failed"]
+    log.write_text(log.read_text() + "KeyError: 5\n" + line.format(level="INFO", text="and on"))
+    third = new_errors(log, second.read_up_to)
+    assert len(third.errors) == 1
+    assert third.errors[0].startswith(half + "KeyError: 5")
+    assert new_errors(log, third.read_up_to).errors == []
 
 
 class Echo:

@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from odradek.cluster import nodes, paths
+from tests.chaos.error_log import new_errors
 from tests.chaos.history import ErrorLogged, Event, HistoryFile, now
 from tests.chaos.isolation import is_isolated
 from tests.chaos.network import Namespaces, Network
@@ -152,23 +153,10 @@ class World:
         return events
 
     def _new_errors(self, process: Process) -> list[Event]:
-        """Tracebacks that the process has written since the last look."""
-        if not process.log.exists():
-            return []
-        with process.log.open("rb") as log:
-            log.seek(self._read_up_to.get(process.name, 0))
-            text = log.read()
-        whole = text.rpartition(b"\n")[0] + b"\n" if b"\n" in text else b""
-        # A traceback is written in several steps: what begins near the end is left to the next look.
-        if (begun := whole.rfind(b"Traceback (most recent")) >= 0 and not _is_over(whole[begun:]):
-            whole = whole[:begun].rpartition(b"\n")[0] + b"\n"
-        self._read_up_to[process.name] = self._read_up_to.get(process.name, 0) + len(whole)
-        said = whole.decode(errors="replace")
-        if "Traceback (most recent" not in said:
-            return []
-        at = said.index("Traceback (most recent")
-        text_around = said[max(said.rfind("\n", 0, max(at - 1, 0)) + 1, 0) : at + 3000]
-        return [ErrorLogged(at=now(), process=process.name, text=text_around)]
+        """Errors that the process has written since the last look, and no fault explains."""
+        found = new_errors(process.log, self._read_up_to.get(process.name, 0))
+        self._read_up_to[process.name] = found.read_up_to
+        return [ErrorLogged(at=now(), process=process.name, text=text) for text in found.errors]
 
     def close(self) -> None:
         for process in self.processes.values():
@@ -243,9 +231,3 @@ class World:
                 resource.prlimit(
                     process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
                 )
-
-
-def _is_over(text: bytes) -> bool:
-    """Whether a traceback is whole: a line that is not indented follows its first."""
-    lines = text.split(b"\n")[1:-1]
-    return any(line and not line.startswith(b" ") for line in lines)
