@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from odradek_operator.gateways.kubernetes import Json, metadata
 
 CLIENT_PORT: Final = 9092
+ADMIN_PORT: Final = 9644
+Bootstrap = Callable[[Json], str]
+"""Where a Cluster's brokers are, from the Cluster."""
 
 
 def bootstrap_of(cluster: Json, *, cluster_domain: str) -> str:

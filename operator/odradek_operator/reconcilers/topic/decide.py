@@ -11,17 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
-from odradek_operator.reconcilers.topic.facts import (
-    Action,
-    Actual,
-    AddFinalizer,
-    Decision,
-    Desired,
-    News,
-    NoteCreating,
-    Reach,
-    RemoveFinalizer,
-)
+from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
 from odradek_operator.reconcilers.topic.observed import observed_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 from odradek_operator.resources.conditions import Condition, condition, ready

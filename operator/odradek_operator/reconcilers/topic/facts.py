@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from odradek_operator.gateways.topic_values import ActualTopic, Measures, OnBrokers
 from odradek_operator.reconcilers.broker_failures import Failure
+from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
 from odradek_operator.resources.conditions import Condition
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
-
-
-class Reach(Enum):
-    """Whether the cluster can be asked."""
-
-    REACHED = "reached"
-    UNREACHABLE = "unreachable"
-    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,30 +54,11 @@ class Actual:
 
 
 @dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Hold the resource, so that its deletion is seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Let the resource go."""
-
-
-@dataclass(frozen=True, slots=True)
 class NoteCreating:
     """Write down that the topic is about to be made."""
 
 
 Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """An event for the resource."""
-
-    reason: str
-    message: str
-    is_warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

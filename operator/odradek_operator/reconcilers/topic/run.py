@@ -19,7 +19,10 @@ from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS, Json, KubernetesError, NotFound, metadata
 from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, Seen
+from odradek_operator.reconcilers.addresses import Bootstrap
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
+from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
     CLEANUP_FINALIZER,
     Outside,
@@ -31,15 +34,7 @@ from odradek_operator.reconcilers.reconciler import (
     status_of,
 )
 from odradek_operator.reconcilers.topic.decide import decide
-from odradek_operator.reconcilers.topic.facts import (
-    Actual,
-    AddFinalizer,
-    Decision,
-    Desired,
-    NoteCreating,
-    Reach,
-    RemoveFinalizer,
-)
+from odradek_operator.reconcilers.topic.facts import Actual, Decision, Desired, NoteCreating
 from odradek_operator.resources.conditions import ready
 from odradek_operator.resources.structure import InvalidResource, parse
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
@@ -51,15 +46,6 @@ ROUNDS_MAX: Final = 6
 # Writes to the API server that are under way for a pass; the gateway has a bound for the process besides.
 WRITES_TOGETHER_MAX: Final = 16
 INVALID_AGAIN_SECONDS: Final = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a Topic was left."""
-
-    key: Key
-    version: str
-    again_seconds: float | None
 
 
 @dataclass(slots=True)
@@ -75,7 +61,7 @@ class _Work:
 
 
 class TopicsRun:
-    """A pass; used once. `bodies` are all Topics of the namespace. `failures` are those to be tried again soon."""
+    """A pass; used once. `bodies` are all Topics of the namespace."""
 
     def __init__(
         self,
@@ -84,7 +70,7 @@ class TopicsRun:
         bodies: Sequence[Json],
         *,
         brokers: BrokerClients,
-        bootstrap: Callable[[Json], str],
+        bootstrap: Bootstrap,
     ) -> None:
         self._outside = outside
         self._namespace = namespace
@@ -92,10 +78,10 @@ class TopicsRun:
         self._bootstrap = bootstrap
         self._claims = claims_of(bodies)
         self._writes = asyncio.Semaphore(WRITES_TOGETHER_MAX)
-        self.failures: dict[Key, Exception] = {}
+        self._failures: dict[Key, Exception] = {}
         self._outcomes: list[Outcome] = []
 
-    async def see_to(self, due: Sequence[Json]) -> list[Outcome]:
+    async def see_to(self, due: Sequence[Json]) -> Outcomes:
         """See to these Topics."""
         works: dict[str, list[_Work]] = {}
         invalid: list[tuple[Json, InvalidResource]] = []
@@ -109,7 +95,7 @@ class TopicsRun:
         await self._each(invalid, self._say_invalid)
         # One cluster that hangs must not hold up the others.
         await asyncio.gather(*(self._on_cluster(cluster, some) for cluster, some in works.items()))
-        return self._outcomes
+        return Outcomes(self._outcomes, self._failures)
 
     # --- one cluster --------------------------------------------------------------------------------------------------
 
@@ -263,7 +249,7 @@ class TopicsRun:
 
     def _fail(self, work: _Work, failure: Exception) -> None:
         work.is_open = False
-        self.failures[work.key] = failure
+        self._failures[work.key] = failure
 
     async def _each(self, items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
         """Act on all, some at a time. What goes wrong with one is its own failure."""

@@ -1,0 +1,132 @@
+"""Resources of a cluster's contents, seen to for all of a namespace at once.
+
+The queue brings resources one by one. The first to come begins a pass, and the pass takes in every one of the namespace
+that has changed or was not looked at for a while, with one list of resources and one look at each cluster; the others
+find, when it is their turn, that they were seen to as they are, and are done. So a thousand of them cost a few passes,
+and nothing waits for a batch to fill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.kubernetes import Api, Json, metadata
+from odradek_operator.reconcilers.reconciler import Outside, key_of
+
+# What is as it was is not looked at again so soon: what is written to it comes back as an event.
+LOOKED_SECONDS_MIN: Final = 10.0
+# Those that were not looked at for so long come along when another one is.
+LOOKED_SECONDS_MAX: Final = 150.0
+FAILED_AGAIN_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a resource was left: its version then, and in how many seconds it is to be looked at again unasked."""
+
+    key: Key
+    version: str
+    again_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What came of a pass. `failures` are to be tried again soon."""
+
+    done: Sequence[Outcome] = ()
+    failures: Mapping[Key, Exception] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    version: str
+    at: float
+    again_at: float | None
+
+
+class Passes(ABC):
+    """The reconciler of one kind; a subclass sees to the resources that are due."""
+
+    def __init__(self, outside: Outside, api: Api) -> None:
+        self._outside = outside
+        self._api = api
+        self._looked: dict[Key, _Looked] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @abstractmethod
+    async def see_to(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
+        """Look at those that are `due` and act; `bodies` are all of the namespace."""
+
+    async def reconcile(self, key: Key) -> float | None:
+        """See to one resource, and to others that are due. Raises KubernetesError and what its own pass failed with."""
+        body = await self._outside.kubernetes.get(self._api, key.namespace, key.name)
+        if body is None:
+            self._forget(key)
+            return None
+        if not self._is_due(key, body):
+            return self._again(key)
+        async with self._locks.setdefault(key.namespace, asyncio.Lock()):
+            # Whoever had the pass before may have seen to it, as it is now.
+            if self._is_due(key, body):
+                await self._pass(key)
+        return self._again(key)
+
+    def _is_due(self, key: Key, body: Json) -> bool:
+        looked = self._looked.get(key)
+        if looked is None or looked.version != metadata(body)["resourceVersion"]:
+            return True
+        now = self._time()
+        return (
+            looked.again_at is not None and now >= looked.again_at
+        ) or now - looked.at >= LOOKED_SECONDS_MIN
+
+    def _again(self, key: Key) -> float | None:
+        looked = self._looked.get(key)
+        if looked is None or looked.again_at is None:
+            return None
+        return max(0.0, looked.again_at - self._time())
+
+    def _forget(self, key: Key) -> None:
+        self._looked.pop(key, None)
+        self._outside.conditions.forget(key)
+
+    async def _pass(self, key: Key) -> None:
+        bodies = await self._outside.kubernetes.list(self._api, key.namespace)
+        self._forget_gone(key.namespace, bodies)
+        began = self._time()
+        due = [body for body in bodies if self._comes_along(key, body, began)]
+        outcomes = await self.see_to(key.namespace, bodies, due)
+        ended = self._time()
+        for outcome in outcomes.done:
+            again_at = None if outcome.again_seconds is None else ended + outcome.again_seconds
+            self._looked[outcome.key] = _Looked(outcome.version, ended, again_at)
+            if again_at is not None and outcome.key != key:
+                self._outside.wake(outcome.key, after_seconds=outcome.again_seconds)
+        for failed in outcomes.failures:
+            self._looked.pop(failed, None)
+            if failed != key:
+                self._outside.wake(failed, after_seconds=FAILED_AGAIN_SECONDS)
+        if key in outcomes.failures:
+            raise outcomes.failures[key]
+
+    def _comes_along(self, key: Key, body: Json, now: float) -> bool:
+        other = key_of(body)
+        looked = self._looked.get(other)
+        if other == key or looked is None or looked.version != metadata(body)["resourceVersion"]:
+            return True
+        return (
+            looked.again_at is not None and now >= looked.again_at
+        ) or now - looked.at > LOOKED_SECONDS_MAX
+
+    def _forget_gone(self, namespace: str, bodies: Sequence[Json]) -> None:
+        there = {key_of(body) for body in bodies}
+        for key in [key for key in self._looked if key.namespace == namespace and key not in there]:
+            self._forget(key)
+
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
