@@ -1,7 +1,8 @@
-"""The admin client: one object that holds what can be done with topics, configs, groups and logs."""
+"""The admin client: one object that holds what can be done with topics, configs, groups, logs and brokers."""
 
 from __future__ import annotations
 
+from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LogAdmin
@@ -17,3 +18,5 @@ class Admin:
         self.configs = ConfigAdmin(client)
         self.groups = GroupAdmin(client)
         self.logs = LogAdmin(client)
+        self.brokers = BrokerAdmin(client)
+        self.reassignments = self.brokers.reassignments

@@ -1,0 +1,233 @@
+"""Brokers as a whole: what each has, and how one is emptied before it is removed, or filled after it was added.
+
+A drain cordons the broker (KIP-1066: it is given nothing new) and moves all that it has to others. It goes on without
+whoever asked for it, `drain_progress` tells how far it is, and `undrain` lifts the cordon and takes back what has not
+arrived; what has stays where it is until `spread` is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.client.admin import plans
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.plans import Plan, Racks
+from odradek.client.admin.reassignments import Reassignment, ReassignmentAdmin
+from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
+from odradek.client.client import Client
+from odradek.client.errors import ClientError
+from odradek.foundation.errors import BrokerNotAvailable, OdradekError
+from odradek.foundation.ids import TopicPartition
+
+CORDON_KEY: Final = "cordoned.log.dirs"
+EVERY_DIRECTORY: Final = "*"
+
+
+class MovesRefused(ClientError):
+    """Some moves of a plan were not taken; those that were go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """A live broker and what it has: replicas, those that it leads, and those that it should lead."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    is_cordoned: bool
+    replicas: int
+    leaders: int
+    preferred_leaders: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProgress:
+    """What a broker that is to be emptied still has. `bytes_left` are those that others have yet to fetch."""
+
+    broker_id: int
+    is_cordoned: bool
+    replicas: int
+    leaders: int
+    moving: int
+    bytes_left: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the broker can be removed without a loss, and will be given nothing meanwhile."""
+        return self.is_cordoned and self.replicas == 0
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something is left that nobody moves: topics made before the cordon came, or a move taken back."""
+        return self.replicas > self.moving
+
+
+class BrokerAdmin:
+    """What can be done with brokers."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._configs = ConfigAdmin(client)
+        self._logs = LogAdmin(client)
+        self.reassignments = ReassignmentAdmin(client)
+
+    async def list(self) -> list[BrokerLoad]:
+        """The live brokers, by id."""
+        cordoned = await self._cordoned()
+        cluster = await self._client.with_retries(lambda: self._client.refresh(None))
+        partitions = [one for topic in cluster.topics.values() for one in topic.partitions]
+        return [
+            BrokerLoad(
+                id=broker.id,
+                host=broker.address.host,
+                port=broker.address.port,
+                rack=broker.rack,
+                is_cordoned=broker.id in cordoned,
+                replicas=sum(broker.id in one.replicas for one in partitions),
+                leaders=sum(broker.id == one.leader for one in partitions),
+                preferred_leaders=sum(broker.id == next(iter(one.replicas), None) for one in partitions),
+            )
+            for _, broker in sorted(cluster.brokers.items())
+        ]
+
+    # --- placement -----------------------------------------------------------------------------------------------
+
+    async def cordon(self, broker_id: int) -> None:
+        """Give the broker no new replicas. Raises InvalidRequest for one that the cluster does not know."""
+        await self._set_cordon(broker_id, EVERY_DIRECTORY)
+
+    async def uncordon(self, broker_id: int) -> None:
+        """Give it new replicas again."""
+        await self._set_cordon(broker_id, None)
+
+    async def _set_cordon(self, broker_id: int, value: str | None) -> None:
+        operation = AlterOperation.DELETE if value is None else AlterOperation.SET
+        # Not by way of the broker itself: it may be down.
+        changes = {str(broker_id): [ConfigChange(CORDON_KEY, value, operation)]}
+        for failure in (await self._configs.alter_many(ResourceType.BROKER, changes)).values():
+            if failure is not None:
+                raise failure
+
+    async def _cordoned(self) -> set[int]:
+        cluster = await self._client.with_retries(lambda: self._client.refresh(()))
+        found: set[int] = set()
+        for broker_id in cluster.brokers:
+            entries = await self._configs.describe(ResourceType.BROKER, str(broker_id), keys=[CORDON_KEY])
+            if any(entry.value == EVERY_DIRECTORY for entry in entries):
+                found.add(broker_id)
+        return found
+
+    async def racks(self) -> Racks:
+        """The racks of the live brokers that may be given replicas."""
+        cordoned = await self._cordoned()
+        brokers = self._client.cluster.brokers
+        return {broker.id: broker.rack for broker in brokers.values() if broker.id not in cordoned}
+
+    # --- drain ---------------------------------------------------------------------------------------------------
+
+    async def plan_drain(self, broker_id: int) -> Plan:
+        """What would have to move. Raises InvalidReplicationFactor when the others are too few."""
+        return plans.plan_drain(
+            await self.reassignments.assignment(), await self.racks(), leaving={broker_id}
+        )
+
+    async def drain(self, broker_id: int, *, bytes_per_second: int | None = None) -> Plan:
+        """Cordon the broker and begin to move all that it has; asked again, what came or was left since.
+
+        With `bytes_per_second` no broker feeds or fetches more for it (`unthrottle` at the end). Raises
+        InvalidReplicationFactor when the others are too few (nothing is changed then), InvalidRequest, MovesRefused.
+        """
+        await self.plan_drain(broker_id)
+        await self.cordon(broker_id)
+        # Planned again: topics may have been made before the cordon came.
+        return await self.execute(await self.plan_drain(broker_id), bytes_per_second=bytes_per_second)
+
+    async def drain_progress(self, broker_id: int) -> DrainProgress:
+        """How far a drain is. A broker that is down counts as cordoned."""
+        is_live = broker_id in (await self._client.with_retries(lambda: self._client.refresh(()))).brokers
+        cordoned = await self._cordoned() if is_live else {broker_id}
+        moving = {
+            where: one
+            for where, one in (await self.reassignments.under_way()).items()
+            if broker_id in one.removing
+        }
+        cluster = await self._client.with_retries(lambda: self._client.refresh(None))
+        partitions = [one for topic in cluster.topics.values() for one in topic.partitions]
+        return DrainProgress(
+            broker_id=broker_id,
+            is_cordoned=broker_id in cordoned,
+            replicas=sum(broker_id in one.replicas for one in partitions),
+            leaders=sum(broker_id == one.leader for one in partitions),
+            moving=len(moving),
+            bytes_left=await self.bytes_left(moving),
+        )
+
+    async def bytes_left(self, moving: Mapping[TopicPartition, Reassignment]) -> int:
+        """What the replicas that are being added have yet to fetch, by the sizes of their logs."""
+        if not moving:
+            return 0
+        sizes: dict[TopicPartition, dict[int, int]] = {where: {} for where in moving}
+        for directory in await self._logs.describe_log_dirs(moving):
+            for where, replica in directory.replicas.items():
+                if where in sizes:
+                    sizes[where][directory.broker_id] = replica.size_bytes
+        return sum(
+            max(max(sizes[where].values(), default=0) - sizes[where].get(broker, 0), 0)
+            for where, one in moving.items()
+            for broker in one.adding
+        )
+
+    async def undrain(self, broker_id: int) -> tuple[TopicPartition, ...]:
+        """Lift the cordon, and take back the moves off the broker that have not arrived; which ones."""
+        await self.uncordon(broker_id)
+        under_way = await self.reassignments.under_way()
+        wanted = tuple(where for where, one in under_way.items() if broker_id in one.removing)
+        if wanted:
+            _raise_refusals(await self.reassignments.cancel(wanted))
+        return wanted
+
+    # --- other plans ---------------------------------------------------------------------------------------------
+
+    async def plan_spread(self, onto: Collection[int] | None = None) -> Plan:
+        """What has to move so that brokers have equally many replicas; with `onto` only those are given any.
+
+        Raises BrokerNotAvailable for one of `onto` that is down or cordoned.
+        """
+        racks = await self.racks()
+        missing = sorted(set(onto or ()) - racks.keys())
+        if missing:
+            raise BrokerNotAvailable(
+                f"the brokers {missing} are not live or are cordoned; those that take replicas: {sorted(racks)}"
+            )
+        return plans.plan_spread(await self.reassignments.assignment(), racks, onto=onto)
+
+    async def plan_factor(self, topics: Collection[str], *, factor: int) -> Plan:
+        """What has to change so that topics have so many replicas. Raises InvalidReplicationFactor,
+        UnknownTopicOrPartition.
+        """
+        cluster = await self._client.with_retries(lambda: self._client.refresh(tuple(topics)))
+        for topic in topics:
+            cluster.topic(topic)
+        everything = await self.reassignments.assignment()
+        return plans.plan_factor(everything, await self.racks(), topics=topics, factor=factor)
+
+    async def execute(self, plan: Plan, *, bytes_per_second: int | None = None) -> Plan:
+        """Begin the moves of a plan, and give it back. Raises MovesRefused."""
+        if plan:
+            if bytes_per_second is not None:
+                await self.reassignments.throttle(plan, bytes_per_second=bytes_per_second)
+            _raise_refusals(await self.reassignments.reassign(plan))
+        return plan
+
+
+def _raise_refusals(outcome: Mapping[TopicPartition, OdradekError | None]) -> None:
+    refused = [(where, failure) for where, failure in outcome.items() if failure is not None]
+    if refused:
+        where, failure = refused[0]
+        raise MovesRefused(
+            f"{len(refused)} of {len(outcome)} moves were refused, among them that of {where}: {failure}"
+        ) from failure

@@ -1,0 +1,231 @@
+"""Partitions that move to other brokers (KIP-455), their throttles (KIP-73), and elections of leaders (KIP-460).
+
+A reassignment goes on by itself once it was taken: `under_way` tells what is left, `cancel` takes it back. What should
+move where is `plans`; whole brokers are `brokers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.plans import Plan
+from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.foundation.errors import NotController, OdradekError
+from odradek.foundation.ids import TopicPartition, by_topic
+from odradek.protocol.api import ApiKey
+
+ALTER_VERSIONS: Final = (0, 1)
+LIST_VERSIONS: Final = (0, 0)
+ELECT_VERSIONS: Final = (0, 2)
+# A frame of some hundred kilobytes, and a write that holds nobody else up for long.
+MOVES_PER_REQUEST_MAX: Final = 1000
+SIDES: Final = ("leader", "follower")
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on its way: `replicas` are old and new ones together."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when it is done."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+
+class ReassignmentAdmin:
+    """What can be done with partitions' places and leaders."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._configs = ConfigAdmin(client)
+
+    # --- moves ---------------------------------------------------------------------------------------------------
+
+    async def assignment(
+        self, topics: Collection[str] | None = None
+    ) -> dict[TopicPartition, tuple[int, ...]]:
+        """Who keeps each partition, or will when what is under way is done. Raises UnknownTopicOrPartition."""
+        cluster = await self._client.with_retries(
+            lambda: self._client.refresh(None if topics is None else tuple(topics))
+        )
+        names = cluster.topics if topics is None else topics
+        found = {
+            TopicPartition(name, partition.partition): partition.replicas
+            for name in names
+            for partition in cluster.topic(name).partitions
+        }
+        moving = await self.under_way()
+        return {where: moving[where].target if where in moving else found[where] for where in found}
+
+    async def reassign(
+        self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool = True
+    ) -> dict[TopicPartition, OdradekError | None]:
+        """Begin to move partitions, or take moves back (None); each answers with None or its error.
+
+        Without `may_change_factor` a partition keeps as many replicas as it has (KIP-860).
+        """
+        outcome: dict[TopicPartition, OdradekError | None] = {}
+        wanted = sorted(moves)
+        for start in range(0, len(wanted), MOVES_PER_REQUEST_MAX):
+            part = {where: moves[where] for where in wanted[start : start + MOVES_PER_REQUEST_MAX]}
+            outcome |= await self._reassign(part, may_change_factor=may_change_factor)
+        self._client.invalidate()
+        return outcome
+
+    async def _reassign(
+        self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool
+    ) -> dict[TopicPartition, OdradekError | None]:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for where, replicas in moves.items():
+            row = {
+                "partition_index": where.partition,
+                "replicas": None if replicas is None else list(replicas),
+            }
+            topics.setdefault(where.topic, []).append(row)
+        response = await self._ask(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            # A broker that does not know the flag would change what it must not.
+            ALTER_VERSIONS if may_change_factor else (1, 1),
+            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            allow_replication_factor_change=may_change_factor,
+        )
+        return {
+            where: error_for(int(row.error_code), row.error_message, about=f"partition {where}")
+            for topic in response.responses
+            for row in topic.partitions
+            for where in [TopicPartition(str(topic.name), int(row.partition_index))]
+        }
+
+    async def cancel(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OdradekError | None]:
+        """Take moves back, all that are under way by default; each answers with None or its error."""
+        wanted = await self.under_way() if partitions is None else partitions
+        return await self.reassign(dict.fromkeys(wanted))
+
+    async def under_way(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """What is moving now, of all or of some partitions."""
+        topics = None if partitions is None else by_topic(partitions)
+        response = await self._ask(
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            LIST_VERSIONS,
+            topics=None
+            if topics is None
+            else [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()],
+        )
+        return {
+            TopicPartition(str(topic.name), int(row.partition_index)): Reassignment(
+                tuple(map(int, row.replicas)),
+                tuple(map(int, row.adding_replicas)),
+                tuple(map(int, row.removing_replicas)),
+            )
+            for topic in response.topics
+            for row in topic.partitions
+        }
+
+    # --- throttles -----------------------------------------------------------------------------------------------
+
+    async def throttle(self, plan: Plan, *, bytes_per_second: int) -> None:
+        """Let the moves of `plan` take no more than so many bytes per second of each broker, in and out.
+
+        To be called before they begin. Whatever replicas of these topics were throttled before are so no more.
+        """
+        now = await self.assignment({where.topic for where in plan})
+        feeding: dict[str, list[str]] = {}
+        fetching: dict[str, list[str]] = {}
+        brokers: set[int] = set()
+        for where, replicas in plan.items():
+            coming = set(replicas) - set(now.get(where, ()))
+            if not coming:
+                continue
+            brokers |= {*coming, *now[where]}
+            feeding.setdefault(where.topic, []).extend(f"{where.partition}:{one}" for one in now[where])
+            fetching.setdefault(where.topic, []).extend(f"{where.partition}:{one}" for one in coming)
+        rates = [ConfigChange(f"{side}.replication.throttled.rate", str(bytes_per_second)) for side in SIDES]
+        await self._alter(ResourceType.BROKER, {str(broker): rates for broker in sorted(brokers)})
+        await self._alter(
+            ResourceType.TOPIC,
+            {
+                topic: [
+                    ConfigChange("leader.replication.throttled.replicas", ",".join(feeding[topic])),
+                    ConfigChange(
+                        "follower.replication.throttled.replicas", ",".join(sorted(fetching[topic]))
+                    ),
+                ]
+                for topic in feeding
+            },
+        )
+
+    async def unthrottle(self, *, topics: Iterable[str], brokers: Iterable[int]) -> None:
+        """Lift the throttles of these topics' replicas, and those brokers' rates."""
+        rates = [
+            ConfigChange(f"{side}.replication.throttled.rate", None, AlterOperation.DELETE) for side in SIDES
+        ]
+        lists = [
+            ConfigChange(f"{side}.replication.throttled.replicas", None, AlterOperation.DELETE)
+            for side in SIDES
+        ]
+        await self._alter(ResourceType.TOPIC, dict.fromkeys(topics, lists))
+        await self._alter(ResourceType.BROKER, {str(broker): rates for broker in brokers})
+
+    async def _alter(self, kind: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]) -> None:
+        if not changes:
+            return
+        for failure in (await self._configs.alter_many(kind, changes)).values():
+            if failure is not None:
+                raise failure
+
+    # --- leaders -------------------------------------------------------------------------------------------------
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, OdradekError | None]:
+        """Let the first replicas lead again; or, `unclean`, any live replica where nobody leads, which loses what
+        it lacks. Each partition answers with None or its error, ElectionNotNeeded among them; of all partitions (None)
+        only those that were in need.
+        """
+        topics = None if partitions is None else by_topic(partitions)
+        response = await self._ask(
+            ApiKey.ELECT_LEADERS,
+            (1, 2) if unclean else ELECT_VERSIONS,
+            election_type=int(unclean),
+            topic_partitions=None
+            if topics is None
+            else [{"topic": name, "partitions": numbers} for name, numbers in topics.items()],
+        )
+        self._client.invalidate()
+        return {
+            where: error_for(int(row.error_code), row.error_message, about=f"partition {where}")
+            for topic in response.replica_election_results
+            for row in topic.partition_result
+            for where in [TopicPartition(str(topic.topic), int(row.partition_id))]
+        }
+
+    async def _ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
+        """Send to the controller, again when it moved meanwhile: asking twice for the same comes to the same."""
+        timeout_ms = self._client.request_timeout_ms
+
+        async def attempt() -> Any:
+            response = await (await self._client.controller()).request(
+                api, versions=versions, timeout_ms=timeout_ms, timeout=timeout_ms, **fields
+            )
+            code = int(getattr(response, "error_code", 0))
+            if isinstance(error_for(code), NotController):
+                raise NotController(
+                    getattr(response, "error_message", None) or "the controller moved; try again"
+                )
+            raise_for(code, getattr(response, "error_message", None))
+            return response
+
+        return await self._client.with_retries(attempt)

@@ -1,0 +1,184 @@
+"""Brokers are emptied, filled and left as they were, by the admin client on a whole cluster of virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.results import ResourceType
+from odradek.client.client import Client
+from odradek.cluster.image import PartitionImage
+from odradek.foundation.errors import (
+    BrokerNotAvailable,
+    ElectionNotNeeded,
+    InvalidReplicationFactor,
+    NoReassignmentInProgress,
+    OdradekError,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.ids import TopicPartition
+from tests.support.loop import run
+from tests.support.whole_cluster import PORT, WholeCluster
+
+ENTRIES = {"replica.fetch.max.bytes": "20000"}
+
+
+@asynccontextmanager
+async def a_cluster(*, brokers: int) -> AsyncIterator[tuple[WholeCluster, Admin]]:
+    cluster = await WholeCluster.start(brokers=brokers, controllers=1, entries=ENTRIES)
+    bootstrap = ",".join(f"{cluster.host(number)}:{PORT}" for number in range(1, brokers + 1))
+    async with Client(bootstrap, network=cluster.network.at("admin"), random=cluster.chance) as client:
+        yield cluster, Admin(client)
+    await cluster.stop()
+
+
+def test_a_broker_is_drained_and_can_be_stopped_for_good() -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=4) as (cluster, admin):
+            for name in ("a", "b"):
+                assert await cluster.create_topic(name, partitions=6, replicas=3) == 0
+            for number in range(6):
+                leader = cluster.leaders("a", seen_by=1)[number]
+                await cluster.produce(leader, "a", number, b"x" * 100, acks=-1)
+            plan = await admin.brokers.drain(4)
+            assert plan
+            assert all(4 not in replicas for replicas in plan.values())
+            await cluster.until(lambda: all(4 not in one.replicas for one in everything(cluster)))
+            progress = await admin.brokers.drain_progress(4)
+            assert (progress.is_done, progress.is_stuck, progress.bytes_left) == (True, False, 0)
+            assert [(one.id, one.is_cordoned, one.replicas) for one in await admin.brokers.list()] == [
+                (1, False, 12),
+                (2, False, 12),
+                (3, False, 12),
+                (4, True, 0),
+            ]
+            assert await cluster.create_topic("c", partitions=8, replicas=3) == 0
+            assert all(4 not in one.replicas for one in everything(cluster))
+            await cluster.stop_broker(4)
+            assert (await admin.brokers.drain_progress(4)).is_done
+
+    run(story())
+
+
+def everything(cluster: WholeCluster) -> list[PartitionImage]:
+    return [one for topic in cluster.image(1).topics.values() for one in topic.partitions]
+
+
+def test_a_drain_is_slowed_down_watched_and_taken_back() -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=3) as (cluster, admin):
+            assert await cluster.create_topic("t", partitions=3, replicas=2) == 0
+            where = next(
+                TopicPartition("t", number)
+                for number, one in enumerate(cluster.image(1).topics["t"].partitions)
+                if 3 in one.replicas
+            )
+            leader = cluster.leaders("t", seen_by=1)[where.partition]
+            for _ in range(30):
+                await cluster.produce(leader, "t", where.partition, b"x" * 10_000, acks=-1)
+            before = await admin.reassignments.assignment()
+            plan = await admin.brokers.drain(3, bytes_per_second=100)
+            assert where in plan
+            # Those with nothing in them arrive although none may flow.
+            await cluster.until(lambda: moving(cluster) == 1)
+            progress = await admin.brokers.drain_progress(3)
+            assert (progress.replicas, progress.moving, progress.is_done, progress.is_stuck) == (
+                1,
+                1,
+                False,
+                False,
+            )
+            assert 150_000 < progress.bytes_left <= 320_000
+            under_way = await admin.reassignments.under_way()
+            assert list(under_way) == [where]
+            assert under_way[where].target == plan[where]
+            assert await admin.reassignments.under_way([TopicPartition("t", 99)]) == {}
+
+            assert await admin.brokers.undrain(3) == (where,)
+            assert moving(cluster) == 0
+            assert sorted((await admin.reassignments.assignment())[where]) == sorted(before[where])
+            progress = await admin.brokers.drain_progress(3)
+            assert (progress.is_cordoned, progress.is_stuck) == (False, True)
+            (refusal,) = (await admin.reassignments.cancel([where])).values()
+            assert isinstance(refusal, NoReassignmentInProgress)
+            assert await admin.reassignments.cancel() == {}
+
+            # What had moved comes back with a spread, and nothing is throttled for ever.
+            await admin.reassignments.unthrottle(topics=["t"], brokers=[1, 2, 3])
+            for kind, name, key in (
+                (ResourceType.TOPIC, "t", "leader.replication.throttled.replicas"),
+                (ResourceType.BROKER, "1", "follower.replication.throttled.rate"),
+            ):
+                entries = await admin.configs.describe(kind, name, keys=[key])
+                assert all(entry.is_default for entry in entries)
+            await admin.brokers.execute(await admin.brokers.plan_spread([3]))
+            await cluster.until(lambda: moving(cluster) == 0)
+            assert {one.replicas for one in await admin.brokers.list()} == {2}
+
+    run(story())
+
+
+def moving(cluster: WholeCluster) -> int:
+    return sum(bool(one.adding or one.removing) for one in cluster.image(1).topics["t"].partitions)
+
+
+def test_new_brokers_are_filled_and_replicas_made_more_and_fewer() -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=3) as (cluster, admin):
+            assert await cluster.create_topic("t", partitions=9, replicas=1) == 0
+            await cluster.start_broker(4)
+            await cluster.until(lambda: 4 in cluster.image(1).brokers)
+            plan = await admin.brokers.execute(await admin.brokers.plan_spread([4]))
+            assert len(plan) == 2
+            await cluster.until(lambda: moving(cluster) == 0)
+            grown = await admin.brokers.plan_factor(["t"], factor=3)
+            assert len(grown) == 9
+            refused = await admin.reassignments.reassign(grown, may_change_factor=False)
+            assert all(isinstance(one, InvalidReplicationFactor) for one in refused.values())
+            await admin.brokers.execute(grown)
+            await cluster.until(lambda: moving(cluster) == 0)
+            assert {len(one) for one in (await admin.reassignments.assignment(["t"])).values()} == {3}
+            await admin.brokers.execute(await admin.brokers.plan_factor(["t"], factor=2))
+            assert {len(one) for one in (await admin.reassignments.assignment(["t"])).values()} == {2}
+
+    run(story())
+
+
+def test_what_cannot_be_is_refused_before_anything_is_changed() -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=3) as (cluster, admin):
+            assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+            with pytest.raises(InvalidReplicationFactor, match="lower its replication factor"):
+                await admin.brokers.drain(2)
+            assert not any(one.is_cordoned for one in await admin.brokers.list())
+            with pytest.raises(OdradekError, match="broker id"):
+                await admin.brokers.cordon(9)
+            with pytest.raises(BrokerNotAvailable, match=r"\[9\]"):
+                await admin.brokers.plan_spread([9])
+            with pytest.raises(UnknownTopicOrPartition, match="no-such"):
+                await admin.brokers.plan_factor(["no-such"], factor=2)
+
+    run(story())
+
+
+def test_leaders_are_elected() -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=3) as (cluster, admin):
+            assert await cluster.create_topic("t", partitions=3, replicas=3) == 0
+            await cluster.stop_broker(3)
+            await cluster.start_broker(3)
+            await cluster.until(
+                lambda: all(len(one.isr) == 3 for one in cluster.image(1).topics["t"].partitions)
+            )
+            led = await admin.reassignments.elect_leaders()
+            assert len(led) == 1
+            assert set(led.values()) == {None}
+            again = await admin.reassignments.elect_leaders(led)
+            assert [type(one) for one in again.values()] == [ElectionNotNeeded]
+            unclean = await admin.reassignments.elect_leaders([*led, TopicPartition("t", 9)], unclean=True)
+            assert [type(one) for one in unclean.values()] == [ElectionNotNeeded, UnknownTopicOrPartition]
+
+    run(story())
