@@ -1,0 +1,160 @@
+"""Charts, manifests and examples on a real API server: what it takes, refuses, keeps and allows.
+
+One server for the module, and a namespace for each test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.charts.cases import CHART_NAMES, accepted, golden
+from tests.charts.test_kubernetes_schemas import WITHOUT_SCHEMAS
+from tests.support.helm import CHARTS, CHECKOUT, HelmFailed, helm, objects
+from tests.support.kubernetes_api import ApiServer, running_api_server
+
+pytestmark = pytest.mark.integration
+
+CASES = [case for chart in CHART_NAMES for case in accepted(chart)]
+MANIFESTS = CHECKOUT / "manifests"
+ACCOUNT = "system:serviceaccount:{namespace}:odradek-operator"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
+        running.kubectl("apply", "--filename", str(MANIFESTS / "crds"))
+        running.kubectl("wait", "--for=condition=Established", "--filename", str(MANIFESTS / "crds"))
+        yield running
+
+
+@pytest.fixture
+def namespace(server: ApiServer) -> str:
+    """A namespace that takes restricted pods only, and warns of others."""
+    name = f"test-{next(_NUMBERS)}"
+    modes = [f"pod-security.kubernetes.io/{mode}=restricted" for mode in ("enforce", "warn")]
+    server.kubectl("create", "namespace", name)
+    server.kubectl("label", "namespace", name, *modes)
+    server.kubectl("create", "serviceaccount", "default", "--namespace", name)
+    return name
+
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def installed(server: ApiServer, namespace: str) -> Callable[..., str]:
+    """Runs a helm command against the server in the namespace."""
+
+    def run(*arguments: str) -> str:
+        return helm(*arguments, "--kubeconfig", str(server.kubeconfig), "--namespace", namespace)
+
+    return run
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
+def test_all_that_is_rendered_is_taken_without_a_warning(
+    server: ApiServer, namespace: str, case: Path
+) -> None:
+    found = [
+        thing
+        for thing in objects(golden(case).read_text())
+        if thing["apiVersion"] not in WITHOUT_SCHEMAS or thing["apiVersion"] == "odradek.io/v1"
+    ]
+    for thing in found:
+        if "namespace" in thing["metadata"]:
+            thing["metadata"]["namespace"] = namespace
+    # Roles of several namespaces now stand in one.
+    text = yaml.safe_dump_all({(thing["kind"], thing["metadata"]["name"]): thing for thing in found}.values())
+    said = server.kubectl(
+        "create", "--dry-run=server", "--namespace", namespace, "--filename", "-", given=text
+    )
+    assert "arning" not in said
+    assert said.count("created (server dry run)") == len(list(yaml.safe_load_all(text)))
+
+
+@pytest.mark.parametrize("path", sorted((MANIFESTS / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_is_taken(server: ApiServer, namespace: str, path: Path) -> None:
+    said = server.kubectl("apply", "--namespace", namespace, "--filename", str(path))
+    assert "arning" not in said
+    assert "created" in said
+
+
+def test_the_operator_installs_without_helm_and_may_be_given_more_to_look_after(server: ApiServer) -> None:
+    for name in ("one-namespace", "all-namespaces"):
+        path = str(MANIFESTS / "operator" / f"{name}.yaml")
+        assert "arning" not in server.kubectl("apply", "--filename", path)
+        assert server.kubectl("diff", "--filename", path) == "", "tools that compare would never come to rest"
+
+
+def test_a_release_is_upgraded_and_a_bad_edit_refused_with_its_reason(installed: Callable[..., str]) -> None:
+    chart = str(CHARTS / "odradek")
+    installed("install", "log", chart, "--set", "topics.orders.partitions=3")
+    installed("upgrade", "log", chart, "--set", "topics.orders.partitions=6,cluster.spec.brokers.replicas=5")
+    with pytest.raises(HelmFailed, match="partitions never shrink"):
+        installed("upgrade", "log", chart, "--set", "topics.orders.partitions=2")
+    with pytest.raises(HelmFailed, match="cannot move to another ZooKeeper"):
+        installed("upgrade", "log", chart, "--set", "cluster.spec.zookeeper.connect=elsewhere:2181")
+    installed("upgrade", "log", chart, "--set", "topics.orders.partitions=6,cluster.spec.brokers.replicas=4")
+    installed("uninstall", "log")
+
+
+def test_what_is_to_be_kept_outlives_the_release_and_is_taken_up_again(
+    server: ApiServer, namespace: str, installed: Callable[..., str]
+) -> None:
+    chart, values = str(CHARTS / "odradek"), "keepTopics=true,cluster.keep=true,topics.orders.partitions=3"
+    installed("install", "log", chart, "--set", values)
+    ask = ["get", "clusters.odradek.io,topics.odradek.io", "--namespace", namespace, "--output", "name"]
+    there = server.kubectl(*ask)
+    installed("uninstall", "log")
+    assert server.kubectl(*ask) == there == "cluster.odradek.io/log\ntopic.odradek.io/orders\n"
+    installed("install", "log", chart, "--set", values)
+
+
+def test_definitions_outlive_the_operators_release(server: ApiServer, installed: Callable[..., str]) -> None:
+    chart = str(CHARTS / "odradek-operator")
+    server.kubectl("delete", "--filename", str(MANIFESTS / "crds"))
+    installed("install", "odradek-operator", chart)
+    assert "[CustomResourceDefinition] topics.odradek.io" in installed("uninstall", "odradek-operator")
+    assert "topics.odradek.io" in server.kubectl("get", "crd", "--output", "name")
+    installed("install", "odradek-operator", chart)
+    installed("uninstall", "odradek-operator")
+
+
+def _may(server: ApiServer, account: str, *what: str) -> bool:
+    try:
+        return server.kubectl("auth", "can-i", *what, f"--as={account}").strip().endswith("yes")
+    except subprocess.CalledProcessError as answer:
+        assert answer.output.strip().endswith("no")
+        return False
+
+
+def test_the_operators_account_may_do_its_work_where_it_works_and_nowhere_else(
+    server: ApiServer, namespace: str, installed: Callable[..., str]
+) -> None:
+    installed("install", "odradek-operator", str(CHARTS / "odradek-operator"), "--set", "crds.install=false")
+    account = ACCOUNT.format(namespace=namespace)
+    here, elsewhere = ["--namespace", namespace], ["--namespace", "default"]
+    for what in (
+        ("create", "statefulsets.apps"),
+        ("patch", "topics.odradek.io", "--subresource=status"),
+        ("update", "leases.coordination.k8s.io/odradek-operator"),
+        ("delete", "pods"),
+    ):
+        assert _may(server, account, *what, *here), what
+        assert not _may(server, account, *what, *elsewhere), what
+    assert _may(server, account, "list", "nodes")
+    for what in (
+        ("update", "leases.coordination.k8s.io/kube-controller-manager"),
+        ("create", "pods"),
+        ("create", "rolebindings.rbac.authorization.k8s.io"),
+        ("create", "pods", "--subresource=exec"),
+    ):
+        assert not _may(server, account, *what, *here), what
+    assert not _may(server, account, "patch", "customresourcedefinitions.apiextensions.k8s.io")
+    installed("uninstall", "odradek-operator")

@@ -1,0 +1,133 @@
+"""A real Kubernetes API server on loopback, without nodes: etcd and kube-apiserver as processes of this machine.
+
+It judges and keeps objects (schemas, CEL, admission, roles), and nothing acts on them. The programs are those of the
+one-node cluster for e2e, once it has been built, or what is on PATH.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import free_port
+
+_PROGRAMS = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster")) / "bin"
+START_SECONDS_MAX = 60.0
+TOKEN = "of-no-other-use"
+
+
+def _program(name: str) -> str:
+    """Path of a program; without it the test is skipped: e2e runs on a whole cluster and misses nothing."""
+    found = _PROGRAMS / name
+    if os.access(found, os.X_OK):
+        return str(found)
+    on_path = shutil.which(name)
+    if on_path is None:
+        pytest.skip(f"no {name} here: the one-node cluster for e2e brings it")
+    return on_path
+
+
+class ApiServer:
+    """A running API server; `kubeconfig` names an administrator there."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.kubeconfig = folder / "kubeconfig"
+        self.url = f"https://127.0.0.1:{port}"
+        self.kubeconfig.write_text(
+            "apiVersion: v1\nkind: Config\ncurrent-context: it\n"
+            "contexts: [{name: it, context: {cluster: it, user: me}}]\n"
+            f"users: [{{name: me, user: {{token: {TOKEN}}}}}]\n"
+            f'clusters: [{{name: it, cluster: {{server: "{self.url}", insecure-skip-tls-verify: true}}}}]\n'
+        )
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        """What kubectl says, warnings included. Raises CalledProcessError with it."""
+        done = subprocess.run(
+            [_program("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments],
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout)
+        return done.stdout
+
+
+@contextlib.contextmanager
+def running_api_server(folder: Path) -> Iterator[ApiServer]:
+    """An API server with nothing in it, which ends with the block."""
+    etcd, server, _ = _program("etcd"), _program("kube-apiserver"), _program("kubectl")
+    store_port, peer_port, port = free_port(), free_port(), free_port()
+    subprocess.run(
+        ["openssl", "genrsa", "-out", str(folder / "accounts.key"), "2048"], check=True, capture_output=True
+    )
+    (folder / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    store_url, peer_url = f"http://127.0.0.1:{store_port}", f"http://127.0.0.1:{peer_port}"
+    store_options = {
+        "data-dir": folder / "etcd",
+        "listen-client-urls": store_url,
+        "advertise-client-urls": store_url,
+        "listen-peer-urls": peer_url,
+        "initial-advertise-peer-urls": peer_url,
+        "initial-cluster": f"default={peer_url}",
+        "unsafe-no-fsync": "true",
+    }
+    server_options = {
+        "etcd-servers": store_url,
+        "secure-port": port,
+        "bind-address": "127.0.0.1",
+        "cert-dir": folder / "certificates",
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-key-file": folder / "accounts.key",
+        "service-account-signing-key-file": folder / "accounts.key",
+        "token-auth-file": folder / "tokens.csv",
+        "authorization-mode": "RBAC",
+        "service-cluster-ip-range": "10.0.0.0/24",
+        "disable-admission-plugins": "ServiceAccount",
+    }
+    with (
+        _process([etcd, *_options(store_options)], folder / "etcd.log"),
+        _process([server, *_options(server_options)], folder / "server.log") as process,
+    ):
+        _wait(f"https://127.0.0.1:{port}/readyz", process, folder / "server.log")
+        yield ApiServer(folder, port)
+
+
+def _options(options: dict[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+@contextlib.contextmanager
+def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until the server says that it is ready."""
+    unverified = ssl._create_unverified_context()  # its certificate is its own
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
+    until = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < until and process.poll() is None:
+        with (
+            contextlib.suppress(urllib.error.URLError, OSError),
+            urllib.request.urlopen(request, context=unverified, timeout=2),
+        ):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"the API server did not come up within {START_SECONDS_MAX:.0f} s: {log.read_text()[-3000:]}")
