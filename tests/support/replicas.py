@@ -242,7 +242,11 @@ class ReplicaCluster:
         node = self.nodes[broker_id] = ReplicaNode(self, broker_id, self.disks[broker_id], epoch)
         was_clean = node.start(self._image)
         self.live[broker_id] = BrokerImage(
-            id=broker_id, endpoints={}, rack=f"rack-{broker_id}", epoch=epoch, stopped_cleanly=was_clean
+            id=broker_id,
+            endpoints={"PLAINTEXT": (f"broker-{broker_id}.test", 9092)},
+            rack=f"rack-{broker_id}",
+            epoch=epoch,
+            stopped_cleanly=was_clean,
         )
         live = self._eligible()
 

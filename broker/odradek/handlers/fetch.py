@@ -14,6 +14,7 @@ from typing import Final
 
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
+from odradek.handlers.current_leaders import FETCH_TAG, CurrentLeaders
 from odradek.handlers.errors import error_code
 from odradek.handlers.fetch_followers import FollowerReading
 from odradek.handlers.fetch_reading import Fetched, FetchReading
@@ -26,7 +27,7 @@ from odradek.handlers.fetch_sessions import (
     Session,
     Target,
 )
-from odradek.handlers.fetch_wire import encode_fetch_answer
+from odradek.handlers.fetch_wire import encode_fetch_answer, names_leaders
 from odradek.replication.nearest import nearest_replica
 from odradek.transport.connection import Reply
 
@@ -199,10 +200,16 @@ def _encode(
     context: RequestContext, results: list[Fetched], *, session_id: int, error: Exception | None = None
 ) -> Reply:
     header = context.header
+    leaders = None
+    if names_leaders(header.api_version, results):
+        leaders = CurrentLeaders(
+            context.broker.images.current, context.connection.listener_name, tag=FETCH_TAG
+        )
     return encode_fetch_answer(
         header.api_version,
         header.correlation_id,
         results,
         session_id=session_id,
         error_code=error_code(error),
+        leaders=leaders,
     )

@@ -8,9 +8,9 @@
                      from v11 preferred read replica int32, records nullable bytes ] ]
 
 From v12 on lengths are compact and each structure ends with tagged fields; tag 0 of a partition is the
-diverging epoch (epoch int32, end offset int64). Neighbouring partitions of one topic share its entry. Small
-slices are read here when the page cache has them, so that the usual answer of a tail read is one piece of
-bytes; others stay slices.
+diverging epoch (epoch int32, end offset int64), tag 1 from v16 on its leader (`current_leaders`). Neighbouring
+partitions of one topic share its entry. Small slices are read here when the page cache has them, so that the usual
+answer of a tail read is one piece of bytes; others stay slices.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from struct import Struct
 from typing import Final
 
 from odradek.foundation.limits import SENDFILE_BYTES_MIN
+from odradek.handlers.current_leaders import CurrentLeaders
 from odradek.handlers.fetch_reading import Fetched
 from odradek.protocol.varint import append_unsigned_varint
 from odradek.transport.connection import Part, Reply
 
+FIRST_WITH_LEADERS: Final = 16
 _FIRST_FLEXIBLE: Final = 12
 _FIRST_WITH_REPLICA: Final = 11
 _FIRST_WITH_SESSIONS: Final = 7
 _FIRST_WITH_LOG_START: Final = 5
+
+# NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH.
+_LED_ELSEWHERE: Final = (6, 74)
 
 # Slices read here, in all: an answer that waits its turn on a connection holds this much memory at the most.
 _INLINE_BYTES_MAX: Final = 64 * 1024
@@ -43,19 +48,31 @@ _DIVERGING: Final = Struct(">BBBiqB")
 
 
 def encode_fetch_answer(
-    version: int, correlation_id: int, results: Sequence[Fetched], *, session_id: int, error_code: int
+    version: int,
+    correlation_id: int,
+    results: Sequence[Fetched],
+    *,
+    session_id: int,
+    error_code: int,
+    leaders: CurrentLeaders | None = None,
 ) -> Reply:
-    """The whole frame: bytes, or bytes and file slices in order."""
-    return _Answer(version).encode(correlation_id, results, session_id=session_id, error_code=error_code)
+    """The whole frame: bytes, or bytes and file slices in order.
+
+    `leaders` tell of partitions that are not led here, where the version can say it.
+    """
+    return _Answer(version, leaders).encode(
+        correlation_id, results, session_id=session_id, error_code=error_code
+    )
 
 
 class _Answer:
     """One answer in the making."""
 
-    __slots__ = ("_inline_left", "_is_flexible", "_out", "_parts", "_size", "_version")
+    __slots__ = ("_inline_left", "_is_flexible", "_leaders", "_out", "_parts", "_size", "_version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, leaders: CurrentLeaders | None) -> None:
         self._version = version
+        self._leaders = leaders
         self._is_flexible = version >= _FIRST_FLEXIBLE
         self._out = bytearray(8)
         self._parts: list[Part] = []
@@ -79,7 +96,10 @@ class _Answer:
             for fetched in results[start:end]:
                 self._put_partition(fetched)
             self._no_tags()
-        self._no_tags()
+        if self._leaders is None:
+            self._no_tags()
+        else:
+            self._out += self._leaders.endpoint_tags()
         # `out` is the first part still, wherever the last one ended.
         _HEAD.pack_into(out, 0, self._size + len(self._out) - 4, correlation_id)
         if not self._parts:
@@ -132,7 +152,10 @@ class _Answer:
         if not self._is_flexible:
             return
         if fetched.diverging is None:
-            self._out.append(0)
+            if self._leaders is not None and fetched.error_code in _LED_ELSEWHERE:
+                self._out += self._leaders.tags_of(fetched.topic, fetched.index)
+            else:
+                self._out.append(0)
         else:
             epoch, end_offset = fetched.diverging
             self._out += _DIVERGING.pack(1, 0, 13, epoch, end_offset, 0)
@@ -161,6 +184,11 @@ class _Answer:
         self._parts.append(records)
         self._size += len(self._out) + fetched.size
         self._out = bytearray()
+
+
+def names_leaders(version: int, results: Sequence[Fetched]) -> bool:
+    """Whether an answer has a partition that another broker leads, and a version that can tell which."""
+    return version >= FIRST_WITH_LEADERS and any(one.error_code in _LED_ELSEWHERE for one in results)
 
 
 def _runs(results: Sequence[Fetched]) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.handlers.context import RequestContext
+from odradek.handlers.current_leaders import PRODUCE_TAG, CurrentLeaders
 from odradek.handlers.errors import error_code, error_message
 from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, refusal_at_the_door, tells_log_start
 from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
@@ -28,6 +29,7 @@ from odradek.handlers.produce_wire import (
     OnePartition,
     PartitionResult,
     ProducedTopic,
+    names_leaders,
     pack_one_flexible,
     pack_produce_answer,
     parse_one_partition,
@@ -231,4 +233,9 @@ def _answer(
             logger.info("%r produced with acks=0 and failed; its connection is closed", context.connection)
             context.connection.close()
         return None
-    return pack_produce_answer(header.api_version, header.correlation_id, topics)
+    leaders = None
+    if names_leaders(header.api_version, topics):
+        leaders = CurrentLeaders(
+            context.broker.images.current, context.connection.listener_name, tag=PRODUCE_TAG
+        )
+    return pack_produce_answer(header.api_version, header.correlation_id, topics, leaders)

@@ -8,7 +8,7 @@ all.
               log append time int64, from v5 log start offset int64,
               from v8 record errors [ batch index int32, message nullable string ],
                       message nullable string ] ],
-              throttle time int32 ms
+              throttle time int32 ms; the tagged fields of v10 on are `current_leaders`
 
 From v9 on lengths are compact and each structure ends with tagged fields. A topic's bytes are copied from
 the request into the answer as they stand. Records are slices of the frame.
@@ -21,10 +21,13 @@ from typing import Final, NamedTuple
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
+from odradek.handlers.current_leaders import NO_TAGS, CurrentLeaders
 from odradek.protocol.varint import append_unsigned_varint, read_unsigned_varint, skip_tagged_fields
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_IDS: Final = 13
+FIRST_WITH_LEADERS: Final = 10
+_NOT_LEADER: Final = 6
 _FIRST_WITH_RECORD_ERRORS: Final = 8
 _FIRST_WITH_LOG_START: Final = 5
 
@@ -248,10 +251,13 @@ def _slice(frame: memoryview, position: int, size: int) -> memoryview:
 
 
 def pack_produce_answer(
-    version: int, correlation_id: int, topics: list[tuple[bytes, list[PartitionResult]]]
+    version: int,
+    correlation_id: int,
+    topics: list[tuple[bytes, list[PartitionResult]]],
+    leaders: CurrentLeaders | None = None,
 ) -> bytes:
     """The whole frame of the answer; `topics` are each topic's bytes in the request and its partitions'
-    results.
+    results. `leaders` tell of partitions that are not led here, where the version can say it.
     """
     is_flexible = version >= FIRST_FLEXIBLE
     out = bytearray(8)
@@ -273,13 +279,32 @@ def pack_produce_answer(
                 out += _RESULT.pack(*result[:4])
             if version >= _FIRST_WITH_RECORD_ERRORS:
                 _put_errors(out, result, is_flexible=is_flexible)
-            if is_flexible:
+            if leaders is not None and result.error_code == _NOT_LEADER:
+                out += leaders.tags_of(_key_of(version, raw), result.partition)
+            elif is_flexible:
                 out.append(0)
         if is_flexible:
             out.append(0)
-    out += b"\0\0\0\0\0" if is_flexible else b"\0\0\0\0"
+    out += b"\0\0\0\0"
+    if is_flexible:
+        out += NO_TAGS if leaders is None else leaders.endpoint_tags()
     _HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
     return bytes(out)
+
+
+def names_leaders(version: int, topics: list[tuple[bytes, list[PartitionResult]]]) -> bool:
+    """Whether an answer has a partition that another broker leads, and a version that can tell which."""
+    return version >= FIRST_WITH_LEADERS and any(
+        result.error_code == _NOT_LEADER for _, results in topics for result in results
+    )
+
+
+def _key_of(version: int, raw: bytes) -> str | bytes:
+    """The topic's id or name, from its bytes in the request."""
+    if version >= FIRST_WITH_TOPIC_IDS:
+        return raw
+    _, position = read_unsigned_varint(memoryview(raw), 0)
+    return raw[position:].decode()
 
 
 def _put_count(out: bytearray, count: int, *, is_flexible: bool) -> None:
