@@ -52,7 +52,8 @@ exec odradek controller --config {SETTINGS_FOLDER}/controller.properties --id "$
 START_ZOOKEEPER: Final = """\
 set -eu
 echo $((POD_INDEX + 1)) > /data/myid
-exec zkServer.sh start-foreground
+PATH=$PATH:/usr/share/zookeeper/bin  # where Debian's packages have it
+exec zkServer.sh start-foreground /conf/zoo.cfg
 """
 
 
@@ -69,16 +70,20 @@ def start_controller() -> str:
 def addresses(context: Context) -> str:
     """Sets ADVERTISED for $POD_INDEX; empty for a broker that nothing is known of."""
     lines = ["ADVERTISED=", 'case "$POD_INDEX" in']
-    for broker in range(context.brokers):
-        told = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
-        for listener in context.spec.listeners:
-            known = context.addresses.get(listener.name, ())
-            address = known[broker] if broker < len(known) else None
-            # A listener without an address is left out: better that than no broker.
-            if address is not None:
-                told.append(f"{listener_name(listener.name)}://{address}")
-        lines.append(f'{broker}) ADVERTISED="{",".join(told)}" ;;')
+    lines += [f'{broker}) ADVERTISED="{advertised(context, broker)}" ;;' for broker in range(context.brokers)]
     return "\n".join([*lines, "esac", ""])
+
+
+def advertised(context: Context, broker: int) -> str:
+    """What a broker tells its clients; ${NODE_IP} stands for its node's address."""
+    told = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
+    for listener in context.spec.listeners:
+        known = context.addresses.get(listener.name, ())
+        address = known[broker] if broker < len(known) else None
+        # A listener without an address is left out: better that than no broker.
+        if address is not None:
+            told.append(f"{listener_name(listener.name)}://{address}")
+    return ",".join(told)
 
 
 def racks(context: Context) -> str:
