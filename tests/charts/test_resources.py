@@ -13,7 +13,7 @@ import yaml
 
 from helm.generate.crd_schema import spec_schema
 from tests.charts.cases import accepted, golden
-from tests.support.helm import CHARTS, CHECKOUT, objects
+from tests.support.helm import CHARTS, CHECKOUT, objects, template
 
 MANIFESTS = CHECKOUT / "manifests"
 DEFINITIONS = {
@@ -79,3 +79,14 @@ def test_versions_of_charts_are_the_products() -> None:
         assert about["appVersion"] == version[1]
         for image in yaml.safe_load(about["annotations"]["artifacthub.io/images"]):
             assert image["image"].endswith(f":{version[1]}")
+
+
+def test_spark_has_the_same_rights_with_helm_and_without() -> None:
+    plain = objects((MANIFESTS / "examples" / "spark" / "rbac.yaml").read_text())
+    text = template("odradek", settings=["spark.enabled=true"], show_only=["templates/spark/rights.yaml"])
+    rules = {
+        name: [role["rules"] for role in found if role["kind"] == "Role"]
+        for name, found in (("plain", plain), ("chart", objects(text)))
+    }
+    assert len(rules["plain"]) == 2
+    assert sorted(rules["chart"], key=str) == sorted(rules["plain"], key=str)
