@@ -117,13 +117,13 @@ def image(
     )
 
 
-def test_the_smallest_that_any_broker_goes_by_counts_unless_the_topic_says_it() -> None:
+def test_what_the_leader_goes_by_counts() -> None:
     topic, broker = (ResourceKind.TOPIC, "t"), ResourceKind.BROKER
-    assert min_in_sync(image({}), "t") == 1
-    assert min_in_sync(image({1: 2, 2: 3}), "t") == 2
-    assert min_in_sync(image({1: 1, 2: 3}, {topic: "2"}), "t") == 2
-    assert min_in_sync(image({1: 3, 2: 3}, {(broker, "<default>"): "2"}), "t") == 2
-    assert min_in_sync(image({1: 3, 2: 3}, {(broker, "<default>"): "2", (broker, "2"): "1"}), "t") == 1
+    assert min_in_sync(image({}), "t", 1) == 1
+    assert min_in_sync(image({1: 2, 2: 3}), "t", 2) == 3
+    assert min_in_sync(image({1: 1, 2: 3}, {topic: "2"}), "t", 1) == 2
+    assert min_in_sync(image({1: 3, 2: 3}, {(broker, "<default>"): "2"}), "t", 1) == 2
+    assert min_in_sync(image({1: 3, 2: 3}, {(broker, "<default>"): "2", (broker, "2"): "1"}), "t", 2) == 1
 
 
 # --- a controller -----------------------------------------------------------------------------------------------------
@@ -181,6 +181,25 @@ def test_the_registry_holds_who_is_eligible() -> None:
         await cluster.leave(2, 3)
         await cluster.check_registry()
         assert of(cluster) == (1, (1,), (2, 3), ())
+
+    run(story())
+
+
+def test_nobody_is_forgotten_while_there_is_no_leader() -> None:
+    async def story() -> None:
+        cluster = await Cluster.start(1, 2, 3)
+        # Not the topic's own: each broker tells what it was started with.
+        await cluster.make_topic([1, 2, 3], config={})
+        for broker_id in (1, 2, 3):
+            await cluster.leave(broker_id)
+            await cluster.join(broker_id, min_in_sync=2)
+            await cluster.propose(cluster.state().leader, WHERE, 1, 2, 3)
+        await cluster.leave(2)
+        await cluster.leave(3)
+        await cluster.leave(1)
+        assert of(cluster) == (NO_LEADER, (1,), (3,), ())
+        await cluster.join(1, stopped_cleanly=False, min_in_sync=2)
+        assert of(cluster) == (NO_LEADER, (), (3,), (1,))
 
     run(story())
 

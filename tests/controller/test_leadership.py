@@ -61,9 +61,11 @@ class Cluster:
             await cluster.join(broker_id)
         return cluster
 
-    async def join(self, broker_id: int, *, stopped_cleanly: bool = True, look: bool = True) -> None:
+    async def join(
+        self, broker_id: int, *, stopped_cleanly: bool = True, min_in_sync: int = 1, look: bool = True
+    ) -> None:
         self.epoch += 1
-        broker = BrokerImage(broker_id, {"P": ("h", 1)}, None, self.epoch, stopped_cleanly)
+        broker = BrokerImage(broker_id, {"P": ("h", 1)}, None, self.epoch, stopped_cleanly, min_in_sync)
         store = self.brokers[broker_id] = MemoryStore(self.registry)
         data = nodes.write_broker(broker, protocols={"P": "PLAINTEXT"}, wall_ms=0)
         await store.create(paths.broker(broker_id), data, ephemeral=True)

@@ -7,9 +7,10 @@ in sync again, since the high watermark then goes on without those outside; nor 
 page cache held, unless nobody else is left. Such a one is remembered as the last known, for people to look at and for
 elections that may lose records.
 
-The rule holds only where the controller never takes min.insync.replicas to be more than the leader does. A topic's own
-value is the same for both. Without one it is the smallest that any live broker goes by, and before it is made smaller
-those that only the greater one made eligible are forgotten (Kafka does that too).
+The rule holds only where the controller never takes min.insync.replicas to be more than the leader does. So it goes by
+what the leader goes by: the topic's own value, or its own, which brokers tell when they register. Before a value is
+made smaller those that only the greater one made eligible are forgotten (Kafka does that too). Without a leader nothing
+is acknowledged, and nobody is forgotten.
 """
 
 from __future__ import annotations
@@ -18,27 +19,23 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from odradek.cluster.dynamic_settings import merged_overrides
-from odradek.cluster.image import ClusterImage, PartitionImage, ResourceKind
+from odradek.cluster.image import NO_LEADER, ClusterImage, PartitionImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 
 _KEY: Final = "min.insync.replicas"
 
 
-def min_in_sync(image: ClusterImage, topic: str) -> int:
-    """min.insync.replicas of a topic, as small as any broker may take it."""
+def min_in_sync(image: ClusterImage, topic: str, leader: int) -> int:
+    """min.insync.replicas of a topic as its leader takes it."""
     own: str | None = image.config(ResourceKind.TOPIC, topic).get(_KEY)
     if own is not None:
         return int(own)
-    default = image.config(ResourceKind.BROKER, DEFAULT_BROKER)
-    values = [
-        int(_overrides(image, default, broker.id).get(_KEY, broker.min_in_sync))
-        for broker in image.brokers.values()
-    ]
-    return min(values, default=1)
-
-
-def _overrides(image: ClusterImage, default: Mapping[str, str], broker_id: int) -> Mapping[str, str]:
-    return merged_overrides(default=default, own=image.config(ResourceKind.BROKER, str(broker_id)))
+    overrides = merged_overrides(
+        default=image.config(ResourceKind.BROKER, DEFAULT_BROKER),
+        own=image.config(ResourceKind.BROKER, str(leader)),
+    )
+    broker = image.brokers.get(leader)
+    return int(overrides.get(_KEY, 1 if broker is None else broker.min_in_sync))
 
 
 def decides_eligibility(kind: ResourceKind, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
@@ -47,7 +44,7 @@ def decides_eligibility(kind: ResourceKind, before: Mapping[str, str], after: Ma
 
 
 def is_enough(partition: PartitionImage, *, min_in_sync: int) -> bool:
-    """Whether the high watermark moves with this in-sync set."""
+    """Whether the high watermark moves with this in-sync set, if there is a leader."""
     return len(partition.isr) >= min(min_in_sync, len(partition.replicas))
 
 
@@ -59,7 +56,7 @@ def remembered(
     `lost` are brokers that came back without what they had: those of them that `after.elr` does not name were
     taken out.
     """
-    if is_enough(after, min_in_sync=min_in_sync):
+    if after.leader != NO_LEADER and is_enough(after, min_in_sync=min_in_sync):
         return after._replace(elr=(), last_known_elr=())
     outside = [broker for broker in after.replicas if broker not in after.isr]
     elr = tuple(

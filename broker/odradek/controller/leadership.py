@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
@@ -93,7 +94,10 @@ class Leadership:
         doubtful = [broker.id for broker in came if not broker.stopped_cleanly]
         if doubtful:
             await self.states.apply_to_all(
-                lambda topic, partition: self._doubted(topic, partition, doubtful, registered), lost=doubtful
+                lambda topic, partition: self._doubted(topic, partition, doubtful, registered),
+                lost=doubtful,
+                # One that comes may lead, and what it goes by counts.
+                image=replace(self._images.current, brokers=registered),
             )
         self._commits.observe([members[broker.id] for broker in came])
         await self.states.apply_to_all(self._led)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, ResourceKind
+from odradek.cluster.image import NO_LEADER, ClusterImage, ImageHolder, PartitionImage, ResourceKind
 from odradek.cluster.store import Create, Operation, Put
 from odradek.controller import eligible
 from odradek.controller.commits import Commits
@@ -44,8 +44,10 @@ class PartitionStates:
             raise UnknownTopicOrPartition(f"There is no partition {where}.")
         return topic.partitions[where.partition]
 
-    async def apply_to_all(self, rule: Rule, *, lost: Collection[int] = ()) -> None:
-        """Write what `rule` makes of each partition, where that is something; `lost` as in `write`."""
+    async def apply_to_all(
+        self, rule: Rule, *, lost: Collection[int] = (), image: ClusterImage | None = None
+    ) -> None:
+        """Write what `rule` makes of each partition, where that is something; `lost` and `image` as in `write`."""
         await self.write(
             [
                 (where, after)
@@ -53,6 +55,7 @@ class PartitionStates:
                 if (after := rule(where.topic, partition)) is not None
             ],
             lost=lost,
+            image=image,
         )
 
     async def before_settings(self, kind: ResourceKind, name: str, after: Mapping[str, str]) -> None:
@@ -66,7 +69,10 @@ class PartitionStates:
                 (where, partition)
                 for where, partition in self
                 if (partition.elr or partition.last_known_elr)
-                and eligible.is_enough(partition, min_in_sync=eligible.min_in_sync(image, where.topic))
+                and partition.leader != NO_LEADER
+                and eligible.is_enough(
+                    partition, min_in_sync=eligible.min_in_sync(image, where.topic, partition.leader)
+                )
             ],
             image=image,
         )
@@ -76,8 +82,8 @@ class PartitionStates:
     ) -> None:
         """Write states of partitions, each partition once; `partition_epoch` is the version that each replaces.
 
-        `lost` are brokers that may lack what they acknowledged. `image` is the cluster by whose settings replicas are
-        eligible to lead, the present one by default.
+        `lost` are brokers that may lack what they acknowledged. `image` is the cluster by whose brokers and settings
+        replicas are eligible to lead, the present one by default.
         """
         wanted = self._with_eligible(states, lost=lost, image=image or self._images.current)
         for start in range(0, len(wanted), PARTITION_STATES_PER_WRITE_MAX):
@@ -90,13 +96,13 @@ class PartitionStates:
     def _with_eligible(
         self, states: Iterable[State], *, lost: Collection[int], image: ClusterImage
     ) -> list[State]:
-        by_topic: dict[str, int] = {}
+        needed: dict[tuple[str, int], int] = {}
         found: list[State] = []
         for where, state in states:
-            if where.topic not in by_topic:
-                by_topic[where.topic] = eligible.min_in_sync(image, where.topic)
-            before = self.find(where)
-            after = eligible.remembered(before, state, min_in_sync=by_topic[where.topic], lost=lost)
+            key = where.topic, state.leader
+            if key not in needed:
+                needed[key] = eligible.min_in_sync(image, *key)
+            after = eligible.remembered(self.find(where), state, min_in_sync=needed[key], lost=lost)
             found.append((where, after))
         return found
 

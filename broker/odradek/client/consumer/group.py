@@ -168,6 +168,10 @@ class GroupConsumer:
             except REJOIN as failure:
                 logger.info("group %s changes again: %s", self._group_id, failure)
                 self._lost(failure)
+            except BaseException:
+                # The next `poll` tries again, whatever it was.
+                self._must_join = True
+                raise
 
     async def _assign(self, joined: Joined) -> Mapping[str, Sequence[TopicPartition]]:
         subscribers = [
