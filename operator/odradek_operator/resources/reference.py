@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from odradek_operator.foundation.metrics import METRICS
 from odradek_operator.resources.definition import Definition
 from odradek_operator.resources.kinds import DEFINITIONS
 from odradek_operator.resources.structure import Field, Listing, Nested, fields_of
@@ -23,7 +24,7 @@ _MADE_PAGE = "<!-- Made by `make reference` from odradek_operator.resources; edi
 
 def files() -> dict[str, str]:
     """Every text that is made, by path from the repository's root."""
-    made: dict[str, str] = {"docs/reference/resources.md": _page()}
+    made = {"docs/reference/resources.md": _page(), "docs/reference/operator-metrics.md": _metrics_page()}
     for definition in DEFINITIONS:
         text = yaml.safe_dump(definition.manifest(), sort_keys=False, width=120, allow_unicode=True)
         made[f"manifests/crds/{definition.plural}.yaml"] = _MADE_YAML + text
@@ -55,6 +56,23 @@ def _page() -> str:
             lines += ["", "Rules:", "", *rules]
         lines += ["", "| status | type | meaning |", "| --- | --- | --- |"]
         lines += list(_status_rows(definition.status, "status"))
+    return "\n".join(lines) + "\n"
+
+
+def _metrics_page() -> str:
+    lines = [
+        _MADE_PAGE.replace("resources;", "foundation.metrics;"),
+        "# The operator's metrics",
+        "",
+        "Served at `/metrics` of the operator's port 8080, in Prometheus' text format. "
+        "Brokers have a page of [their own](metrics.md).",
+        "",
+        "| metric | kind | labels | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    for metric in METRICS.values():
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.doc} |")
     return "\n".join(lines) + "\n"
 
 
