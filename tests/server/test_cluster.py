@@ -122,6 +122,28 @@ def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -
     run(story())
 
 
+def test_a_start_outlives_a_registry_that_goes_away_meanwhile() -> None:
+    """It was let in at the beginning of the start; the session may expire while logs are recovered."""
+
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        broker = cluster.make_broker(4)
+        store = cluster.stores[cluster.host(4)]
+        broker.images.subscribe(lambda old, new: store.sever())
+        starting = asyncio.ensure_future(broker.start())
+        await asyncio.sleep(60)
+        assert not starting.done()
+        assert not broker.is_serving
+        store.mend()
+        await starting
+        cluster.brokers[4] = broker
+        assert 4 in cluster.image(4).brokers
+        await cluster.until(lambda: 4 in cluster.image(1).brokers)
+        await cluster.stop()
+
+    run(story())
+
+
 def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=1)

@@ -3,13 +3,14 @@
     log directories (locks, identity) -> registry -> the controller's account of the cluster (image) -> logs (recovery)
     -> partitions -> coordinator -> listeners -> registration -> seen by the controller -> ready
 
-It begins without a controller too, and waits for one. A broker whose session with the registry is lost is fenced: it
-serves neither partitions nor groups until it is registered anew and the controller has told it what it leads. A stop
-in order asks the controller first to move what it leads.
+It begins without a controller too, and waits for one, as it does for a registry that went away. A broker whose session
+with the registry is lost is fenced: it serves neither partitions nor groups until it is registered anew and the
+controller has told it what it leads. A stop in order asks the controller first to move what it leads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -20,7 +21,12 @@ from odradek.cluster.registration import BrokerRegistration, Registrant, Registr
 from odradek.cluster.registries import open_registry
 from odradek.cluster.store import SessionState, Store
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import DuplicateBrokerRegistration, RequestError
+from odradek.foundation.errors import (
+    DuplicateBrokerRegistration,
+    RequestError,
+    StoreConnectionLost,
+    StoreSessionExpired,
+)
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.handlers.context import BrokerParts
@@ -39,6 +45,7 @@ from odradek.transport.network import Network
 logger = logging.getLogger(__name__)
 
 _NO_EPOCH: Final = -1
+_REGISTRY_RETRY_SECONDS: Final = 0.5
 
 
 class ClusterBroker(Broker):
@@ -222,11 +229,25 @@ class ClusterBroker(Broker):
         self.registration = BrokerRegistration(self._store, self.clock, registrant, callbacks)
         self._open.push_async_callback(self.registration.stop)
         self._open.push_async_callback(self._tasks.close)
-        self._registered = await self.registration.start(has_all=self.directories.has_all)
+        self._registered = await self._patiently(self._store)
         await self.follower.wait_until(self._is_seen)
         self._was_seen()
         self.follower.unfence()
         logger.info("broker %d is a member with epoch %d", self.broker_id, self.broker_epoch)
+
+    async def _patiently(self, store: Store) -> BrokerImage:
+        """Register, however long the registry is away: it answered when this start began, and to end now would help
+        nobody. A signal ends this waiting as it ends that for a controller.
+        """
+        while True:
+            try:
+                await store.reopen()  # recovery may have taken longer than a session lasts
+                return await self.registration.start(has_all=self.directories.has_all)
+            except (StoreConnectionLost, StoreSessionExpired) as error:
+                if store.session_state is SessionState.CLOSED:
+                    raise
+                logger.warning("broker %d waits for the registry: %s", self.broker_id, error)
+                await asyncio.sleep(_REGISTRY_RETRY_SECONDS)
 
     def _was_seen(self) -> None:
         """The controller took this broker out of where it may lack records: what it has now is what counts."""
