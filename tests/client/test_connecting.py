@@ -244,3 +244,19 @@ def test_ipv6_loopback() -> None:
             assert client.cluster.cluster_id == "c"
 
     asyncio.run(main())
+
+
+def test_it_connects_on_uvloop_too() -> None:
+    """Its transports are no subclasses of asyncio's; the operator's process runs on it."""
+    import uvloop
+
+    async def main() -> None:
+        server = await asyncio.start_server(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            with pytest.raises(ConnectionFailed, match="is an HTTP server"):
+                async with Client(f"127.0.0.1:{port}", connect_timeout_ms=5_000):
+                    pass
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
