@@ -12,8 +12,8 @@ from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
+from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
 from tests.operator.support.kubernetes import Killed
-from tests.operator.topics.world import NAMESPACE, BrokerWithAdmin, World, in_world
 from tests.support.broker_process import free_port
 
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
@@ -21,6 +21,7 @@ from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBroker
 from odradek_operator.gateways.topics import BrokerTopics, Seen
 from odradek_operator.reconcilers.addresses import Bootstrap
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
+from odradek_operator.reconcilers.claims import Claims
 from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
 from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
@@ -76,7 +77,7 @@ class TopicsRun:
         self._namespace = namespace
         self._brokers = brokers
         self._bootstrap = bootstrap
-        self._claims = claims_of(bodies)
+        self._claims = Claims(bodies, field="name")
         self._writes = asyncio.Semaphore(WRITES_TOGETHER_MAX)
         self._failures: dict[Key, Exception] = {}
         self._outcomes: list[Outcome] = []
@@ -118,7 +119,7 @@ class TopicsRun:
 
     async def _without_cluster(self, works: Sequence[_Work], actual: Actual) -> None:
         for work in works:
-            work.actual = replace(actual, older=self._older(work))
+            work.actual = replace(actual, older=self._claims.older(*_thing(work.desired)))
         for _ in range(ROUNDS_MAX):
             for work in works:
                 work.decision = decide(work.desired, work.actual) if work.is_open else work.decision
@@ -152,8 +153,8 @@ class TopicsRun:
             work.actual,
             topic=found if isinstance(found, ActualTopic) else None,
             brokers=seen.brokers,
-            older=self._older(work),
-            sharers=self._sharers(work),
+            older=self._claims.older(*_thing(work.desired)),
+            sharers=self._claims.sharers(*_thing(work.desired)),
             failure=failure,
         )
 
@@ -269,37 +270,6 @@ class TopicsRun:
 
         await asyncio.gather(*(one(item) for item in items))
 
-    def _older(self, work: _Work) -> str | None:
-        first = self._claims[work.desired.spec.cluster, work.desired.topic][0]
-        return None if first.uid == work.desired.uid else first.name
-
-    def _sharers(self, work: _Work) -> int:
-        claims = self._claims[work.desired.spec.cluster, work.desired.topic]
-        return sum(not claim.is_deleted and claim.uid != work.desired.uid for claim in claims)
-
-
-class Claim(NamedTuple):
-    """A resource that names a topic; the oldest has it."""
-
-    created: str
-    uid: str
-    name: str
-    is_deleted: bool
-
-
-def claims_of(bodies: Iterable[Json]) -> dict[tuple[str, str], list[Claim]]:
-    """Who names which topic of which cluster, the oldest first."""
-    claims: dict[tuple[str, str], list[Claim]] = {}
-    for body in bodies:
-        meta, spec = metadata(body), body.get("spec") or {}
-        claim = Claim(
-            str(meta.get("creationTimestamp", "")), str(meta["uid"]), str(meta["name"]), is_deleted(body)
-        )
-        claims.setdefault((str(spec.get("cluster")), str(spec.get("name") or meta["name"])), []).append(claim)
-    for rivals in claims.values():
-        rivals.sort()
-    return claims
-
 
 def desired_of(body: Json, *, now: datetime) -> Desired:
     """A Topic resource as a value. Raises InvalidResource."""
@@ -316,3 +286,7 @@ def desired_of(body: Json, *, now: datetime) -> Desired:
         deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
         has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
     )
+
+
+def _thing(desired: Desired) -> tuple[str, str, str]:
+    return desired.uid, desired.spec.cluster, desired.topic

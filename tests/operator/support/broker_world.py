@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS, Api, Json
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, Api, Json
+from odradek_operator.gateways.record_times import RecordTimes
+from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Outside
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 from tests.operator.support.kubernetes import MemoryKubernetes
@@ -39,13 +43,14 @@ class BrokerWithAdmin(Broker):
 class World:
     """The outside of an operator that may be killed and started again: `reborn` forgets all that one remembers."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerWithAdmin) -> None:
         self.broker = broker
         self.kubernetes = MemoryKubernetes()
         self.clients = BrokerClients()
         self.now = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)  # a minute after what is deleted was
         self.woken: list[Key] = []
         self.bootstrap = broker.bootstrap
+        self.record_times = RecordTimes(lambda _: f"http://127.0.0.1:{broker.admin_port}")
         self.reborn()
 
     def reborn(self) -> None:
@@ -56,9 +61,16 @@ class World:
             now=lambda: self.now,
         )
         self.topics = TopicReconciler(self.outside, brokers=self.clients, bootstrap=lambda _: self.bootstrap)
+        self.groups = ConsumerGroupReconciler(
+            self.outside,
+            brokers=self.clients,
+            record_times=self.record_times,
+            bootstrap=lambda _: self.bootstrap,
+        )
 
     async def close(self) -> None:
         await self.clients.close()
+        await self.record_times.close()
 
     def cluster(self, name: str = "main") -> None:
         self.kubernetes.objects.create(
@@ -105,13 +117,16 @@ class World:
     async def topic(self, name: str) -> float | None:
         return await self.topics.reconcile(Key(TOPICS.kind, NAMESPACE, name))
 
+    async def group(self, name: str) -> float | None:
+        return await self.groups.reconcile(Key(CONSUMER_GROUPS.kind, NAMESPACE, name))
+
     @asynccontextmanager
     async def admin(self) -> Any:
         async with Client(self.broker.bootstrap) as client:
             yield Admin(client)
 
 
-def in_world(broker: Broker, story: Callable[[World], Awaitable[T]]) -> T:
+def in_world(broker: BrokerWithAdmin, story: Callable[[World], Awaitable[T]]) -> T:
     async def run() -> T:
         world = World(broker)
         world.cluster()
@@ -123,4 +138,10 @@ def in_world(broker: Broker, story: Callable[[World], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-__all__ = ["CLUSTERS", "NAMESPACE", "BrokerWithAdmin", "World", "in_world"]
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerWithAdmin]:
+    """A started broker with an admin port, for all tests that import this; each uses topics and groups of its own."""
+    made = BrokerWithAdmin(tmp_path_factory.mktemp("broker"))
+    made.start()
+    yield made
+    made.close()

@@ -1,0 +1,88 @@
+"""How old records are, asked at the brokers' admin ports: POST /record-times of each leader, all partitions at once.
+
+Only lag in seconds hangs on it. So a port that does not answer costs that number and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import aiohttp
+
+from odradek.client.addresses import Address
+from odradek.foundation.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+REQUEST_SECONDS_MAX: Final = 5.0
+PARTITIONS_PER_REQUEST: Final = 1_000
+ADMIN_PORT: Final = 9644
+
+AdminUrl = Callable[[Address], str]
+"""The admin port of the broker that serves clients at an address."""
+
+
+def admin_url(address: Address) -> str:
+    """In Kubernetes a broker's pod has the same name for all its ports."""
+    return f"http://{address.host}:{ADMIN_PORT}"
+
+
+class RecordTimes:
+    """Asks brokers; close it in the end."""
+
+    def __init__(self, url: AdminUrl = admin_url) -> None:
+        self._url = url
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def at(self, offsets: Mapping[Address, Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+        """Milliseconds of the records at these offsets, by the leader's address; what cannot be told is absent."""
+        asked = [self._ask(address, some) for address, wanted in offsets.items() for some in _pieces(wanted)]
+        found: dict[TopicPartition, int] = {}
+        for answer in await asyncio.gather(*asked):
+            found |= answer
+        return found
+
+    async def _ask(
+        self, address: Address, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        body: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in offsets.items():
+            body.setdefault(topic, {})[str(partition)] = offset
+        url = f"{self._url(address)}/record-times"
+        try:
+            async with self._opened().post(url, json=body) as response:
+                text = await response.text()
+                if response.status != 200:
+                    logger.info("%s answers %d: %s", url, response.status, text[:200])
+                    return {}
+                return {
+                    TopicPartition(topic, int(partition)): int(timestamp_ms)
+                    for topic, rows in json.loads(text).items()
+                    for partition, timestamp_ms in rows.items()
+                }
+        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
+            logger.info("lag in seconds is not known: %s: %s", url, failure or type(failure).__name__)
+            return {}
+
+    def _opened(self) -> aiohttp.ClientSession:
+        # Made when first used: a session belongs to the loop it is made on.
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX))
+        return self._session
+
+
+def _pieces(offsets: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
+    rows = list(offsets.items())
+    return [
+        dict(rows[start : start + PARTITIONS_PER_REQUEST])
+        for start in range(0, len(rows), PARTITIONS_PER_REQUEST)
+    ]

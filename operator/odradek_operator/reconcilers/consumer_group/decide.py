@@ -1,0 +1,305 @@
+"""What to do about one ConsumerGroup: a pure function of what is wanted and what there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from odradek_operator.gateways.group_values import ActualGroup, DeleteGroup, SetOffsets
+from odradek_operator.reconcilers.consumer_group.facts import (
+    Action,
+    Actual,
+    Decision,
+    Desired,
+    Note,
+    Resolve,
+    ScaleWorkload,
+)
+from odradek_operator.reconcilers.consumer_group.observed import observed_status
+from odradek_operator.reconcilers.consumer_group.positions import missing_topics, partitions_of, time_of
+from odradek_operator.reconcilers.consumer_group.reset import ENDED, next_step
+from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
+from odradek_operator.resources.conditions import Condition, condition, ready
+from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
+from odradek_operator.resources.topic import DeletionPolicy
+
+UNREACHABLE_AGAIN_SECONDS = 10.0
+NO_CLUSTER_AGAIN_SECONDS = 30.0
+REFUSED_AGAIN_SECONDS = 60.0
+# Lag is looked at so often while there is anything to see, and otherwise seldom.
+LOOK_AGAIN_SECONDS = 15.0
+QUIET_AGAIN_SECONDS = 60.0
+START_AGAIN_SECONDS = 5.0
+DELETION_SECONDS_MAX = 600.0
+
+MEMBERS_AS_EXPECTED = "MembersAsExpected"
+LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
+TOPICS_EXIST = "TopicsExist"
+RESET = "Reset"
+STARTED = "Started"
+
+
+def decide(desired: Desired, actual: Actual) -> Decision:
+    """The next steps, or the status to write where there are none."""
+    if desired.is_deleted:
+        return _deletion(desired, actual)
+    if actual.older is not None:
+        message = (
+            f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}, which is older; delete one "
+            "of the two"
+        )
+        return _said(desired, ready(False, "GroupTaken", message), *_let_go(desired))
+    if actual.reach is Reach.GONE:
+        gone = ready(False, "ClusterNotFound", actual.problem)
+        return _said(desired, gone, *_let_go(desired), again_seconds=NO_CLUSTER_AGAIN_SECONDS)
+    if actual.reach is Reach.UNREACHABLE:
+        unreachable = ready(None, "ClusterUnreachable", actual.problem)
+        return _said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+    if actual.failure is not None:
+        refused = ready(False, actual.failure.reason, actual.failure.message)
+        pause = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else START_AGAIN_SECONDS
+        return _said(desired, refused, again_seconds=pause)
+    assert actual.group is not None
+    if desired.is_paused:
+        return _shown(
+            desired, actual, desired.status, ready(None, "Paused", "nothing is changed while this is paused")
+        )
+    if held := _finalizer(desired):
+        return Decision(actions=held)
+    return _governed(desired, actual, actual.group)
+
+
+def _governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
+    status = desired.status
+    again_seconds: float | None = None
+    step = next_step(desired, actual, group)
+    if step is not None:
+        if step.actions:
+            return Decision(actions=step.actions, news=step.news)
+        status, again_seconds = step.status or status, step.again_seconds
+    start = _start(desired, actual, group)
+    if isinstance(start, Decision):
+        return start
+    if scaling := _scaling(desired, actual):
+        return Decision(actions=scaling)
+    decision = _shown(replace(desired, status=status), actual, status, ready(True, "Governed"), start)
+    if again_seconds is not None:
+        decision = replace(decision, again_seconds=again_seconds)
+    return decision
+
+
+# --- where the group begins ----------------------------------------------------------------------------------------
+
+
+def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | Condition | None:
+    """Steps to the initial position, or what stands in its way, or None when that is settled."""
+    position = desired.spec.initial_position
+    if position is None or desired.status.started_from is not None:
+        return None
+    assert actual.seen is not None
+    if group.committed:
+        begun = "the group has committed offsets"
+        return Decision(actions=(Note(replace(desired.status, started_from=begun)),))
+    missing = missing_topics(desired.spec.topics, actual.seen)
+    if missing or not desired.spec.topics:
+        named = f"there is no topic {', '.join(missing)} yet" if missing else "no topics are named"
+        return condition(
+            STARTED, False, "TopicsMissing", f"the group begins once its topics are there: {named}"
+        )
+    if group.members:
+        message = (
+            f"the group has {len(group.members)} members and has committed nothing, so it begins where they do; stop "
+            "them for a moment to have it begin at initialPosition"
+        )
+        return condition(STARTED, False, "GroupActive", message)
+    if actual.resolved is None:
+        try:
+            when = time_of(position, actual.now)
+        except ValueError as problem:
+            return condition(STARTED, False, "InvalidPosition", f"{problem}; correct initialPosition")
+        partitions = partitions_of(desired.spec.topics, actual.seen)
+        return Decision(actions=(Resolve(dict.fromkeys(partitions, when)),))
+    begun = f"{position.at}, set in {len(actual.resolved)} partitions"
+    return Decision(
+        actions=(
+            SetOffsets(desired.group_id, actual.resolved),
+            Note(replace(desired.status, started_from=begun)),
+        )
+    )
+
+
+def _scaling(desired: Desired, actual: Actual) -> tuple[Action, ...]:
+    spec, seen = desired.spec, actual.workload
+    if spec.workload is None or spec.replicas is None or seen is None or seen.replicas is None:
+        return ()
+    if seen.replicas == spec.replicas:
+        return ()
+    return (ScaleWorkload(str(spec.workload.kind), spec.workload.name, spec.replicas),)
+
+
+# --- deletion ------------------------------------------------------------------------------------------------------
+
+
+def _deletion(desired: Desired, actual: Actual) -> Decision:
+    if not desired.has_finalizer:
+        return Decision()
+    go = Decision(actions=(RemoveFinalizer(),))
+    if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
+        return go
+    if desired.is_paused or actual.sharers:
+        why = "this resource was paused" if desired.is_paused else "another ConsumerGroup names it too"
+        return replace(go, news=(_kept(desired, why),))
+    if actual.reach is Reach.GONE:
+        return go
+    is_late = desired.deleted_seconds >= DELETION_SECONDS_MAX
+    problem = ""
+    if actual.reach is Reach.UNREACHABLE:
+        problem = actual.problem
+    elif actual.failure is not None:
+        problem = actual.failure.message
+    elif actual.group is not None and actual.group.members:
+        problem = f"it has {len(actual.group.members)} members; stop its consumers"
+    if problem:
+        if is_late:
+            return replace(go, news=(_kept(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),))
+        return Decision(again_seconds=UNREACHABLE_AGAIN_SECONDS)
+    if actual.group is None or actual.group.state is None:
+        return go
+    return Decision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))
+
+
+def _kept(desired: Desired, why: str) -> News:
+    message = f"the group {desired.group_id} was not deleted with its resource: {why}; delete it by hand if it is to go"
+    return News("GroupKept", message, is_warning=True)
+
+
+def _finalizer(desired: Desired) -> tuple[Action, ...]:
+    wants = desired.spec.deletion_policy is DeletionPolicy.DELETE
+    if wants and not desired.has_finalizer:
+        return (AddFinalizer(),)
+    return (RemoveFinalizer(),) if desired.has_finalizer and not wants else ()
+
+
+def _let_go(desired: Desired) -> tuple[Action, ...]:
+    is_owner = desired.status.owner_uid == desired.uid
+    retains = desired.spec.deletion_policy is DeletionPolicy.RETAIN
+    return (RemoveFinalizer(),) if desired.has_finalizer and (retains or not is_owner) else ()
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def _shown(
+    desired: Desired,
+    actual: Actual,
+    status: ConsumerGroupStatus,
+    first: Condition,
+    start: Condition | None = None,
+) -> Decision:
+    assert actual.group is not None
+    assert actual.seen is not None
+    shown = observed_status(replace(desired, status=status), actual)
+    conditions = [first]
+    missing = missing_topics(desired.spec.topics, actual.seen)
+    if desired.spec.topics:
+        message = f"there is no topic {', '.join(missing)}; make it, or correct topics" if missing else ""
+        conditions.append(condition(TOPICS_EXIST, not missing, "Missing" if missing else "AllThere", message))
+    if start is not None:
+        conditions.append(start)
+    conditions += [
+        one for one in (_members(desired, actual), _lag(desired, shown), _reset(shown)) if one is not None
+    ]
+    is_quiet = not actual.group.members and not (shown.lag and shown.lag.messages)
+    again_seconds = QUIET_AGAIN_SECONDS if is_quiet and start is None else LOOK_AGAIN_SECONDS
+    if start is not None:
+        again_seconds = START_AGAIN_SECONDS
+    return Decision(
+        status=shown,
+        conditions=tuple(conditions),
+        news=_changes(desired, conditions),
+        again_seconds=again_seconds,
+    )
+
+
+def _members(desired: Desired, actual: Actual) -> Condition | None:
+    assert actual.group is not None
+    count, expected, wanted = len(actual.group.members), desired.spec.members, desired.spec.replicas
+    if expected is None and wanted is None:
+        return None
+    low = wanted if expected is None or expected.min is None else expected.min
+    high = None if expected is None else expected.max
+    if actual.workload is not None and actual.workload.replicas is None and desired.spec.workload is not None:
+        named = f"{desired.spec.workload.kind} {desired.spec.workload.name}"
+        message = f"there is no {named} to run consumers; make it, or correct workload"
+        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadMissing", message)
+    if low is not None and count < low:
+        message = (
+            f"the group has {count} members, and {low} are expected; look at the consumers that are missing"
+        )
+        return condition(MEMBERS_AS_EXPECTED, False, "TooFew", message)
+    if high is not None and count > high:
+        message = (
+            f"the group has {count} members, and at most {high} are expected; look for consumers too many"
+        )
+        return condition(MEMBERS_AS_EXPECTED, False, "TooMany", message)
+    return condition(MEMBERS_AS_EXPECTED, True, "AsExpected")
+
+
+def _lag(desired: Desired, shown: ConsumerGroupStatus) -> Condition | None:
+    objective, lag = desired.spec.lag, shown.lag
+    if objective is None or lag is None:
+        return None
+    if lag.within_objective is None:
+        message = (
+            "the age of records that wait is not known: the brokers' admin ports do not answer; "
+            "look at NetworkPolicies"
+        )
+        return condition(LAG_WITHIN_OBJECTIVE, None, "AgeUnknown", message)
+    if lag.within_objective:
+        return condition(LAG_WITHIN_OBJECTIVE, True, "Within")
+    wanted = [f"{objective.messages} messages"] if objective.messages is not None else []
+    wanted += [f"{objective.seconds} s"] if objective.seconds is not None else []
+    message = (
+        f"the group is behind by more than {' or '.join(wanted)}, in {lag.partitions_behind} partitions; add "
+        "consumers, or look at those that do not commit"
+    )
+    return condition(LAG_WITHIN_OBJECTIVE, False, "Behind", message)
+
+
+def _reset(shown: ConsumerGroupStatus) -> Condition | None:
+    known = shown.reset
+    if known is None:
+        return None
+    holds = known.phase is Phase.DONE if known.phase in ENDED else None
+    return condition(RESET, holds, str(known.phase), known.message)
+
+
+_TOLD = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
+
+
+def _changes(desired: Desired, conditions: list[Condition]) -> tuple[News, ...]:
+    """What is worth an event: a condition that ceases to hold, or holds again."""
+    before = {known.type: str(known.status) for known in desired.status.conditions}
+    news = []
+    for stated in conditions:
+        if stated.type not in _TOLD or before.get(stated.type, "True") == str(stated.status):
+            continue
+        if str(stated.status) == "False":
+            news.append(News(f"{stated.type}Lost", stated.message, is_warning=True))
+        elif str(stated.status) == "True":
+            news.append(News(f"{stated.type}Restored", f"{stated.type} holds again"))
+    return tuple(news)
+
+
+def _said(
+    desired: Desired, first: Condition, *actions: Action, again_seconds: float | None = None
+) -> Decision:
+    """A decision that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
+    known = next((one.reason for one in desired.status.conditions if one.type == first.type), None)
+    is_news = str(first.status) == "False" and known != first.reason
+    return Decision(
+        actions=actions,
+        status=desired.status,
+        conditions=(first,),
+        news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
+        again_seconds=again_seconds,
+    )

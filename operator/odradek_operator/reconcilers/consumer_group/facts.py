@@ -1,0 +1,101 @@
+"""What a decision about a ConsumerGroup rests on, and what it comes to: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from odradek.foundation.ids import TopicPartition
+from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, GroupStep
+from odradek_operator.reconcilers.broker_failures import Failure
+from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
+from odradek_operator.resources.conditions import Condition
+from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """A ConsumerGroup resource as it was read."""
+
+    name: str
+    uid: str
+    generation: int
+    spec: ConsumerGroupSpec
+    status: ConsumerGroupStatus
+    is_paused: bool = False
+    is_deleted: bool = False
+    deleted_seconds: float = 0.0
+    has_finalizer: bool = False
+
+    @property
+    def group_id(self) -> str:
+        """The group's id."""
+        return self.spec.group_id or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSeen:
+    """What runs the consumers. `replicas` are those that it is set to; None in all where it is not there."""
+
+    replicas: int | None = None
+    selector: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actual:
+    """What there is. `older` is the resource that has the group, where this one came later; `failure` the last refusal
+    of what was tried in this run; `resolved` the offsets that the last `Resolve` asked for.
+    """
+
+    now: datetime
+    reach: Reach = Reach.REACHED
+    problem: str = ""
+    group: ActualGroup | None = None
+    seen: GroupsSeen | None = None
+    workload: WorkloadSeen | None = None
+    older: str | None = None
+    sharers: int = 0
+    failure: Failure | None = None
+    resolved: Offsets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Look up the offsets at these times, or at the special values of ListOffsets."""
+
+    timestamps_ms: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write the status now: what comes next must be known to whoever takes over."""
+
+    status: ConsumerGroupStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleWorkload:
+    """Set the number of consumers."""
+
+    kind: str
+    name: str
+    replicas: int
+
+
+Action = GroupStep | Resolve | Note | ScaleWorkload | AddFinalizer | RemoveFinalizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do, in this order, and what to say. After any action the decision is made anew; what it says where there
+    is none is written. `again_seconds`: when to look again without being asked.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: ConsumerGroupStatus | None = None
+    conditions: tuple[Condition, ...] = ()
+    news: tuple[News, ...] = ()
+    again_seconds: float | None = None

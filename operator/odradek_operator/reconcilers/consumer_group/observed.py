@@ -1,0 +1,105 @@
+"""The status of a group that was seen: members, and how far behind they are. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen
+from odradek_operator.gateways.groups import next_offsets
+from odradek_operator.reconcilers.consumer_group.facts import Actual, Desired
+from odradek_operator.resources.conditions import timestamp
+from odradek_operator.resources.consumer_group import (
+    ASSIGNED_SHOWN_MAX,
+    MEMBERS_SHOWN_MAX,
+    PARTITIONS_SHOWN_MAX,
+    ConsumerGroupStatus,
+    LagObjective,
+    LagStatus,
+    MemberStatus,
+    PartitionLag,
+)
+
+
+def observed_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
+    """What is to be shown of the group, which this resource governs. `measured_at` moves when something else does."""
+    group, seen, before = actual.group, actual.seen, desired.status
+    assert group is not None
+    assert seen is not None
+    rows = partition_lags(group, desired.spec.topics, seen, now=actual.now)
+    behind = [row for row in rows if row.messages]
+    lag = LagStatus(
+        messages=sum(row.messages for row in behind),
+        seconds=max((row.seconds for row in behind if row.seconds is not None), default=None)
+        if behind
+        else 0.0,
+        partitions_behind=len(behind),
+    )
+    if desired.spec.lag is not None:
+        lag = replace(lag, within_objective=is_within(desired.spec.lag, lag))
+    workload = actual.workload
+    status = replace(
+        before,
+        group_id=group.group_id,
+        owner_uid=desired.uid,
+        state=group.state or "Unknown",
+        type=group.type or None,
+        coordinator=group.coordinator,
+        replicas=len(group.members),
+        selector=None if workload is None else workload.selector,
+        members=_members(group),
+        lag=lag,
+        partitions=tuple(
+            sorted(rows, key=lambda row: (-row.messages, row.topic, row.partition))[:PARTITIONS_SHOWN_MAX]
+        ),
+    )
+    return status if status == before else replace(status, measured_at=timestamp(actual.now))
+
+
+def partition_lags(
+    group: ActualGroup, topics: tuple[str, ...], seen: GroupsSeen, *, now: datetime
+) -> list[PartitionLag]:
+    """Every partition that the group has committed in or is to read, with how far behind it is there."""
+    rows = []
+    for where, next_offset in next_offsets(group, topics, seen).items():
+        messages = max(0, seen.ends[where].end - next_offset)
+        written_ms = seen.record_times_ms.get((group.group_id, where))
+        seconds: float | None = 0.0
+        if messages:
+            seconds = None if written_ms is None else max(0.0, round(now.timestamp() - written_ms / 1000, 1))
+        rows.append(
+            PartitionLag(
+                topic=where.topic,
+                partition=where.partition,
+                committed=group.committed.get(where),
+                end=seen.ends[where].end,
+                messages=messages,
+                seconds=seconds,
+            )
+        )
+    return rows
+
+
+def is_within(objective: LagObjective, lag: LagStatus) -> bool | None:
+    """Whether the lag is within what is wanted; None when an age that counts is not known."""
+    if objective.messages is not None and lag.messages > objective.messages:
+        return False
+    if objective.seconds is not None:
+        if lag.seconds is None:
+            return None
+        return lag.seconds <= objective.seconds
+    return True
+
+
+def _members(group: ActualGroup) -> tuple[MemberStatus, ...]:
+    return tuple(
+        MemberStatus(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id or None,
+            host=member.client_host.removeprefix("/") or None,
+            assigned=len(member.assignment),
+            assignment=tuple(str(where) for where in sorted(member.assignment)[:ASSIGNED_SHOWN_MAX]),
+        )
+        for member in sorted(group.members, key=lambda member: member.member_id)[:MEMBERS_SHOWN_MAX]
+    )

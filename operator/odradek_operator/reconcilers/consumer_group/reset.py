@@ -1,0 +1,209 @@
+"""A reset of a group's offsets, step by step: a pure function of the wish, the status and the group.
+
+    (new id) --no members--> Applying --offsets set--> Done
+             --members----->  Refused | Waiting | Fencing --members gone--> Applying
+
+What is to be done is written down before it is done: `target` and the snapshot before offsets are set, `fenced` before
+the fence is. So whoever takes over knows whether it is to go on, and a reset is made once. Whether offsets have been
+set is seen from the group; where consumers have moved them since, they had been. A fence ends by itself should nobody
+come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from odradek.foundation.ids import TopicPartition
+from odradek_operator.gateways.group_values import ActualGroup, SetFence, SetOffsets
+from odradek_operator.reconcilers.consumer_group.facts import Action, Actual, Desired, Note, Resolve
+from odradek_operator.reconcilers.consumer_group.positions import (
+    missing_topics,
+    offsets_of,
+    partitions_of,
+    table_of,
+    time_of,
+)
+from odradek_operator.reconcilers.decisions import News
+from odradek_operator.resources.conditions import timestamp
+from odradek_operator.resources.consumer_group import (
+    SNAPSHOT_PARTITIONS_MAX,
+    ConsumerGroupStatus,
+    Phase,
+    Reset,
+    ResetAt,
+    ResetStatus,
+    Snapshot,
+    WhenActive,
+)
+
+FENCE_SECONDS = 120.0
+# Renewed when less is left. Longer than any pause between two looks at a group that is being reset.
+FENCE_SECONDS_LEFT_MIN = 60.0
+FENCING_SECONDS_MAX = 300.0
+FENCING_AGAIN_SECONDS = 0.5
+WAITING_AGAIN_SECONDS = 5.0
+ENDED = (Phase.DONE, Phase.REFUSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What to do next, or (without actions) what the status says from here on, and when to look again."""
+
+    actions: tuple[Action, ...] = ()
+    status: ConsumerGroupStatus | None = None
+    news: tuple[News, ...] = ()
+    again_seconds: float | None = None
+
+
+def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | None:
+    """The next step of the reset that is wanted or under way; None when there is nothing to do."""
+    wish, known = desired.spec.reset, desired.status.reset
+    if known is not None and (wish is None or wish.id != known.id or known.phase in ENDED):
+        if known.phase not in ENDED:
+            why = "it was taken back before it had ended"
+            return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+        if known.fenced:
+            return _unfence(desired, known, group)
+        if wish is None or wish.id == known.id:
+            return None
+    if wish is None:
+        return None
+    if known is None or known.id != wish.id:
+        known = ResetStatus(id=wish.id, phase=Phase.WAITING, started_at=timestamp(actual.now))
+    if known.phase is Phase.APPLYING and known.target is not None:
+        return _apply(desired, actual, group, known)
+    if group.members:
+        return _members_in_the_way(desired, actual, group, known, wish)
+    return _prepare(desired, actual, group, known, wish)
+
+
+# --- members -------------------------------------------------------------------------------------------------------
+
+
+def _members_in_the_way(
+    desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset
+) -> Step:
+    count = len(group.members)
+    if wish.when_active is WhenActive.REFUSE:
+        why = (
+            f"the group has {count} members; stop its consumers, or set whenActive to Wait or Fence, and give the "
+            "reset a new id"
+        )
+        return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+    if wish.when_active is WhenActive.WAIT:
+        message = f"waits for {count} members to leave; stop the group's consumers"
+        waiting = replace(known, phase=Phase.WAITING, message=message)
+        return Step(status=replace(desired.status, reset=waiting), again_seconds=WAITING_AGAIN_SECONDS)
+    return _fence(desired, actual, group, known)
+
+
+def _fence(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
+    if _seconds_since(known.started_at, actual.now) > FENCING_SECONDS_MAX:
+        why = (
+            f"{len(group.members)} members were still there after {FENCING_SECONDS_MAX:g} s; look at the log of broker "
+            f"{group.coordinator}, which coordinates the group, and give the reset a new id"
+        )
+        return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+    if not known.fenced:
+        message = f"puts out {len(group.members)} members, who come back by themselves"
+        # An applying reset keeps its target: only its fence had run out.
+        phase = known.phase if known.phase is Phase.APPLYING else Phase.FENCING
+        return Step(
+            actions=(
+                Note(
+                    replace(desired.status, reset=replace(known, phase=phase, fenced=True, message=message))
+                ),
+            )
+        )
+    now_ms = round(actual.now.timestamp() * 1000)
+    if group.fenced_until_ms < now_ms + FENCE_SECONDS_LEFT_MIN * 1000:
+        return Step(actions=(SetFence(group.group_id, now_ms + round(FENCE_SECONDS * 1000)),))
+    return Step(status=replace(desired.status, reset=known), again_seconds=FENCING_AGAIN_SECONDS)
+
+
+def _unfence(desired: Desired, known: ResetStatus, group: ActualGroup) -> Step:
+    if group.fenced_until_ms:
+        return Step(actions=(SetFence(group.group_id, 0),))
+    return Step(actions=(Note(replace(desired.status, reset=replace(known, fenced=False))),))
+
+
+# --- offsets -------------------------------------------------------------------------------------------------------
+
+
+def _prepare(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset) -> Step:
+    """Nobody is in the group: find out where it is to go on, and write that down with where it was."""
+    assert actual.seen is not None
+    topics = wish.topics or desired.spec.topics or sorted({where.topic for where in group.committed})
+    refused = replace(known, phase=Phase.REFUSED)
+    missing = missing_topics(topics, actual.seen)
+    if missing:
+        why = f"there is no topic {', '.join(missing)}; correct topics, and give the reset a new id"
+        return _ended(desired, actual, replace(refused, message=why))
+    partitions = partitions_of(topics, actual.seen)
+    if not partitions:
+        why = "the group has committed nothing and no topics are named; name topics, and give the reset a new id"
+        return _ended(desired, actual, replace(refused, message=why))
+    if len(partitions) > SNAPSHOT_PARTITIONS_MAX:
+        why = (
+            f"{len(partitions)} partitions are more than the {SNAPSHOT_PARTITIONS_MAX} whose offsets can be kept for "
+            "an undo; reset some topics at a time, each with a new id"
+        )
+        return _ended(desired, actual, replace(refused, message=why))
+    target = _snapshot_target(desired, partitions) if wish.to.at is ResetAt.SNAPSHOT else actual.resolved
+    if target is None:
+        try:
+            when = time_of(wish.to, actual.now)
+        except ValueError as problem:
+            why = f"{problem}; correct it, and give the reset a new id"
+            return _ended(desired, actual, replace(refused, message=why))
+        return Step(actions=(Resolve(dict.fromkeys(partitions, when)),))
+    if not target:
+        why = "there is no snapshot of these topics to go back to; the last reset made none"
+        return _ended(desired, actual, replace(refused, message=why))
+    before = {where: group.committed[where] for where in target if where in group.committed}
+    snapshot = Snapshot(reset_id=wish.id, taken_at=timestamp(actual.now), offsets=table_of(before))
+    applying = replace(known, phase=Phase.APPLYING, target=table_of(target), message="")
+    return Step(actions=(Note(replace(desired.status, reset=applying, snapshot=snapshot)),))
+
+
+def _snapshot_target(desired: Desired, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    if desired.status.snapshot is None:
+        return {}
+    kept = offsets_of(desired.status.snapshot.offsets)
+    return {where: kept[where] for where in partitions if where in kept}
+
+
+def _apply(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
+    assert known.target is not None
+    target = offsets_of(known.target)
+    if all(group.committed.get(where) == offset for where, offset in target.items()):
+        return _done(desired, actual, known, len(target))
+    if not group.members:
+        return Step(actions=(SetOffsets(group.group_id, target),))
+    snapshot = {} if desired.status.snapshot is None else offsets_of(desired.status.snapshot.offsets)
+    is_untouched = all(group.committed.get(where) == snapshot.get(where) for where in target)
+    if not is_untouched:
+        # They were set, and the consumers that came back have gone on from there.
+        return _done(desired, actual, known, len(target))
+    wish = desired.spec.reset
+    assert wish is not None
+    return _members_in_the_way(desired, actual, group, known, wish)
+
+
+def _done(desired: Desired, actual: Actual, known: ResetStatus, count: int) -> Step:
+    message = f"{count} partitions were set; to: {{at: Snapshot}} with a new id takes that back"
+    done = replace(known, phase=Phase.DONE, message=message, target=None)
+    return _ended(desired, actual, done)
+
+
+def _ended(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
+    ended = replace(known, finished_at=timestamp(actual.now))
+    is_done = ended.phase is Phase.DONE
+    what = f"the reset {ended.id} {'is made' if is_done else 'is refused'}: {ended.message}"
+    news = News("OffsetsReset" if is_done else "ResetRefused", what, is_warning=not is_done)
+    return Step(actions=(Note(replace(desired.status, reset=ended)),), news=(news,))
+
+
+def _seconds_since(moment: str | None, now: datetime) -> float:
+    return 0.0 if moment is None else (now - datetime.fromisoformat(moment)).total_seconds()

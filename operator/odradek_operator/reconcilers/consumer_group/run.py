@@ -1,0 +1,325 @@
+"""One pass over ConsumerGroups of a namespace: all are looked at together, and each is then seen to by itself.
+
+Most have nothing to be done about them. One that has takes its steps, and is looked at again after each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from odradek.foundation.errors import NonEmptyGroup, OdradekError
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.groups import BrokerGroups
+from odradek_operator.gateways.kubernetes import (
+    APIS,
+    CLUSTERS,
+    CONSUMER_GROUPS,
+    Json,
+    KubernetesError,
+    NotFound,
+    metadata,
+)
+from odradek_operator.gateways.record_times import RecordTimes
+from odradek_operator.reconcilers.addresses import Bootstrap
+from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
+from odradek_operator.reconcilers.claims import Claims
+from odradek_operator.reconcilers.consumer_group.decide import decide
+from odradek_operator.reconcilers.consumer_group.facts import (
+    Action,
+    Actual,
+    Decision,
+    Desired,
+    Note,
+    Resolve,
+    ScaleWorkload,
+    WorkloadSeen,
+)
+from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.passes import Outcome, Outcomes
+from odradek_operator.reconcilers.reconciler import (
+    CLEANUP_FINALIZER,
+    Outside,
+    add_finalizer,
+    is_deleted,
+    is_paused,
+    key_of,
+    known_conditions,
+    remove_finalizer,
+    status_of,
+)
+from odradek_operator.resources.conditions import ready
+from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
+from odradek_operator.resources.structure import InvalidResource, parse
+
+logger = logging.getLogger(__name__)
+
+ROUNDS_MAX: Final = 16
+GROUPS_TOGETHER_MAX: Final = 16
+INVALID_AGAIN_SECONDS: Final = 300.0
+
+
+@dataclass(slots=True)
+class _Work:
+    """A ConsumerGroup on its way through the rounds."""
+
+    key: Key
+    body: Json
+    desired: Desired
+    actual: Actual = field(default_factory=lambda: Actual(now=datetime.now(UTC)))
+
+
+class GroupsRun:
+    """A pass; used once. `bodies` are all ConsumerGroups of the namespace."""
+
+    def __init__(
+        self,
+        outside: Outside,
+        namespace: str,
+        bodies: Sequence[Json],
+        *,
+        brokers: BrokerClients,
+        record_times: RecordTimes,
+        bootstrap: Bootstrap,
+    ) -> None:
+        self._outside = outside
+        self._namespace = namespace
+        self._brokers = brokers
+        self._record_times = record_times
+        self._bootstrap = bootstrap
+        self._claims = Claims(bodies, field="groupId")
+        self._places = asyncio.Semaphore(GROUPS_TOGETHER_MAX)
+        self._outcomes: list[Outcome] = []
+        self._failures: dict[Key, Exception] = {}
+
+    async def see_to(self, due: Sequence[Json]) -> Outcomes:
+        """See to these groups."""
+        works: dict[str, list[_Work]] = {}
+        for body in due:
+            try:
+                desired = desired_of(body, now=self._outside.now())
+            except InvalidResource as problem:
+                await self._say_invalid(body, problem)
+                continue
+            works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
+        # One cluster that hangs must not hold up the others.
+        await asyncio.gather(*(self._on_cluster(cluster, some) for cluster, some in works.items()))
+        return Outcomes(self._outcomes, self._failures)
+
+    async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
+        body = await self._outside.kubernetes.get(CLUSTERS, self._namespace, cluster)
+        if body is None or is_deleted(body):
+            problem = (
+                f"there is no Cluster {cluster} in the namespace {self._namespace}; make it, or delete this "
+                "ConsumerGroup"
+            )
+            await self._each(works, None, reach=Reach.GONE, problem=problem)
+            return
+        bootstrap = self._bootstrap(body)
+        try:
+            async with self._brokers.client(bootstrap) as client:
+                groups = BrokerGroups(client, self._record_times)
+                await self._look(works, groups)
+                await self._each(works, groups)
+        except OdradekError as failure:
+            if not is_unreachable(failure):
+                raise
+            problem = f"the Cluster {cluster} does not answer at {bootstrap}: {failure}; it is tried again"
+            ended = {outcome.key for outcome in self._outcomes} | self._failures.keys()
+            left = [work for work in works if work.key not in ended]
+            await self._each(left, None, reach=Reach.UNREACHABLE, problem=problem)
+
+    async def _look(self, works: Sequence[_Work], groups: BrokerGroups) -> None:
+        seen, failures = await groups.look({work.desired.group_id: _topics(work.desired) for work in works})
+        for work in works:
+            refused = failures.get(work.desired.group_id)
+            if refused is not None and is_unreachable(refused):
+                # Its coordinator moves or starts: that is for the next pass.
+                work.actual = replace(
+                    work.actual,
+                    reach=Reach.UNREACHABLE,
+                    problem=f"the group's coordinator does not answer: {refused}; it is tried again",
+                )
+                continue
+            work.actual = replace(
+                work.actual,
+                now=self._outside.now(),
+                reach=Reach.REACHED,
+                seen=seen,
+                group=seen.groups.get(work.desired.group_id),
+                failure=None if refused is None else failure_of(refused),
+            )
+
+    # --- one group ----------------------------------------------------------------------------------------------------
+
+    async def _each(self, works: Iterable[_Work], groups: BrokerGroups | None, **known: Any) -> None:
+        async def one(work: _Work) -> None:
+            async with self._places:
+                work.actual = replace(
+                    work.actual,
+                    now=self._outside.now(),
+                    older=self._claims.older(
+                        work.desired.uid, work.desired.spec.cluster, work.desired.group_id
+                    ),
+                    sharers=self._claims.sharers(
+                        work.desired.uid, work.desired.spec.cluster, work.desired.group_id
+                    ),
+                    **known,
+                )
+                try:
+                    await self._rounds(work, groups)
+                except NotFound:
+                    return  # it is gone, which is for another pass to see
+                except KubernetesError as failure:
+                    self._failures[work.key] = failure
+
+        await asyncio.gather(*(one(work) for work in works))
+
+    async def _rounds(self, work: _Work, groups: BrokerGroups | None) -> None:
+        await self._see_workload(work)
+        for _ in range(ROUNDS_MAX):
+            decision = decide(work.desired, work.actual)
+            if not decision.actions:
+                await self._finish(work, decision)
+                return
+            for action in decision.actions:
+                if not await self._act(work, action, groups):
+                    break
+            else:
+                await self._tell(work, decision)
+            if work.desired.is_deleted and not work.desired.has_finalizer:
+                return
+        self._failures[work.key] = RuntimeError(f"{work.key} has not come to rest in {ROUNDS_MAX} rounds")
+
+    async def _act(self, work: _Work, action: Action, groups: BrokerGroups | None) -> bool:
+        """Take one step; False when it was refused, and those after it are to be left out."""
+        match action:
+            case AddFinalizer():
+                work.body = await add_finalizer(self._outside.kubernetes, CONSUMER_GROUPS, work.body)
+                work.desired = replace(work.desired, has_finalizer=True)
+            case RemoveFinalizer():
+                await remove_finalizer(self._outside.kubernetes, CONSUMER_GROUPS, work.body)
+                work.desired = replace(work.desired, has_finalizer=False)
+                found = await self._outside.kubernetes.get(CONSUMER_GROUPS, self._namespace, work.key.name)
+                work.body = found or work.body
+            case Note(status):
+                noted = await self._outside.report(work.body, status, known_conditions(work.body))
+                work.body = noted or work.body
+                work.desired = replace(work.desired, status=status)
+                work.actual = replace(work.actual, resolved=None)
+            case ScaleWorkload(kind, name, replicas):
+                await self._scale(kind, name, replicas)
+                await self._see_workload(work)
+            case _:
+                assert groups is not None, f"{action} without a cluster"
+                return await self._on_brokers(work, action, groups)
+        return True
+
+    async def _on_brokers(self, work: _Work, action: Action, groups: BrokerGroups) -> bool:
+        try:
+            if isinstance(action, Resolve):
+                resolved = await groups.resolve(action.timestamps_ms)
+                work.actual = replace(work.actual, resolved=resolved, now=self._outside.now())
+                return True
+            assert not isinstance(action, Note | ScaleWorkload | AddFinalizer | RemoveFinalizer)
+            await groups.carry_out(action)
+            work.actual = replace(work.actual, resolved=None)
+        except NonEmptyGroup:
+            await self._look(
+                [work], groups
+            )  # somebody has joined meanwhile, and what follows is another question
+            return False
+        except OdradekError as failure:
+            if is_unreachable(failure):
+                problem = f"the brokers do not answer: {failure}; it is tried again"
+                work.actual = replace(work.actual, reach=Reach.UNREACHABLE, problem=problem)
+            else:
+                work.actual = replace(work.actual, failure=failure_of(failure))
+            return False
+        await self._look([work], groups)
+        return True
+
+    async def _finish(self, work: _Work, decision: Decision) -> None:
+        if decision.status is not None:
+            written = await self._outside.report(work.body, decision.status, decision.conditions)
+            work.body = written or work.body
+            await self._tell(work, decision)
+        # What was written over is a newer spec than the one that was followed: its event must not be passed by.
+        is_newer = int(metadata(work.body).get("generation") or 0) != work.desired.generation
+        version = "" if is_newer else str(metadata(work.body)["resourceVersion"])
+        self._outcomes.append(Outcome(work.key, version, decision.again_seconds))
+
+    async def _tell(self, work: _Work, decision: Decision) -> None:
+        for news in decision.news:
+            await self._outside.tell(work.body, news.reason, news.message, warning=news.is_warning)
+
+    async def _say_invalid(self, body: Json, problem: InvalidResource) -> None:
+        if is_deleted(body):
+            # Nobody can say what it meant: what it had stays.
+            await remove_finalizer(self._outside.kubernetes, CONSUMER_GROUPS, body)
+            return
+        stated = [ready(False, "InvalidSpec", f"{problem}; correct the resource")]
+        written = await self._outside.report(body, status_of(body, ConsumerGroupStatus), stated)
+        if written is not None:
+            await self._outside.tell(body, "InvalidSpec", str(problem), warning=True)
+        version = str(metadata(written or body)["resourceVersion"])
+        self._outcomes.append(Outcome(key_of(body), version, INVALID_AGAIN_SECONDS))
+
+    # --- what runs the consumers --------------------------------------------------------------------------------------
+
+    async def _see_workload(self, work: _Work) -> None:
+        named = work.desired.spec.workload
+        if named is None or work.desired.is_deleted:
+            return
+        body = await self._outside.kubernetes.get(APIS[str(named.kind)], self._namespace, named.name)
+        if body is None:
+            work.actual = replace(work.actual, workload=WorkloadSeen())
+            return
+        spec = body.get("spec") or {}
+        labels = (spec.get("selector") or {}).get("matchLabels") or {}
+        work.actual = replace(
+            work.actual,
+            workload=WorkloadSeen(
+                # A Deployment that names no number has one.
+                replicas=int(spec.get("replicas", 1)),
+                selector=",".join(f"{key}={value}" for key, value in sorted(labels.items())) or None,
+            ),
+        )
+
+    async def _scale(self, kind: str, name: str, replicas: int) -> None:
+        api = APIS[kind]
+        manifest = {
+            "apiVersion": api.group_version,
+            "kind": kind,
+            "metadata": {"name": name, "namespace": self._namespace},
+            "spec": {"replicas": replicas},
+        }
+        await self._outside.kubernetes.apply(manifest)
+
+
+def desired_of(body: Json, *, now: datetime) -> Desired:
+    """A ConsumerGroup resource as a value. Raises InvalidResource."""
+    meta = metadata(body)
+    deleted_at = meta.get("deletionTimestamp")
+    return Desired(
+        name=str(meta["name"]),
+        uid=str(meta["uid"]),
+        generation=int(meta.get("generation") or 0),
+        spec=parse(ConsumerGroupSpec, body.get("spec") or {}),
+        status=status_of(body, ConsumerGroupStatus),
+        is_paused=is_paused(body),
+        is_deleted=is_deleted(body),
+        deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
+        has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
+    )
+
+
+def _topics(desired: Desired) -> tuple[str, ...]:
+    """All topics that a decision may be about."""
+    reset = desired.spec.reset
+    return tuple(dict.fromkeys([*desired.spec.topics, *(reset.topics if reset is not None else ())]))

@@ -1,0 +1,331 @@
+"""ConsumerGroup resources on an API server in memory, a real broker, and real consumers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from odradek.client.admin.results import CommittedOffset
+from odradek.client.client import Client
+from odradek.client.producer.producer import Producer
+from odradek.foundation.ids import TopicPartition
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.groups import BrokerGroups
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, DEPLOYMENTS
+from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
+from tests.operator.support.kubernetes import Killed
+
+pytestmark = [pytest.mark.integration, pytest.mark.clients]
+
+SECONDS_MAX = 60.0
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:10]}"
+
+
+async def topic_with(world: World, records: int, *, partitions: int = 1, age_seconds: float = 0) -> str:
+    """A topic with so many records in each partition, made so long ago."""
+    name = unique("t")
+    timestamp_ms = round((datetime.now(UTC).timestamp() - age_seconds) * 1000)
+    async with world.admin() as admin:
+        await admin.topics.create(name, partitions=partitions)
+    async with Client(world.broker.bootstrap) as client, Producer(client) as producer:
+        for partition in range(partitions):
+            for number in range(records):
+                await producer.send(name, b"%d" % number, partition=partition, timestamp_ms=timestamp_ms)
+        await producer.flush()
+    return name
+
+
+async def commit(world: World, group: str, topic: str, *offsets: int) -> None:
+    async with world.admin() as admin:
+        await admin.groups.alter_offsets(
+            group,
+            {TopicPartition(topic, number): CommittedOffset(offset) for number, offset in enumerate(offsets)},
+        )
+
+
+async def committed(world: World, group: str) -> list[int]:
+    async with world.admin() as admin:
+        found = await admin.groups.offsets(group)
+        return [found[where].offset for where in sorted(found)]
+
+
+class Reader:
+    """A consumer in a thread, which commits what it has read."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
+        self.offsets: list[int] = []
+        self._stop = threading.Event()
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 100,
+            "log_level": 0,
+        }
+        if protocol == "classic":
+            settings["heartbeat.interval.ms"] = 300
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe([topic])
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.offsets.append(message.offset() or 0)
+        self._consumer.close()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@asynccontextmanager
+async def reading(world: World, group: str, topic: str, protocol: str = "classic") -> AsyncIterator[Reader]:
+    reader = Reader(world.broker.bootstrap, group, topic, protocol)
+    try:
+        yield reader
+    finally:
+        await asyncio.to_thread(reader.close)
+
+
+async def until(what: str, is_so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(SECONDS_MAX):
+        while True:
+            found = is_so()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return
+            await asyncio.sleep(0.05)
+
+
+def real_time(world: World) -> None:
+    """Ages of records and fences are reckoned with the time that the broker has."""
+    start = datetime.now(UTC)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    world.outside = type(world.outside)(
+        kubernetes=world.kubernetes,
+        conditions=world.outside.conditions,
+        wake=world.outside.wake,
+        now=lambda: start + timedelta(seconds=loop.time() - began),
+    )
+    world.groups._outside = world.outside
+
+
+def status(world: World, name: str) -> Any:
+    return world.body(CONSUMER_GROUPS, name)["status"]
+
+
+def test_lag_is_shown_in_messages_and_seconds(broker: BrokerWithAdmin) -> None:
+    async def story(world: World) -> None:
+        real_time(world)
+        topic = await topic_with(world, 10, partitions=2, age_seconds=600)
+        name, other = unique("g"), unique("g")
+        await commit(world, name, topic, 4, 10)
+        world.make(CONSUMER_GROUPS, name, topics=[topic], lag={"messages": 3, "seconds": 3600})
+        world.make(CONSUMER_GROUPS, other, groupId=unique("other"), topics=[topic], lag={"seconds": 60})
+        assert await world.group(name) is not None
+        found = status(world, name)
+        assert (found["state"], found["replicas"], found["lag"]["messages"]) == ("Empty", 0, 6)
+        assert 600 <= found["lag"]["seconds"] < 700
+        assert [(row["partition"], row["committed"], row["messages"]) for row in found["partitions"]] == [
+            (0, 4, 6),
+            (1, 10, 0),
+        ]
+        assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("False", "Behind")
+        assert world.condition(CONSUMER_GROUPS, other, "LagWithinObjective") == ("False", "Behind")
+        assert {one.reason for one in world.kubernetes.told} == {"LagWithinObjectiveLost"}
+        await commit(world, name, topic, 9, 10)
+        world.groups._looked.clear()
+        await world.group(name)
+        assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("True", "Within")
+        assert world.kubernetes.told[-1].reason == "LagWithinObjectiveRestored"
+
+    in_world(broker, story)
+
+
+def test_a_group_begins_where_it_is_told_and_only_once(broker: BrokerWithAdmin) -> None:
+    async def story(world: World) -> None:
+        topic = await topic_with(world, 10)
+        name = unique("g")
+        world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
+        await world.group(name)
+        assert await committed(world, name) == [10]
+        assert status(world, name)["startedFrom"] == "Latest, set in 1 partitions"
+        await commit(world, name, topic, 3)
+        world.reborn()
+        await world.group(name)
+        assert await committed(world, name) == [3]
+
+    in_world(broker, story)
+
+
+def test_a_group_begins_at_a_time(broker: BrokerWithAdmin) -> None:
+    async def story(world: World) -> None:
+        real_time(world)
+        topic = await topic_with(world, 10, age_seconds=600)
+        name, later = unique("g"), unique("g")
+        world.make(
+            CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Duration", "duration": "1h"}
+        )
+        world.make(
+            CONSUMER_GROUPS, later, topics=[topic], initialPosition={"at": "Duration", "duration": "1m"}
+        )
+        await world.group(name)
+        assert await committed(world, name) == [0]
+        assert await committed(world, later) == [10], "nothing is that young"
+
+    in_world(broker, story)
+
+
+def test_a_reset_and_its_undo(broker: BrokerWithAdmin) -> None:
+    async def story(world: World) -> None:
+        topic = await topic_with(world, 10)
+        name = unique("g")
+        await commit(world, name, topic, 7)
+        world.make(CONSUMER_GROUPS, name, topics=[topic], reset={"id": "one", "to": {"at": "Earliest"}})
+        await world.group(name)
+        assert await committed(world, name) == [0]
+        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
+        assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
+        world.edit(CONSUMER_GROUPS, name, reset={"id": "two", "to": {"at": "Snapshot"}})
+        await world.group(name)
+        assert await committed(world, name) == [7]
+        assert [one.reason for one in world.kubernetes.told] == ["OffsetsReset", "OffsetsReset"]
+
+    in_world(broker, story)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
+    broker: BrokerWithAdmin, protocol: str
+) -> None:
+    async def story(world: World) -> None:
+        real_time(world)
+        topic = await topic_with(world, 20)
+        name = unique("g")
+        async with reading(world, name, topic, protocol) as reader:
+
+            async def is_read() -> bool:
+                return len(reader.offsets) == 20 and await committed(world, name) == [20]
+
+            await until("all read", is_read)
+            reset = {"id": "one", "to": {"at": "Earliest"}}
+            world.make(CONSUMER_GROUPS, name, topics=[topic], reset=reset)
+            await world.group(name)
+            assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("False", "Refused")
+            assert status(world, name)["members"][0]["assignment"] == [f"{topic}-0"]
+            world.edit(CONSUMER_GROUPS, name, reset={**reset, "id": "two", "whenActive": "Fence"})
+            pauses = 0
+            while world.body(CONSUMER_GROUPS, name)["status"]["reset"]["phase"] != "Done":
+                again_seconds = await world.group(name)
+                assert again_seconds is not None
+                pauses += 1
+                assert pauses < 100
+                await asyncio.sleep(min(again_seconds, 0.2))
+            assert not status(world, name)["reset"].get("fenced")
+            await until("all read again", lambda: len(reader.offsets) >= 40)
+            assert reader.offsets[20:40] == list(range(20))
+
+    in_world(broker, story)
+
+
+def test_a_workload_follows_the_scale_of_its_group(broker: BrokerWithAdmin) -> None:
+    async def story(world: World) -> None:
+        topic, name = await topic_with(world, 1), unique("g")
+        world.kubernetes.objects.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "app", "namespace": NAMESPACE},
+                "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "billing"}}},
+            }
+        )
+        world.make(CONSUMER_GROUPS, name, topics=[topic], replicas=3, workload={"name": "app"})
+        await world.group(name)
+        assert world.body(DEPLOYMENTS, "app")["spec"]["replicas"] == 3
+        assert status(world, name)["selector"] == "app=billing"
+        assert world.condition(CONSUMER_GROUPS, name, "MembersAsExpected") == ("False", "TooFew")
+
+    in_world(broker, story)
+
+
+def test_deleting_keeps_the_group_or_takes_it_along(broker: BrokerWithAdmin) -> None:
+    async def story(world: World) -> None:
+        topic = await topic_with(world, 3)
+        kept, gone = unique("g"), unique("g")
+        for name, policy in ((kept, "Retain"), (gone, "Delete")):
+            await commit(world, name, topic, 2)
+            world.make(CONSUMER_GROUPS, name, deletionPolicy=policy)
+            await world.group(name)
+            world.delete(CONSUMER_GROUPS, name)
+            await world.group(name)
+            assert not world.is_there(CONSUMER_GROUPS, name)
+        assert await committed(world, kept) == [2]
+        assert await committed(world, gone) == []
+
+    in_world(broker, story)
+
+
+@pytest.mark.parametrize("story_of", ["reset", "initial position"])
+def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
+    broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch, story_of: str
+) -> None:
+    carry_out = BrokerGroups.carry_out
+
+    async def story(world: World) -> None:
+        real_time(world)
+        topic = await topic_with(world, 10)
+
+        async def counted(self: BrokerGroups, step: Any) -> None:
+            if world.kubernetes.cut_after is not None:
+                if world.kubernetes.cut_after == 0:
+                    raise Killed
+                world.kubernetes.cut_after -= 1
+            await carry_out(self, step)
+
+        monkeypatch.setattr(BrokerGroups, "carry_out", counted)
+        for cut in range(30):
+            name = unique("g")
+            key = Key(CONSUMER_GROUPS.kind, NAMESPACE, name)
+            if story_of == "reset":
+                await commit(world, name, topic, 7)
+                reset = {"id": "one", "to": {"at": "Latest"}, "whenActive": "Fence"}
+                world.make(CONSUMER_GROUPS, name, topics=[topic], deletionPolicy="Delete", reset=reset)
+            else:
+                world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
+            world.kubernetes.cut_after = cut
+            try:
+                await world.groups.reconcile(key)
+                was_cut = False
+            except Killed:
+                was_cut = True
+            world.kubernetes.cut_after = None
+            world.reborn()
+            await world.groups.reconcile(key)
+            assert await committed(world, name) == [10]
+            assert world.ready(CONSUMER_GROUPS, name) == ("True", "Governed")
+            if story_of == "reset":
+                assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
+                assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
+            if not was_cut:
+                assert cut >= 3
+                return
+        raise AssertionError("the story has no end")
+
+    in_world(broker, story)
