@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from odradek.foundation.setting_types import Scope
+from odradek.foundation.settings import find_setting
 from odradek_operator.desired import scripts
 from odradek_operator.desired.brokers import scrape_annotations
 from odradek_operator.desired.names import (
@@ -28,7 +30,8 @@ def controller_config_map(context: Context) -> Json:
 def controller_deployment(context: Context) -> Json:
     """The Deployment. A new controller stands by before an old one goes, so a roll costs an election and no more.
 
-    What is in the settings is in the template too: controllers take settings at their start.
+    Settings that can change only with a start are in the template too; the others reach controllers through the
+    registry.
     """
     wanted, pod = context.spec.controllers, context.spec.controllers.pod
     controller = container(
@@ -60,10 +63,7 @@ def controller_deployment(context: Context) -> Json:
             "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=3, failureThreshold=3
         ),
     )
-    digest = hashlib.sha256(
-        "".join(f"{name}\0{text}" for name, text in _files(context).items()).encode()
-    ).hexdigest()
-    annotations = {"odradek.io/settings": digest[:16]}
+    annotations = {"odradek.io/settings": _digest(context)}
     if context.restart:
         annotations[RESTART_ANNOTATION] = context.restart
     template = pod_template(
@@ -91,6 +91,15 @@ def controller_deployment(context: Context) -> Json:
             "template": template,
         },
     )
+
+
+def _digest(context: Context) -> str:
+    lasting = {
+        key: value
+        for key, value in controller_settings(context).items()
+        if (setting := find_setting(key)) is None or setting.scope is Scope.READ_ONLY
+    }
+    return hashlib.sha256((properties(lasting) + scripts.start_controller()).encode()).hexdigest()[:16]
 
 
 def _files(context: Context) -> dict[str, str]:

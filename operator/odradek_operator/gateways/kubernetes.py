@@ -120,9 +120,19 @@ class Kubernetes(Protocol):
         """Set some annotations, and take away those with None."""
 
     async def delete(
-        self, api: Api, namespace: str | None, name: str, *, uid: str | None = None, orphan: bool = False
+        self,
+        api: Api,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        orphan: bool = False,
+        force: bool = False,
     ) -> bool:
-        """Delete in the background; with `orphan` what it owns stays. False when it was not there or is another."""
+        """Delete in the background; with `orphan` what it owns stays, with `force` a pod is not waited for.
+
+        False when it was not there or is another.
+        """
 
     async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
         """Put an event on an object, for `kubectl describe`. The same one again counts up; a failure is only logged."""

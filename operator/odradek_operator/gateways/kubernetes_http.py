@@ -140,9 +140,18 @@ class KubernetesHttp:
         return await self._call("PATCH", api.path(namespace, name), body=patch, content_type=_MERGE_PATCH)
 
     async def delete(
-        self, api: Api, namespace: str | None, name: str, *, uid: str | None = None, orphan: bool = False
+        self,
+        api: Api,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        orphan: bool = False,
+        force: bool = False,
     ) -> bool:
         options: Json = {"propagationPolicy": "Orphan" if orphan else "Background"}
+        if force:
+            options["gracePeriodSeconds"] = 0
         if uid is not None:
             options["preconditions"] = {"uid": uid}
         try:

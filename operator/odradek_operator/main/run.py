@@ -12,12 +12,16 @@ import uvloop
 
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import TOPICS, Json, Kubernetes
+from odradek_operator.gateways.cluster_admin import ClusterAdmin, HttpClusterAdmin
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, Json, Kubernetes
 from odradek_operator.gateways.kubernetes_http import KubernetesHttp
+from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.main.access import NoAccess, access, current_namespace, log_in
 from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.reconcilers.addresses import bootstrap_of
+from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
+from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Outside, Reconciler
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 
@@ -26,14 +30,25 @@ T = TypeVar("T")
 
 
 def reconcilers_of(
-    outside: Outside, *, settings: OperatorSettings, brokers: BrokerClients
+    outside: Outside,
+    *,
+    settings: OperatorSettings,
+    brokers: BrokerClients,
+    admin: ClusterAdmin,
+    record_times: RecordTimes,
 ) -> Mapping[str, Reconciler]:
     """The reconcilers of all kinds, by kind."""
 
     def bootstrap(cluster: Json) -> str:
         return bootstrap_of(cluster, cluster_domain=settings.cluster_domain)
 
-    return {TOPICS.kind: TopicReconciler(outside, brokers=brokers, bootstrap=bootstrap)}
+    return {
+        CLUSTERS.kind: ClusterReconciler(outside, admin=admin, settings=settings),
+        TOPICS.kind: TopicReconciler(outside, brokers=brokers, bootstrap=bootstrap),
+        CONSUMER_GROUPS.kind: ConsumerGroupReconciler(
+            outside, brokers=brokers, record_times=record_times, bootstrap=bootstrap
+        ),
+    }
 
 
 def run_operator(settings: OperatorSettings) -> int:
@@ -53,16 +68,22 @@ async def _run(settings: OperatorSettings) -> None:
     if not settings.home:
         settings = replace(settings, home=current_namespace(log_in()))
     brokers = BrokerClients()
+    admin = HttpClusterAdmin(brokers)
+    record_times = RecordTimes()
     async with KubernetesHttp(access()) as kubernetes:
         operator = Operator(
             settings,
             kubernetes,
-            reconcilers=lambda outside: reconcilers_of(outside, settings=settings, brokers=brokers),
+            reconcilers=lambda outside: reconcilers_of(
+                outside, settings=settings, brokers=brokers, admin=admin, record_times=record_times
+            ),
             login=log_in,
         )
         try:
             await operator.run(asyncio.Event())
         finally:
+            await record_times.close()
+            await admin.close()
             await brokers.close()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 
+from odradek.foundation.setting_types import Scope
 from odradek.foundation.settings import USED
 from odradek_operator.resources.conditions import (
     CONDITIONS,
@@ -19,7 +20,7 @@ from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.listeners import LISTENERS_MAX, Listener
 from odradek_operator.resources.pods import Pod, Resources, Storage
-from odradek_operator.resources.schema import Choice, Flag, OpenList, Text, Whole
+from odradek_operator.resources.schema import Choice, Flag, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 
 BROKERS_MAX: Final = 128
@@ -29,6 +30,7 @@ _IMAGE = Text(min_length=1, max_length=512, pattern=r"^[^\s]+$", what="an image'
 _OWN_KEYS: Final = (
     "node.id", "broker.id", "log.dir", "log.dirs", "listeners", "advertised.listeners", "inter.broker.listener.name",
     "listener.security.protocol.map", "security.inter.broker.protocol", "controlled.shutdown.enable",
+    "cordoned.log.dirs",
 )  # fmt: skip
 _REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.brokers and spec.listeners") | {
     "broker.rack": "set spec.brokers.rackLabel, and each broker takes its node's zone",
@@ -37,7 +39,11 @@ _REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.broke
 BROKER_SETTINGS: Final = tuple(
     setting
     for key, setting in USED.items()
-    if key not in _REFUSED and not key.startswith("zookeeper.") and not setting.internal
+    if key not in _REFUSED
+    and not key.startswith("zookeeper.")
+    and not setting.internal
+    # For one broker alone, and a Cluster's are for all of them.
+    and setting.scope is not Scope.PER_BROKER
 )
 CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED)
 
@@ -109,6 +115,14 @@ class Brokers:
     resources: Annotated[Resources, Nested(Resources), Doc("Each broker's share of its node.")] = field(
         default_factory=Resources
     )
+    move_rate: Annotated[
+        str | None,
+        Quantity(),
+        Doc(
+            "How many bytes a second each broker may feed or fetch for partitions that move, as 50Mi. Without it: as "
+            "fast as they can."
+        ),
+    ] = None
     rack_label: Annotated[
         str | None,
         Text(max_length=317, min_length=1),

@@ -89,7 +89,14 @@ class MemoryKubernetes:
         return self.objects.merge(api, namespace, name, {"metadata": {"annotations": dict(annotations)}})
 
     async def delete(
-        self, api: Api, namespace: str | None, name: str, *, uid: str | None = None, orphan: bool = False
+        self,
+        api: Api,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        orphan: bool = False,
+        force: bool = False,
     ) -> bool:
         await self._write("delete", api.kind, name)
         try:

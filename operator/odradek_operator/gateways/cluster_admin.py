@@ -1,0 +1,193 @@
+"""What is asked of a Cluster's brokers and controllers, and told them: through the client, and at their HTTP ports.
+
+Who cannot be reached is no error where the answer may be "not known": pods come and go all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import aiohttp
+
+from odradek.client.admin.brokers import BrokerAdmin
+from odradek.client.admin.plans import plan_drain
+from odradek.client.admin.results import ConfigChange, ConfigSource, ResourceType
+from odradek_operator.gateways.brokers import BrokerClients
+
+HTTP_SECONDS_MAX: Final = 5.0
+_IS_CONTROLLER: Final = re.compile(r"^odradek_is_controller (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartAnswer:
+    """What a broker says of its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting."""
+
+    known: bool
+    waiting_for: tuple[str, ...] = ()
+    never_safe: tuple[str, ...] = ()
+    only_here: int = 0
+
+    @property
+    def allowed(self) -> bool:
+        """Whether waiting longer would make it no safer."""
+        return self.known and not self.waiting_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """A setting as a broker has it; `given` is False for a default."""
+
+    value: str | None
+    given: bool
+    own_override: bool = False
+    """Set for this broker alone while it ran: a common default does not reach it."""
+
+
+class ClusterAdmin(Protocol):
+    """The calls. Those with a bootstrap address raise OdradekError when no broker answers."""
+
+    async def restart_answer(self, host: str, port: int) -> RestartAnswer:
+        """What the broker at this address says of its own restart."""
+
+    async def is_active_controller(self, host: str, port: int) -> bool:
+        """Whether the controller at this address is the active one; False when it does not answer."""
+
+    async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
+        """A broker's settings in force, by key."""
+
+    async def set_defaults(self, bootstrap: str, values: Mapping[str, str]) -> None:
+        """Set brokers' common settings, while they run."""
+
+    async def cluster_id(self, bootstrap: str) -> str | None:
+        """The cluster's id."""
+
+    async def spread(self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None) -> int:
+        """Let some brokers be given replicas, and begin to move them their share; how many partitions began to move."""
+
+    async def arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
+        """How many partitions are on their way to some brokers."""
+
+    async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
+        """Raises InvalidReplicationFactor when the other brokers are too few for all that these have."""
+
+    async def drain(self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None) -> int:
+        """Give some brokers nothing new and have all that they have moved away; how many replicas they still have."""
+
+    async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
+        """Let brokers be given replicas again, and take back what has not moved yet."""
+
+    async def end_throttle(self, bootstrap: str) -> None:
+        """Lift the throttles of all moves."""
+
+
+class HttpClusterAdmin:
+    """The calls to real brokers."""
+
+    def __init__(self, clients: BrokerClients) -> None:
+        self._clients = clients
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections; the clients are their owner's."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def restart_answer(self, host: str, port: int) -> RestartAnswer:
+        answer = await self._get(host, port, "/can-restart")
+        try:
+            told = json.loads(answer) if answer is not None else {}
+        except ValueError:
+            told = {}
+        # A broker that does not know enough yet says a reason, and no partitions.
+        if not isinstance(told, dict) or "partitions" not in told:
+            return RestartAnswer(known=False)
+        never = tuple(str(where) for where in told.get("never", ()))
+        waiting = tuple(str(where) for where in told["partitions"] if where not in never)
+        if not waiting and told["too_few"] > told.get("never_safe", 0):
+            waiting = ("others",)
+        return RestartAnswer(
+            known=True, waiting_for=waiting, never_safe=never, only_here=int(told.get("only_here", 0))
+        )
+
+    async def is_active_controller(self, host: str, port: int) -> bool:
+        answer = await self._get(host, port, "/metrics")
+        found = None if answer is None else _IS_CONTROLLER.search(answer)
+        return found is not None and float(found[1]) == 1.0
+
+    async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
+        async with self._clients.admin(bootstrap) as admin:
+            entries = await admin.configs.describe(ResourceType.BROKER, str(broker))
+        return {
+            entry.name: InForce(
+                value=entry.value,
+                given=entry.source is not ConfigSource.DEFAULT,
+                own_override=entry.source is ConfigSource.DYNAMIC_BROKER,
+            )
+            for entry in entries
+        }
+
+    async def set_defaults(self, bootstrap: str, values: Mapping[str, str]) -> None:
+        changes: Sequence[ConfigChange] = [ConfigChange(key, value) for key, value in values.items()]
+        async with self._clients.admin(bootstrap) as admin:
+            await admin.configs.alter(ResourceType.BROKER, "", changes)
+
+    async def cluster_id(self, bootstrap: str) -> str | None:
+        async with self._clients.client(bootstrap) as client:
+            info: Any = await client.refresh(())
+            return None if info.cluster_id is None else str(info.cluster_id)
+
+    async def spread(self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None) -> int:
+        async with self._clients.client(bootstrap) as client:
+            admin = BrokerAdmin(client)
+            for one in await admin.list():
+                if one.id in onto and one.is_cordoned:
+                    await admin.uncordon(one.id)
+            plan = await admin.plan_spread(onto)
+            return len(await admin.execute(plan, bytes_per_second=bytes_per_second))
+
+    async def arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
+        async with self._clients.client(bootstrap) as client:
+            moves = await BrokerAdmin(client).reassignments.under_way()
+        return sum(not set(brokers).isdisjoint(one.adding) for one in moves.values())
+
+    async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
+        async with self._clients.client(bootstrap) as client:
+            admin = BrokerAdmin(client)
+            plan_drain(await admin.reassignments.assignment(), await admin.racks(), leaving=leaving)
+
+    async def drain(self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None) -> int:
+        async with self._clients.client(bootstrap) as client:
+            admin = BrokerAdmin(client)
+            # All of them before any is emptied, or one would be emptied into the next.
+            progress = [await admin.drain_progress(broker) for broker in leaving]
+            for one in progress:
+                if not one.is_cordoned:
+                    await admin.cordon(one.broker_id)
+            for one in progress:
+                if one.is_stuck:
+                    await admin.drain(one.broker_id, bytes_per_second=bytes_per_second)
+            return sum(one.replicas for one in progress)
+
+    async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
+        async with self._clients.client(bootstrap) as client:
+            for broker in brokers:
+                await BrokerAdmin(client).undrain(broker)
+
+    async def end_throttle(self, bootstrap: str) -> None:
+        async with self._clients.client(bootstrap) as client:
+            cluster = await client.refresh(None)
+            await BrokerAdmin(client).reassignments.unthrottle(topics=cluster.topics, brokers=cluster.brokers)
+
+    async def _get(self, host: str, port: int, path: str) -> str | None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_SECONDS_MAX))
+        address = f"[{host}]" if ":" in host else host
+        try:
+            async with self._session.get(f"http://{address}:{port}{path}") as answer:
+                return await answer.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return None

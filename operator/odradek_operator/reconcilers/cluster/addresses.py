@@ -1,0 +1,103 @@
+"""The addresses that brokers tell clients outside: from Services, load balancers, or templates in the Cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek_operator.desired.names import Context
+from odradek_operator.desired.services import service_name
+from odradek_operator.gateways.kubernetes import Json
+from odradek_operator.reconcilers.cluster.facts import Objects
+from odradek_operator.resources.listeners import BrokerAddress, Listener, ListenerType
+
+NODE_IP: Final = "${NODE_IP}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An address that is not there yet, and why."""
+
+    listener: str
+    broker: int
+    reason: str
+
+
+def outside_addresses(
+    context: Context, objects: Objects, brokers: int
+) -> tuple[dict[str, tuple[str | None, ...]], tuple[Pending, ...]]:
+    """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing."""
+    addresses: dict[str, tuple[str | None, ...]] = {}
+    pending: list[Pending] = []
+    for listener in context.spec.listeners:
+        by_broker = {one.broker: one for one in listener.brokers}
+        found: list[str | None] = []
+        for broker in range(brokers):
+            service = objects.get(("Service", service_name(context, listener, broker)))
+            given = by_broker.get(broker) or BrokerAddress(broker=broker)
+            host = _host(context, listener, given, service)
+            port = _port(listener, given, service)
+            found.append(None if host is None or port is None else f"{_bracketed(host)}:{port}")
+            if found[-1] is None:
+                what = "an address from the load balancer" if host is None else "a port of the nodes"
+                pending.append(Pending(listener.name, broker, what))
+        addresses[listener.name] = tuple(found)
+    return addresses, tuple(pending)
+
+
+def bootstrap_address(context: Context, listener: Listener, objects: Objects, nodes: list[str]) -> str | None:
+    """Where clients outside begin: the listener's own Service, by any node or by the load balancer."""
+    service = objects.get(("Service", service_name(context, listener, None)))
+    if service is None:
+        return None
+    match listener.type:
+        case ListenerType.INTERNAL:
+            return f"{context.dns(service_name(context, listener, None))}:{listener.port}"
+        case ListenerType.LOAD_BALANCER:
+            host = _ingress(service)
+            return None if host is None else f"{_bracketed(host)}:{listener.port}"
+        case ListenerType.NODE_PORT:
+            port = _node_port(service)
+            return None if port is None or not nodes else f"{_bracketed(nodes[0])}:{port}"
+
+
+def _host(context: Context, listener: Listener, given: BrokerAddress, service: Json | None) -> str | None:
+    template = given.host or listener.advertised_host
+    if template is not None:
+        return (
+            template.replace("{broker}", str(given.broker))
+            .replace("{cluster}", context.name)
+            .replace("{namespace}", context.namespace)
+            .replace("{listener}", listener.name)
+            .replace("{nodeIP}", NODE_IP)
+        )
+    match listener.type:
+        case ListenerType.INTERNAL:
+            return context.dns(service_name(context, listener, given.broker))
+        case ListenerType.NODE_PORT:
+            return NODE_IP
+        case ListenerType.LOAD_BALANCER:
+            return _ingress(service)
+
+
+def _port(listener: Listener, given: BrokerAddress, service: Json | None) -> int | None:
+    if given.port is not None:
+        return given.port
+    is_node_port = listener.type is ListenerType.NODE_PORT
+    if listener.advertised_port is not None:
+        return listener.advertised_port + (given.broker if is_node_port else 0)
+    return _node_port(service) if is_node_port else listener.port
+
+
+def _node_port(service: Json | None) -> int | None:
+    ports: list[dict[str, Any]] = ((service or {}).get("spec") or {}).get("ports") or []
+    return ports[0].get("nodePort") if ports else None
+
+
+def _ingress(service: Json | None) -> str | None:
+    found = (((service or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    return (found[0].get("hostname") or found[0].get("ip")) if found else None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

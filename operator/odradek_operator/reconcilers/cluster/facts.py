@@ -1,0 +1,127 @@
+"""What there is of a Cluster, as values: read from Kubernetes' objects, without asking anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odradek_operator.desired.names import REPLACE_ANNOTATION
+from odradek_operator.gateways.kubernetes import Json, metadata
+
+Objects = Mapping[tuple[str, str], Json]
+"""Objects by kind and name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPod:
+    """A broker's pod. `current` is whether it was made from the StatefulSet's newest template."""
+
+    broker: int
+    name: str
+    uid: str
+    ready: bool
+    deleting: bool
+    current: bool
+    replace: bool
+    address: str | None
+    node: str | None
+    node_address: str | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetState:
+    """A StatefulSet or Deployment: wanted, ready, current pods. `settled` is whether Kubernetes has seen its newest
+    form.
+    """
+
+    there: bool = False
+    wanted: int = 0
+    ready: int = 0
+    current: int = 0
+    settled: bool = False
+    deleting: bool = False
+
+
+def by_name(objects: Iterable[Json]) -> dict[tuple[str, str], Json]:
+    """Objects by kind and name."""
+    return {(body["kind"], metadata(body)["name"]): body for body in objects}
+
+
+def set_state(body: Json | None) -> SetState:
+    """What a StatefulSet or Deployment says of itself."""
+    if body is None:
+        return SetState()
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    settled = int(status.get("observedGeneration") or 0) >= int(metadata(body).get("generation") or 0)
+    return SetState(
+        there=True,
+        wanted=int(spec.get("replicas") or 0),
+        ready=int(status.get("readyReplicas") or 0),
+        current=int(status.get("updatedReplicas") or 0) if settled else 0,
+        settled=settled,
+        deleting=bool(metadata(body).get("deletionTimestamp")),
+    )
+
+
+def broker_pods(pods: Iterable[Json], stateful_set: Json | None) -> tuple[BrokerPod, ...]:
+    """The brokers' pods in order of number; pods that are something else are left out."""
+    newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
+    found = [_broker_pod(pod, newest) for pod in pods if _number(pod) is not None]
+    return tuple(sorted(found, key=lambda pod: pod.broker))
+
+
+def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
+    meta, status, spec = metadata(pod), pod.get("status") or {}, pod.get("spec") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    number = _number(pod)
+    assert number is not None
+    return BrokerPod(
+        broker=number,
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        ready=_is_ready(status) and not meta.get("deletionTimestamp"),
+        deleting=bool(meta.get("deletionTimestamp")),
+        current=newest is None or labels.get("controller-revision-hash") == newest,
+        replace=str(annotations.get(REPLACE_ANNOTATION, "")).lower() == "true",
+        address=status.get("podIP"),
+        node=spec.get("nodeName"),
+        node_address=status.get("hostIP"),
+        problem=_problem(status),
+    )
+
+
+def _number(pod: Json) -> int | None:
+    last = str(metadata(pod)["name"]).rpartition("-")[2]
+    return int(last) if last.isdecimal() else None
+
+
+def _is_ready(status: Mapping[str, Any]) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+
+
+def _problem(status: Mapping[str, Any]) -> str | None:
+    """Why a pod does not come up, in Kubernetes' words."""
+    for one in status.get("containerStatuses") or ():
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
+    for one in status.get("conditions") or ():
+        if one["type"] == "PodScheduled" and one["status"] == "False":
+            return str(one.get("message") or one.get("reason") or "it cannot be scheduled")
+    return None
+
+
+def zones(nodes: Iterable[Json], label: str) -> dict[str, str]:
+    """Zones by node, of the nodes that have the label."""
+    found = {metadata(node)["name"]: (metadata(node).get("labels") or {}).get(label) for node in nodes}
+    return {node: zone for node, zone in found.items() if zone}
+
+
+def node_is_lost(node: Json | None) -> bool:
+    """Whether a pod's node is gone or does not answer: its pods must be removed by force."""
+    if node is None:
+        return True
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] != "True" for one in conditions)

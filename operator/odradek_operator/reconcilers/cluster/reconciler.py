@@ -1,0 +1,212 @@
+"""Makes a Cluster true: reads what is there, lets each concern decide, carries it out, and says what it found.
+
+Nothing here remembers between two looks but what was applied last, and that only to save writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from odradek_operator.desired.names import BROKER, CONTROLLER, RESTART_ANNOTATION, ZOOKEEPER, Context
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.cluster_admin import ClusterAdmin
+from odradek_operator.gateways.kubernetes import CLUSTERS, Json, metadata, owner_reference
+from odradek_operator.reconcilers.cluster import scaling
+from odradek_operator.reconcilers.cluster.addresses import bootstrap_address
+from odradek_operator.reconcilers.cluster.applying import Applier
+from odradek_operator.reconcilers.cluster.facts import set_state
+from odradek_operator.reconcilers.cluster.images import image_of, version_of
+from odradek_operator.reconcilers.cluster.run import Look
+from odradek_operator.reconcilers.cluster.status import Findings, conditions
+from odradek_operator.reconcilers.reconciler import (
+    Outside,
+    is_deleted,
+    is_paused,
+    known_conditions,
+    status_of,
+)
+from odradek_operator.resources.cluster import ClusterSpec, ClusterStatus, ListenerStatus, Pods
+from odradek_operator.resources.conditions import READY, ready
+from odradek_operator.resources.structure import InvalidResource, parse
+
+BUSY_SECONDS: Final = 1.0
+UNSETTLED_SECONDS: Final = 5.0
+# So long a first start waits for addresses of load balancers, that brokers need not start twice.
+ADDRESS_SECONDS_MAX: Final = 60.0
+
+
+class ClusterReconciler:
+    """The kind Cluster."""
+
+    def __init__(self, outside: Outside, *, admin: ClusterAdmin, settings: OperatorSettings) -> None:
+        self._outside = outside
+        self._admin = admin
+        self._settings = settings
+        self._applier = Applier(outside.kubernetes)
+
+    async def reconcile(self, key: Key) -> float | None:
+        body = await self._outside.kubernetes.get(CLUSTERS, key.namespace, key.name)
+        if body is None or is_deleted(body):
+            # What belongs to it goes with it; Kubernetes sees to that, and nothing of it waits for us.
+            self._applier.forget(key)
+            self._outside.conditions.forget(key)
+            return None
+        before = status_of(body, ClusterStatus)
+        if is_paused(body):
+            await self._outside.report(body, before, known_conditions(body))
+            return None
+        try:
+            spec = parse(ClusterSpec, body["spec"])
+        except InvalidResource as invalid:
+            await self._report_unready(body, before, "InvalidSpec", "; ".join(invalid.problems))
+            return None
+        if not image_of(spec, self._settings.broker_image):
+            message = "no image is known: set spec.image, or start the operator with --broker-image"
+            await self._report_unready(body, before, "NoImage", message)
+            return None
+        return await self._look(key, body, spec, before)
+
+    async def _look(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus) -> float | None:
+        objects = await self._applier.read(key)
+        there = set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
+        pods_there = there.wanted if there.there else None
+        scale = scaling.scale(wanted=spec.brokers.replicas, there=pods_there, before=before.movement)
+        if scale.movement is not None and scale.movement != before.movement:
+            # Remembered before anything is done, so that whoever goes on knows what was begun.
+            before = replace(before, movement=scale.movement)
+            await self._outside.report(body, before, known_conditions(body))
+        look = Look(
+            key=key,
+            body=body,
+            before=before,
+            context=self._context(key, body, spec, before, scale.pods),
+            outside=self._outside,
+            admin=self._admin,
+            applier=self._applier,
+            objects=objects,
+            scale=scale,
+        )
+        await look.read_nodes()
+        await look.apply_surroundings()
+        await look.apply_zookeeper()
+        if not there.there and look.pending and self._is_young(body):
+            await look.apply_controllers()
+            return await self._report(look)
+        await look.apply_brokers()
+        await look.settle_settings()
+        await look.roll_brokers()
+        await look.force_lost_pods()
+        await look.move_partitions()
+        if look.is_emptied:
+            await self._shrink(look)
+        await look.apply_controllers()
+        return await self._report(look)
+
+    async def _shrink(self, look: Look) -> None:
+        """The brokers that were to go are empty: their pods go, and volumes as the deletion policy says."""
+        gone = scaling.named_brokers(look.movement)
+        look.movement = None
+        look.context = replace(look.context, brokers=look.context.spec.brokers.replicas)
+        await look.apply_brokers()
+        await self._outside.tell(look.body, "BrokersRemoved", f"brokers {gone} were empty and are gone")
+
+    def _context(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int) -> Context:
+        annotations = metadata(body).get("annotations") or {}
+        servers = spec.zookeeper.servers
+        return Context(
+            name=key.name,
+            namespace=key.namespace,
+            spec=spec,
+            owner=owner_reference(body),
+            image=image_of(spec, self._settings.broker_image),
+            zookeeper_image=(servers.image if servers else None) or self._settings.zookeeper_image,
+            domain=self._settings.cluster_domain,
+            brokers=pods,
+            # An annotation that is taken away again asks for nothing.
+            restart=str(annotations.get(RESTART_ANNOTATION) or before.restart or ""),
+            addresses={},
+            zones={},
+        )
+
+    def _is_young(self, body: Json) -> bool:
+        made = datetime.fromisoformat(str(metadata(body)["creationTimestamp"]).replace("Z", "+00:00"))
+        return (self._outside.now() - made).total_seconds() < ADDRESS_SECONDS_MAX
+
+    async def _report_unready(self, body: Json, before: ClusterStatus, reason: str, message: str) -> None:
+        others = [one for one in known_conditions(body) if one.type != READY]
+        await self._outside.report(body, before, [ready(False, reason, message), *others])
+
+    async def _report(self, look: Look) -> float | None:
+        context, objects = look.context, look.objects
+        brokers = set_state(look.stateful_set())
+        controllers = set_state(objects.get(("Deployment", context.called(CONTROLLER))))
+        own = context.spec.zookeeper.servers
+        zookeeper = (
+            None if own is None else set_state(objects.get(("StatefulSet", context.called(ZOOKEEPER))))
+        )
+        wanted = context.spec.brokers.replicas
+        serving = sum(pod.ready for pod in look.pods)
+        found = Findings(
+            wanted=wanted,
+            brokers=brokers,
+            controllers=controllers,
+            zookeeper=zookeeper,
+            pods=look.pods,
+            roll=look.roll,
+            movement=look.movement,
+            pending=look.pending,
+            moving_problem=look.moving_problem,
+            volume_problem=look.volume_problem,
+            unreachable=look.unreachable,
+            settings_problem=look.settings_problem,
+        )
+        current = (
+            sum(pod.broker not in look.reasons and not pod.deleting for pod in look.pods)
+            if brokers.settled
+            else 0
+        )
+        whole = serving == current == wanted == len(look.pods) and brokers.settled
+        status = replace(
+            look.before,
+            brokers=Pods(wanted=wanted, ready=serving, current=current),
+            controllers=Pods(
+                wanted=context.spec.controllers.replicas, ready=controllers.ready, current=controllers.current
+            ),
+            zookeeper=None
+            if zookeeper is None or own is None
+            else Pods(wanted=own.replicas, ready=zookeeper.ready, current=zookeeper.current),
+            bootstrap=context.bootstrap,
+            listeners=_listeners(look),
+            image=context.image if whole else look.before.image,
+            version=version_of(context.image) if whole else look.before.version,
+            cluster_id=look.cluster_id or look.before.cluster_id,
+            movement=look.movement,
+            restart=context.restart or None,
+            live_settings=look.settings.live or look.before.live_settings,
+        )
+        stated = conditions(found)
+        await self._outside.report(look.body, status, stated)
+        if look.roll.left or look.movement is not None or look.settings.alter or not brokers.settled:
+            return BUSY_SECONDS
+        settled = whole and controllers.current == controllers.ready == context.spec.controllers.replicas
+        return None if settled and not look.pending and look.unreachable is None else UNSETTLED_SECONDS
+
+
+def _listeners(look: Look) -> tuple[ListenerStatus, ...]:
+    nodes = sorted({pod.node_address for pod in look.pods if pod.node_address})
+    by_broker = {pod.broker: pod.node_address or "" for pod in look.pods}
+    return tuple(
+        ListenerStatus(
+            name=listener.name,
+            type=str(listener.type),
+            bootstrap=bootstrap_address(look.context, listener, look.objects, nodes),
+            brokers=tuple(
+                (address or "pending").replace("${NODE_IP}", by_broker.get(broker, ""))
+                for broker, address in enumerate(look.context.addresses.get(listener.name, ()))
+            ),
+        )
+        for listener in look.context.spec.listeners
+    )

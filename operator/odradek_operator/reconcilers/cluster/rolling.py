@@ -1,0 +1,101 @@
+"""Which broker's pod is replaced next, if any: one at a time, what does not serve anyway first, and only when it is
+safe.
+
+Partitions that cannot become safe by waiting do not hold a roll up. They are named, so that their owner can give them a
+replica more or ask for one in-sync replica less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek_operator.gateways.cluster_admin import RestartAnswer
+from odradek_operator.reconcilers.cluster.facts import BrokerPod
+
+_NAMED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roll:
+    """What is to be done. `left` are the brokers whose pods must be replaced still, `replace` the one to replace now."""
+
+    left: tuple[int, ...] = ()
+    replace: BrokerPod | None = None
+    why: str = ""
+    waiting: str = ""
+    never_safe: tuple[str, ...] = ()
+
+
+def reasons_to_roll(
+    pods: tuple[BrokerPod, ...], settings: Mapping[int, tuple[str, ...]]
+) -> dict[int, tuple[str, ...]]:
+    """Why pods must be replaced, by broker; those that need not be are left out."""
+    reasons: dict[int, tuple[str, ...]] = {}
+    for pod in pods:
+        found = [] if pod.current else ["its pod template has changed"]
+        found += settings.get(pod.broker, ())
+        if pod.replace:
+            found.append("it was asked to be replaced with a new volume")
+        if found:
+            reasons[pod.broker] = tuple(found)
+    return reasons
+
+
+def needs_answers(
+    pods: tuple[BrokerPod, ...], reasons: Mapping[int, tuple[str, ...]]
+) -> tuple[BrokerPod, ...]:
+    """The pods that must be asked whether they may go: only when all of them serve."""
+    if not all(pod.ready for pod in pods):
+        return ()
+    return tuple(pod for pod in pods if pod.broker in reasons)
+
+
+def next_pod(
+    pods: tuple[BrokerPod, ...],
+    reasons: Mapping[int, tuple[str, ...]],
+    answers: Mapping[int, RestartAnswer],
+    *,
+    wanted: int,
+) -> Roll:
+    """The decision. `wanted` is how many pods there should be: one that is just being made is waited for."""
+    left = tuple(pod.broker for pod in pods if pod.broker in reasons)
+    if not left:
+        return Roll()
+    going = [pod for pod in pods if pod.deleting]
+    if going:
+        return Roll(left=left, waiting=f"the pod of broker {going[0].broker} is stopping")
+    if len(pods) < wanted:
+        return Roll(left=left, waiting="a pod is being made")
+    unready = [pod for pod in pods if not pod.ready]
+    for pod in unready:
+        if pod.broker in reasons:
+            return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]))
+    if unready:
+        because = f": {unready[0].problem}" if unready[0].problem else ""
+        return Roll(left=left, waiting=f"broker {unready[0].broker} is not ready yet{because}")
+    waiting = ""
+    for pod in pods:
+        if pod.broker not in reasons:
+            continue
+        answer = answers.get(pod.broker, RestartAnswer(known=False))
+        if answer.allowed:
+            return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]), never_safe=answer.never_safe)
+        waiting = waiting or _waiting(pod.broker, answer)
+    return Roll(left=left, waiting=waiting)
+
+
+def named(partitions: tuple[str, ...]) -> str:
+    """Some of them by name."""
+    more = len(partitions) - _NAMED_MAX
+    return ", ".join(partitions[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _waiting(broker: int, answer: RestartAnswer) -> str:
+    if not answer.known:
+        return f"broker {broker} does not say yet whether it may restart"
+    return f"without broker {broker} these would have too few replicas in sync: {named(answer.waiting_for)}"
+
+
+def _why(reasons: tuple[str, ...]) -> str:
+    return named(reasons)

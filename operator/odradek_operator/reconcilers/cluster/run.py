@@ -1,0 +1,324 @@
+"""One look at a Cluster: what is known of it grows step by step, and each step does what it can with that.
+
+A step that was cut off is begun anew by the next look; none of them relies on an earlier one having been carried out
+by the same process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
+from odradek_operator.desired import brokers, controllers, policies, scripts, services, settings, zookeeper
+from odradek_operator.desired.binding import binding_secret, spark_config_map
+from odradek_operator.desired.names import BROKER, CONTROLLER, HTTP_PORT, VOLUME, ZOOKEEPER, Context
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.cluster_admin import ClusterAdmin, InForce
+from odradek_operator.gateways.kubernetes import (
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+    Forbidden,
+    Json,
+    Refused,
+    metadata,
+)
+from odradek_operator.reconcilers.cluster import addresses, facts, rolling, scaling, storage
+from odradek_operator.reconcilers.cluster.applying import Applier
+from odradek_operator.reconcilers.cluster.settings import SettingsPlan, plan_settings
+from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.resources.cluster import ClusterStatus, Movement
+from odradek_operator.resources.schema import quantity_value
+
+logger = logging.getLogger(__name__)
+
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """What this look knows and has found so far."""
+
+    key: Key
+    body: Json
+    before: ClusterStatus
+    context: Context
+    outside: Outside
+    admin: ClusterAdmin
+    applier: Applier
+    objects: dict[tuple[str, str], Json]
+    nodes: dict[str, Json] = field(default_factory=dict)
+    scale: scaling.Scale = field(default_factory=lambda: scaling.Scale(pods=0))
+    movement: Movement | None = None
+    pending: tuple[addresses.Pending, ...] = ()
+    pods: tuple[facts.BrokerPod, ...] = ()
+    settings: SettingsPlan = field(default_factory=SettingsPlan)
+    reasons: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    roll: rolling.Roll = field(default_factory=rolling.Roll)
+    cluster_id: str | None = None
+    moving_problem: str | None = None
+    volume_problem: str | None = None
+    unreachable: str | None = None
+    settings_problem: str | None = None
+
+    # --- Kubernetes ----------------------------------------------------------------------------------------------
+
+    def stateful_set(self) -> Json | None:
+        """The brokers' StatefulSet as it is."""
+        return self.objects.get(("StatefulSet", self.context.called(BROKER)))
+
+    async def read_nodes(self) -> None:
+        """Zones by node, where the Cluster asks for them. Without the right to read nodes there are none."""
+        label = self.context.spec.brokers.rack_label
+        wants_address = any(one.type == "NodePort" for one in self.context.spec.listeners)
+        if label is None and not wants_address:
+            return
+        try:
+            found = await self.outside.kubernetes.list(NODES, None)
+        except Forbidden as failure:
+            logger.warning("%s: nodes cannot be read, so brokers have no racks: %s", self.key, failure)
+            return
+        self.nodes = {metadata(node)["name"]: node for node in found}
+        if label is not None:
+            self.context = replace(self.context, zones=facts.zones(found, label))
+
+    async def apply_surroundings(self) -> None:
+        """Services, accounts, budgets, policies and bindings; then the addresses that brokers will tell follow."""
+        most = max(self.scale.pods, self.context.spec.brokers.replicas)
+        wanted = [
+            *policies.service_accounts(self.context),
+            *services.own_services(self.context),
+            *services.outside_services(self.context, most),
+            *policies.disruption_budgets(self.context),
+            *(policies.network_policies(self.context) if self.context.spec.network.enabled else ()),
+            binding_secret(self.context),
+            spark_config_map(self.context),
+        ]
+        for manifest in wanted:
+            await self.applier.apply(self.key, manifest, self.objects)
+        found, self.pending = addresses.outside_addresses(self.context, self.objects, self.scale.pods)
+        self.context = replace(self.context, addresses=found)
+        await self._prune(wanted)
+
+    async def _prune(self, wanted: list[Json]) -> None:
+        names = {BROKER, CONTROLLER, ZOOKEEPER}
+        workloads = [
+            body
+            for (kind, name), body in self.objects.items()
+            if kind in ("ConfigMap", "StatefulSet", "Deployment")
+            and name.removeprefix(f"{self.context.name}-") in names
+        ]
+        await self.applier.prune(
+            self.key, [*wanted, *workloads], self.objects, owner=metadata(self.body)["uid"]
+        )
+
+    async def apply_zookeeper(self) -> None:
+        """The ensemble, where it is run here."""
+        servers = self.context.spec.zookeeper.servers
+        if servers is None:
+            return
+        await self.applier.apply(
+            self.key, zookeeper.zookeeper_config_map(self.context, servers), self.objects
+        )
+        await self._apply_stateful_set(
+            zookeeper.zookeeper_stateful_set(self.context, servers), servers.storage.size
+        )
+
+    async def apply_brokers(self) -> None:
+        """Brokers' settings and StatefulSet."""
+        await self.applier.apply(self.key, brokers.broker_config_map(self.context), self.objects)
+        size = self.context.spec.brokers.storage.size
+        await self._apply_stateful_set(brokers.broker_stateful_set(self.context), size)
+        pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and self._is_broker(body)]
+        self.pods = facts.broker_pods(pods, self.stateful_set())
+
+    async def _apply_stateful_set(self, manifest: Json, size: str) -> None:
+        name = metadata(manifest)["name"]
+        there = self.objects.get(("StatefulSet", name))
+        if there is not None and metadata(there).get("deletionTimestamp"):
+            return  # It is on its way out, without its pods; the next look makes it anew.
+        await self._grow_volumes(name, size)
+        if storage.must_be_made_anew(there, manifest):
+            logger.info(
+                "%s: %s is made anew, its pods stay: its volumes have another size now", self.key, name
+            )
+            await self.outside.kubernetes.delete(STATEFUL_SETS, self.key.namespace, name, orphan=True)
+            del self.objects["StatefulSet", name]
+            return
+        await self.applier.apply(self.key, manifest, self.objects)
+
+    async def _grow_volumes(self, stateful_set: str, size: str) -> None:
+        claims = [body for (kind, _), body in self.objects.items() if kind == "PersistentVolumeClaim"]
+        for growth in storage.claims_to_grow(claims, stateful_set=stateful_set, size=size):
+            manifest = {
+                "apiVersion": VOLUME_CLAIMS.group_version,
+                "kind": VOLUME_CLAIMS.kind,
+                "metadata": {"name": growth.claim, "namespace": self.key.namespace},
+                "spec": {"resources": {"requests": {"storage": growth.size}}},
+            }
+            try:
+                await self.outside.kubernetes.apply(manifest)
+                await self.outside.tell(
+                    self.body, "VolumeGrows", f"{growth.claim} asks for {growth.size} now"
+                )
+            except (Refused, Forbidden) as refusal:
+                why = f"{refusal}. Its storage class must allow expansion"
+                self.volume_problem = f"{growth.claim} cannot grow to {growth.size}: {why}"
+
+    async def apply_controllers(self) -> None:
+        """Controllers: after the brokers' roll, unless there are none; the active one's pod goes last."""
+        there = facts.set_state(self.objects.get(("Deployment", self.context.called(CONTROLLER))))
+        brokers_settled = facts.set_state(self.stateful_set()).settled
+        if there.there and there.ready and (self.roll.left or not brokers_settled):
+            return
+        await self.applier.apply(self.key, controllers.controller_config_map(self.context), self.objects)
+        if there.there:
+            await self._protect_active_controller()
+        await self.applier.apply(self.key, controllers.controller_deployment(self.context), self.objects)
+
+    async def _protect_active_controller(self) -> None:
+        for (kind, name), pod in self.objects.items():
+            labels = metadata(pod).get("labels") or {}
+            if kind != "Pod" or labels.get("app.kubernetes.io/component") != CONTROLLER:
+                continue
+            address = (pod.get("status") or {}).get("podIP")
+            active = address is not None and await self.admin.is_active_controller(address, HTTP_PORT)
+            cost = "100" if active else None
+            if (metadata(pod).get("annotations") or {}).get(DELETION_COST) != cost:
+                await self.outside.kubernetes.set_annotations(
+                    PODS, self.key.namespace, name, {DELETION_COST: cost}
+                )
+
+    # --- brokers -------------------------------------------------------------------------------------------------
+
+    async def settle_settings(self) -> None:
+        """Alter what brokers take while they run, and learn who must be restarted for the rest."""
+        in_force: dict[int, Mapping[str, InForce]] = {}
+        serving = [pod for pod in self.pods if pod.ready]
+        try:
+            for pod in serving:
+                in_force[pod.broker] = await self.admin.settings(self.context.bootstrap, pod.broker)
+            if serving:
+                self.cluster_id = await self.admin.cluster_id(self.context.bootstrap)
+        except OdradekError as failure:
+            self.unreachable = f"brokers do not answer the operator: {failure}"
+        wanted = {pod.broker: self._file_of(pod) for pod in serving}
+        self.settings = plan_settings(wanted, in_force, live=self.before.live_settings)
+        if not self.settings.alter:
+            return
+        try:
+            await self.admin.set_defaults(self.context.bootstrap, self.settings.alter)
+            altered = ", ".join(f"{key}={value}" for key, value in self.settings.alter.items())
+            await self.outside.tell(self.body, "SettingsAltered", f"without a restart: {altered}")
+        except OdradekError as failure:
+            self.settings_problem = f"{', '.join(self.settings.alter)} could not be altered: {failure}"
+
+    def _file_of(self, pod: facts.BrokerPod) -> Mapping[str, str]:
+        file = settings.broker_settings(self.context)
+        told = scripts.advertised(self.context, pod.broker)
+        node_address = pod.node_address or ""
+        host = f"[{node_address}]" if ":" in node_address else node_address
+        return file | {"advertised.listeners": told.replace(addresses.NODE_IP, host)}
+
+    async def roll_brokers(self) -> None:
+        """Replace one pod, if one may be."""
+        state = facts.set_state(self.stateful_set())
+        if not state.there or not state.settled or state.deleting:
+            return
+        self.reasons = rolling.reasons_to_roll(self.pods, self.settings.restart)
+        answers = {
+            pod.broker: await self.admin.restart_answer(pod.address, HTTP_PORT)
+            for pod in rolling.needs_answers(self.pods, self.reasons)
+            if pod.address is not None
+        }
+        self.roll = rolling.next_pod(self.pods, self.reasons, answers, wanted=state.wanted)
+        if self.roll.replace is not None:
+            await self._replace(self.roll.replace)
+
+    async def _replace(self, pod: facts.BrokerPod) -> None:
+        kubernetes = self.outside.kubernetes
+        if self.roll.never_safe:
+            await self.outside.tell(
+                self.body,
+                "PartitionsAway",
+                f"while broker {pod.broker} restarts, these take no records with acks=all: "
+                f"{rolling.named(self.roll.never_safe)}",
+                warning=True,
+            )
+        if pod.replace:
+            # The volume first: its claim stays until the pod is gone, and the new pod gets a new one.
+            claim = f"{VOLUME}-{pod.name}"
+            await kubernetes.delete(VOLUME_CLAIMS, self.key.namespace, claim)
+        await self.outside.tell(self.body, "BrokerRestarts", f"broker {pod.broker}: {self.roll.why}")
+        await kubernetes.delete(PODS, self.key.namespace, pod.name, uid=pod.uid)
+
+    async def force_lost_pods(self) -> None:
+        """A pod that was asked to be replaced and whose node is lost stops never by itself."""
+        for pod in self.pods:
+            if not (pod.replace and pod.deleting) or pod.node is None:
+                continue
+            try:
+                node = await self.outside.kubernetes.get(NODES, None, pod.node)
+            except Forbidden:
+                continue
+            if facts.node_is_lost(node):
+                await self.outside.kubernetes.delete(
+                    PODS, self.key.namespace, pod.name, uid=pod.uid, force=True
+                )
+
+    async def move_partitions(self) -> None:
+        """Fill brokers that were added, empty those that are to go."""
+        self.movement = self.scale.movement
+        if self.movement is None:
+            return
+        rate = self.context.spec.brokers.move_rate
+        bytes_per_second = None if rate is None else max(1, int(quantity_value(rate)))
+        try:
+            await self._move(bytes_per_second)
+        except InvalidReplicationFactor as refusal:
+            self.moving_problem = f"brokers cannot be emptied: {refusal}"
+        except OdradekError as failure:
+            self.unreachable = f"partitions cannot be moved now: {failure}"
+
+    async def _move(self, bytes_per_second: int | None) -> None:
+        bootstrap, movement = self.context.bootstrap, self.movement
+        assert movement is not None
+        if self.scale.stop_drain:
+            await self.admin.stop_drain(bootstrap, self.scale.stop_drain)
+        if movement.reason == scaling.Reason.DOWN:
+            await self.admin.check_drain(bootstrap, movement.brokers)
+            left = await self.admin.drain(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+            self.movement = scaling.progressed(movement, begun=0, left=left)
+            return
+        serving = {pod.broker for pod in self.pods if pod.ready}
+        if not serving.issuperset(movement.brokers):
+            return
+        begun = await self.admin.spread(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+        left = await self.admin.arriving(bootstrap, movement.brokers)
+        self.movement = scaling.progressed(movement, begun=begun, left=left)
+        if not begun and not left:
+            self.movement = None
+            if bytes_per_second is not None:
+                await self.admin.end_throttle(bootstrap)
+            which = rolling.named(tuple(str(broker) for broker in movement.brokers))
+            await self.outside.tell(
+                self.body, "BrokersFilled", f"brokers {which} have their share of all partitions"
+            )
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether the brokers that are to go have nothing left: found by this look, not remembered."""
+        return (
+            self.movement is not None
+            and self.movement.reason == scaling.Reason.DOWN
+            and self.movement.left == 0
+            and self.unreachable is None
+            and self.moving_problem is None
+        )
+
+    def _is_broker(self, pod: Json) -> bool:
+        return (metadata(pod).get("labels") or {}).get("app.kubernetes.io/component") == BROKER

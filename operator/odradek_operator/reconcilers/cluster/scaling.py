@@ -1,0 +1,62 @@
+"""How many brokers' pods there shall be now, and what has to move because of it.
+
+More brokers are wanted: pods are made, and when they serve, partitions move to them. Fewer: the brokers with the
+highest numbers are emptied, and only then do their pods go. What is going on is remembered in the status, written
+before the first pod is made, so that a new broker is filled even when the operator was gone in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from odradek_operator.resources.cluster import Movement
+
+
+class Reason(StrEnum):
+    """Why partitions move."""
+
+    UP = "ScaleUp"
+    DOWN = "ScaleDown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """`pods` are those that there shall be; `movement` is what goes on; `stop_drain` are brokers that stay after all."""
+
+    pods: int
+    movement: Movement | None = None
+    stop_drain: tuple[int, ...] = ()
+
+
+def scale(*, wanted: int, there: int | None, before: Movement | None) -> Scale:
+    """The decision. `there` is how many pods the StatefulSet asks for, None before it is made."""
+    if there is None:
+        return Scale(pods=wanted)
+    if wanted < there:
+        leaving = tuple(range(wanted, there))
+        same = before is not None and before.reason == Reason.DOWN and before.brokers == leaving
+        return Scale(pods=there, movement=before if same else Movement(reason=Reason.DOWN, brokers=leaving))
+    filled = set(range(there, wanted))
+    stay: tuple[int, ...] = ()
+    if before is not None:
+        brokers = tuple(broker for broker in before.brokers if broker < wanted)
+        filled |= set(brokers)
+        if before.reason == Reason.DOWN:
+            stay = brokers
+    if not filled:
+        return Scale(pods=wanted)
+    movement = Movement(reason=Reason.UP, brokers=tuple(sorted(filled)))
+    if before is not None and before.reason == Reason.UP and before.brokers == movement.brokers:
+        movement = before
+    return Scale(pods=wanted, movement=movement, stop_drain=stay)
+
+
+def named_brokers(movement: Movement | None) -> str:
+    """The brokers of a movement, for a sentence."""
+    return ", ".join(str(broker) for broker in movement.brokers) if movement is not None else ""
+
+
+def progressed(movement: Movement, *, begun: int, left: int) -> Movement:
+    """The movement after a look: `begun` partitions have just set out, `left` are on their way."""
+    return replace(movement, total=max(movement.total + begun, left), left=left)

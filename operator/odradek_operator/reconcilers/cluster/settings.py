@@ -1,0 +1,74 @@
+"""Which settings are altered while brokers run, and which make a broker restart: judged by what brokers have in force.
+
+What a broker says of itself is compared with its file, not what the operator remembers to have done: so a broker that
+started from an old file, or whose settings somebody else altered, is noticed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.foundation.setting_types import Scope, Setting
+from odradek.foundation.settings import USED
+from odradek_operator.gateways.cluster_admin import InForce
+from odradek_operator.resources.cluster import BROKER_SETTINGS
+
+_COMPARED: Final = {setting.key: setting for setting in BROKER_SETTINGS} | {
+    key: USED[key]
+    for key in ("listeners", "listener.security.protocol.map", "advertised.listeners", "log.dirs")
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsPlan:
+    """`alter` are common settings to set now; `restart` says for each broker why it must be restarted; `live` are the
+    keys that were ever altered.
+    """
+
+    alter: Mapping[str, str] = field(default_factory=dict)
+    restart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    live: tuple[str, ...] = ()
+
+
+def plan_settings(
+    wanted: Mapping[int, Mapping[str, str]],
+    in_force: Mapping[int, Mapping[str, InForce]],
+    *,
+    live: tuple[str, ...],
+) -> SettingsPlan:
+    """Compare each broker's file with what it has in force. Brokers that did not answer are left out."""
+    alter: dict[str, str] = {}
+    restart: dict[int, list[str]] = {}
+    for broker, entries in in_force.items():
+        file = wanted[broker]
+        for key, setting in _COMPARED.items():
+            found = entries.get(key)
+            if found is None or not (key in file or found.given or key in live):
+                continue
+            target = file.get(key, setting.default_text)
+            if _same(setting, found.value, target):
+                continue
+            if setting.scope is Scope.CLUSTER_WIDE and target is not None:
+                # What was set for one broker alone covers the common value; setting that again and again helps nobody.
+                if not found.own_override:
+                    alter[key] = target
+            elif setting.scope is not Scope.PER_BROKER:
+                restart.setdefault(broker, []).append(f"{key} is {found.value}, wanted {target}")
+    return SettingsPlan(
+        alter=alter,
+        restart={broker: tuple(reasons) for broker, reasons in restart.items()},
+        live=tuple(sorted({*live, *alter})),
+    )
+
+
+def _same(setting: Setting, one: str | None, other: str | None) -> bool:
+    if one == other:
+        return True
+    if one is None or other is None:
+        return (one or "") == (other or "")
+    try:
+        return bool(setting.parse(one) == setting.parse(other))
+    except ValueError:
+        return False

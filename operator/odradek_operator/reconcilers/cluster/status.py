@@ -1,0 +1,114 @@
+"""What a Cluster's status says: conditions with what to do, counts, addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek_operator.reconcilers.cluster.addresses import Pending
+from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
+from odradek_operator.reconcilers.cluster.rolling import Roll, named
+from odradek_operator.reconcilers.cluster.scaling import Reason
+from odradek_operator.resources.cluster import Movement
+from odradek_operator.resources.conditions import Condition, condition, ready
+
+ROLLING = "Rolling"
+SCALING = "Scaling"
+LISTENERS = "Listeners"
+VOLUMES = "Volumes"
+REACHABLE = "Reachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a reconcile has found, as far as conditions tell of it. Texts are problems; None is none."""
+
+    wanted: int
+    brokers: SetState
+    controllers: SetState
+    zookeeper: SetState | None
+    pods: tuple[BrokerPod, ...]
+    roll: Roll
+    movement: Movement | None
+    pending: tuple[Pending, ...]
+    moving_problem: str | None = None
+    volume_problem: str | None = None
+    unreachable: str | None = None
+    settings_problem: str | None = None
+
+
+def conditions(found: Findings) -> list[Condition]:
+    """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
+    stated = [_ready(found), _rolling(found.roll)]
+    if found.movement is not None or found.moving_problem:
+        stated.append(_scaling(found))
+    if found.pending:
+        first = found.pending[0]
+        more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""
+        message = (
+            f"the listener {first.listener} waits for {first.reason} for broker {first.broker}{more}; brokers do not "
+            "tell of it until then. Look at its Services, or give advertisedHost"
+        )
+        stated.append(condition(LISTENERS, False, "AddressPending", message))
+    if found.volume_problem:
+        stated.append(condition(VOLUMES, False, "NotGrown", found.volume_problem))
+    if found.unreachable:
+        stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
+    if found.settings_problem:
+        stated.append(condition("Settings", False, "Refused", found.settings_problem))
+    return stated
+
+
+def _ready(found: Findings) -> Condition:
+    serving = sum(pod.ready for pod in found.pods)
+    if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
+        servers = found.zookeeper
+        message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
+        return ready(False, "ZookeeperNotReady", message)
+    if found.controllers.ready == 0:
+        return ready(False, "ControllersNotReady", "no controller is ready: nothing can be made or elected")
+    if serving >= found.wanted:
+        if found.roll.left:
+            return ready(True, "Rolling", f"all brokers serve; {len(found.roll.left)} are to be restarted")
+        return ready(True, "Serving", f"all {found.wanted} brokers serve")
+    if found.roll.left and serving >= found.wanted - 1:
+        return ready(True, "Rolling", f"{serving} of {found.wanted} brokers serve while one restarts")
+    reasons = [
+        f"broker {pod.broker}: {pod.problem or ('stopping' if pod.deleting else 'starting')}"
+        for pod in found.pods
+        if not pod.ready
+    ]
+    message = (
+        f"{serving} of {found.wanted} brokers serve; {named(tuple(reasons)) or 'their pods are being made'}"
+    )
+    return ready(False, "BrokersNotReady", message)
+
+
+def _rolling(roll: Roll) -> Condition:
+    if not roll.left:
+        return condition(ROLLING, False, "Current", "all brokers are as they are wanted")
+    parts = [f"to be restarted: {named(tuple(str(broker) for broker in roll.left))}"]
+    if roll.replace is not None:
+        parts.append(f"now broker {roll.replace.broker}: {roll.why}")
+    if roll.waiting:
+        parts.append(f"waiting: {roll.waiting}")
+    if roll.never_safe:
+        parts.append(
+            "away while their broker restarts, since they need all of their replicas in sync: "
+            f"{named(roll.never_safe)}; give them a replica more, or lower min.insync.replicas"
+        )
+    return condition(ROLLING, True, "Waiting" if roll.waiting else "Restarting", ". ".join(parts))
+
+
+def _scaling(found: Findings) -> Condition:
+    if found.moving_problem:
+        return condition(SCALING, False, "Blocked", found.moving_problem)
+    movement = found.movement
+    assert movement is not None
+    which = named(tuple(str(broker) for broker in movement.brokers))
+    what = "emptied" if movement.reason == Reason.DOWN else "filled"
+    return condition(
+        SCALING,
+        True,
+        movement.reason,
+        f"brokers {which} are being {what}: {movement.left} of {movement.total} partitions left",
+    )

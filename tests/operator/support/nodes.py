@@ -1,0 +1,153 @@
+"""What Kubernetes' own controllers and the node do, as far as an operator sees it: pods of sets come, become ready, go.
+
+`turn()` does one step of everything that is due, so that a test decides how far the world has got between two looks
+of the operator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    DEPLOYMENTS,
+    PODS,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+    Json,
+    metadata,
+)
+from tests.operator.support.objects import Objects
+
+
+class Nodes:
+    """The controllers of sets and the kubelet. `broken` names pods that never become ready."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._pods = 0
+        self.broken: set[str] = set()
+        self.frozen = False
+
+    def turn(self) -> None:
+        """Starting pods become ready, missing ones are made, those beyond the wanted number go, counts are told."""
+        if self.frozen:
+            return
+        for pod in self._objects.list(PODS, None):
+            if metadata(pod)["name"] not in self.broken and not _ready(pod):
+                self._put_status(pod, ready=True)
+        for body in self._objects.list(STATEFUL_SETS, None):
+            self._stateful_set(body)
+        for body in self._objects.list(DEPLOYMENTS, None):
+            self._deployment(body)
+
+    def _stateful_set(self, body: Json) -> None:
+        name, namespace = metadata(body)["name"], metadata(body)["namespace"]
+        wanted, revision = int(body["spec"]["replicas"]), _revision(body)
+        on_delete = body["spec"]["updateStrategy"]["type"] == "OnDelete"
+        names = [f"{name}-{number}" for number in range(wanted)]
+        for pod in self._pods_of(body):
+            outdated = not on_delete and metadata(pod)["labels"]["controller-revision-hash"] != revision
+            if metadata(pod)["name"] not in names or outdated:
+                self._objects.delete(PODS, namespace, metadata(pod)["name"], uid=None, orphan=False)
+        for number, pod_name in enumerate(names):
+            for template in body["spec"].get("volumeClaimTemplates", ()):
+                self._claim(body, template, pod_name)
+            if self._objects.get(PODS, namespace, pod_name) is None:
+                self._pod(body, pod_name, revision, {"apps.kubernetes.io/pod-index": str(number)})
+        self._tell(body, STATEFUL_SETS, revision)
+
+    def _deployment(self, body: Json) -> None:
+        revision, namespace = _revision(body), metadata(body)["namespace"]
+        for pod in self._pods_of(body):
+            if metadata(pod)["labels"]["controller-revision-hash"] != revision:
+                self._objects.delete(PODS, namespace, metadata(pod)["name"], uid=None, orphan=False)
+        for _ in range(int(body["spec"]["replicas"]) - len(self._pods_of(body))):
+            self._pods += 1
+            self._pod(body, f"{metadata(body)['name']}-x{self._pods}", revision, {})
+        self._tell(body, DEPLOYMENTS, revision)
+
+    def _tell(self, body: Json, api: Any, revision: str) -> None:
+        pods = self._pods_of(body)
+        status = {
+            "observedGeneration": metadata(body)["generation"],
+            "replicas": len(pods),
+            "readyReplicas": sum(_ready(pod) for pod in pods),
+            "updatedReplicas": sum(
+                metadata(pod)["labels"]["controller-revision-hash"] == revision for pod in pods
+            ),
+            "updateRevision": revision,
+        }
+        if body.get("status") != status:
+            self._objects.set_status(
+                api, metadata(body)["namespace"], metadata(body)["name"], status, uid=None
+            )
+
+    def _pods_of(self, body: Json) -> list[Json]:
+        return self._objects.list(PODS, metadata(body)["namespace"], body["spec"]["selector"]["matchLabels"])
+
+    def _pod(self, body: Json, name: str, revision: str, labels: dict[str, str]) -> None:
+        template = body["spec"]["template"]
+        made = self._objects.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "namespace": metadata(body)["namespace"],
+                    "labels": {
+                        **template["metadata"]["labels"],
+                        "controller-revision-hash": revision,
+                        **labels,
+                    },
+                    "annotations": dict(template["metadata"].get("annotations", {})),
+                },
+                "spec": {**template["spec"], "nodeName": "node-1"},
+            }
+        )
+        self._put_status(made, ready=False)
+
+    def _claim(self, body: Json, template: Json, pod: str) -> None:
+        name, namespace = f"{metadata(template)['name']}-{pod}", metadata(body)["namespace"]
+        if self._objects.get(VOLUME_CLAIMS, namespace, name) is None:
+            claim = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": name, "namespace": namespace, "labels": metadata(template)["labels"]},
+                "spec": template["spec"],
+            }
+            self._objects.create(claim)
+
+    def _put_status(self, pod: Json, *, ready: bool) -> None:
+        number = int(hashlib.sha256(metadata(pod)["name"].encode()).hexdigest()[:2], 16)
+        status = {
+            "podIP": f"10.0.0.{number}",
+            "hostIP": "192.168.0.1",
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        }
+        self._objects.set_status(PODS, metadata(pod)["namespace"], metadata(pod)["name"], status, uid=None)
+
+
+def make_cluster(objects: Objects, spec: Json | None = None, *, name: str = "events") -> Json:
+    """A Cluster as the API server would have it: three brokers and a ZooKeeper unless the spec says otherwise."""
+    wanted = {"zookeeper": {"servers": {"replicas": 1}}, "image": "odradek:1", **(spec or {})}
+    manifest = {
+        "apiVersion": "odradek.io/v1",
+        "kind": CLUSTERS.kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": wanted,
+    }
+    return objects.create(manifest)
+
+
+def _ready(pod: Json) -> bool:
+    return any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in (pod.get("status") or {}).get("conditions", ())
+    )
+
+
+def _revision(body: Json) -> str:
+    return hashlib.sha256(json.dumps(body["spec"]["template"], sort_keys=True).encode()).hexdigest()[:10]
