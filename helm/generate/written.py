@@ -19,7 +19,8 @@ _WIDTH = 118
 
 def values_yaml(chart: ChartValues) -> str:
     """The text of values.yaml: every value with its default and, above it, its text."""
-    lines = [f"# {chart.title}", f"# {MADE}"]
+    # The first line lets editors check and complete values as they are typed.
+    lines = ["# yaml-language-server: $schema=values.schema.json", f"# {chart.title}", f"# {MADE}"]
     lines += _yaml_lines(chart.content, indent="")
     return "\n".join(lines) + "\n"
 

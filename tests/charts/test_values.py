@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import jsonschema
@@ -12,7 +13,7 @@ import yaml
 
 from helm.generate.__main__ import charts, files
 from helm.generate.declaration import ChartValues, Section, Value, walk
-from tests.support.helm import CHARTS
+from tests.support.helm import CHARTS, objects, template
 
 DECLARED = charts()
 
@@ -61,3 +62,18 @@ def test_templates_read_what_is_declared_and_all_of_it(chart: ChartValues) -> No
 def test_every_value_is_explained(chart: ChartValues) -> None:
     for path, item in walk(chart.content):
         assert item.doc.endswith("."), path
+
+
+@pytest.mark.parametrize("chart", DECLARED, ids=lambda chart: chart.chart)
+def test_a_chart_can_be_part_of_another(chart: ChartValues, tmp_path: Path) -> None:
+    """What Helm hands down to a part (`global`, the condition) is no unknown value there."""
+    (tmp_path / "templates").mkdir()
+    shutil.copytree(CHARTS / chart.chart, tmp_path / "charts" / chart.chart)
+    part = {"name": chart.chart, "version": "0.1.0", "condition": f"{chart.chart}.enabled"}
+    about = {"apiVersion": "v2", "name": "whole", "version": "1.0.0", "dependencies": [part]}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump(about))
+    values = {"global": {"imageRegistry": "mirror.example", "region": "eu"}, chart.chart: {"enabled": True}}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    text = template(tmp_path)
+    assert "mirror.example/odradek/" in text
+    assert not objects(template(tmp_path, settings=[f"{chart.chart}.enabled=false"]))
