@@ -86,6 +86,37 @@ def strip_finalizers(namespaces: tuple[str, ...]) -> None:
     click.echo(f"{stripped} resources were let go")
 
 
+@main.command()
+@click.argument("topics", nargs=-1)
+@click.option(
+    "--bootstrap",
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="The brokers: HOST:PORT, or several with commas.",
+)
+@click.option("--cluster", required=True, help="The name of the Cluster that the resources are for.")
+@click.option("--namespace", help="The resources' namespace. Default: none is written.")
+def export(topics: tuple[str, ...], bootstrap: str, cluster: str, namespace: str | None) -> None:
+    """Write Topic resources for TOPICS, or for all topics that a cluster has, to standard output.
+
+    \b
+    kubectl port-forward service/NAME-bootstrap 9092 &
+    odradek-operator export --cluster NAME > topics.yaml
+
+    Applied, they take the topics over as they are.
+    """
+    from odradek.foundation.errors import OdradekError
+    from odradek_operator.main.export import export as exported
+
+    set_up_logging("warning", "text")
+    try:
+        documents = asyncio.run(exported(bootstrap, cluster=cluster, namespace=namespace, names=topics))
+    except (OdradekError, ValueError) as failure:
+        raise click.ClickException(str(failure)) from failure
+    for document in documents:
+        click.echo(document, nl=False)
+
+
 def set_up_logging(level: str, form: str) -> None:
     """Log to the standard error, as text for people or as one JSON object a line."""
     handler = logging.StreamHandler()
