@@ -97,6 +97,8 @@ def test_the_verbs_are_all_there() -> None:
         "topics",
         "groups",
         "configs",
+        "brokers",
+        "reassign",
         "produce",
         "consume",
         "dump-log",

@@ -97,6 +97,11 @@ def test_a_drain_is_slowed_down_watched_and_taken_back() -> None:
             assert under_way[where].target == plan[where]
             assert await admin.reassignments.under_way([TopicPartition("t", 99)]) == {}
 
+            # Asked again it is the same, at another rate.
+            assert await admin.brokers.drain(3, bytes_per_second=200) == {where: plan[where]}
+            assert cluster.brokers[leader].partitions.context.throttles.leader.rate == 200
+            assert await admin.reassignments.under_way() == under_way
+
             assert await admin.brokers.undrain(3) == (where,)
             assert moving(cluster) == 0
             assert sorted((await admin.reassignments.assignment())[where]) == sorted(before[where])

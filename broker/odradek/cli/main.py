@@ -28,6 +28,8 @@ VERBS = {
     "topics": "odradek.cli.topics:topics",
     "groups": "odradek.cli.groups:groups",
     "configs": "odradek.cli.configs:configs",
+    "brokers": "odradek.cli.brokers:brokers",
+    "reassign": "odradek.cli.reassign:reassign",
     "produce": "odradek.cli.produce:produce",
     "consume": "odradek.cli.consume:consume",
     "dump-log": "odradek.cli.dump_log:dump_log",

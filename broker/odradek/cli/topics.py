@@ -197,26 +197,40 @@ def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
 @topics.command()
 @click.argument("name", metavar="TOPIC")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Grow to so many partitions in all.")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(min=1), help="Have so many replicas of each partition."
+)
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set; may be repeated.")
 @click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default; may be repeated.")
 @session_options
 def alter(
-    session: Session, *, name: str, partitions: int | None, configs: tuple[str, ...], unset: tuple[str, ...]
+    session: Session,
+    *,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    unset: tuple[str, ...],
 ) -> None:
-    """Grow a topic or change its settings.
+    """Grow a topic, give it more or fewer replicas, or change its settings.
 
-    More partitions change where keys go: records of one key may then lie in two partitions.
+    More partitions change where keys go: records of one key may then lie in two partitions. New replicas
+    count when they have caught up; `odradek reassign list` shows those that have not.
 
     \b
     Examples:
       odradek topics alter orders --partitions 12
+      odradek topics alter orders --replication-factor 3
       odradek topics alter orders --config retention.ms=3600000 --unset segment.bytes
     """
     settings = parse_assignments(configs, option="--config")
-    if not (partitions or settings or unset):
-        raise click.UsageError("nothing to alter: give --partitions, --config or --unset")
+    if not (partitions or replication_factor or settings or unset):
+        raise click.UsageError(
+            "nothing to alter: give --partitions, --replication-factor, --config or --unset"
+        )
 
     async def work(client: Client) -> None:
+        from odradek.client.admin.brokers import BrokerAdmin
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
         from odradek.client.admin.topics import TopicAdmin
@@ -229,6 +243,9 @@ def alter(
                 await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
             if partitions:
                 await TopicAdmin(client).create_partitions(name, total=partitions)
+            if replication_factor:
+                admin = BrokerAdmin(client)
+                await admin.execute(await admin.plan_factor([name], factor=replication_factor))
         except UnknownTopicOrPartition as failure:
             raise UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name)) from failure
 
@@ -263,3 +280,66 @@ def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
             for name, result in outcome.items()
         }
     return _report(session, outcome, verb="deleted")
+
+
+@topics.command("elect-leaders")
+@click.argument("names", nargs=-1, metavar="[TOPIC…]")
+@click.option("--partition", "partitions", metavar="N[,N-M…]", help="Only these partitions of one topic.")
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Where nobody leads, let any live replica lead: acknowledged records that it lacks are LOST.",
+)
+@session_options
+def elect_leaders(session: Session, *, names: tuple[str, ...], partitions: str | None, unclean: bool) -> int:
+    """Let preferred leaders lead again, or end the leaderlessness of partitions; of all topics without names.
+
+    \b
+    Examples:
+      odradek topics elect-leaders
+      odradek topics elect-leaders orders --partition 0-3
+      odradek topics elect-leaders orders --unclean
+    """
+    from odradek.cli.options import parse_partitions
+
+    numbers = None if partitions is None else parse_partitions(partitions)
+    if numbers is not None and len(names) != 1:
+        raise click.UsageError("--partition needs the name of one topic")
+
+    async def work(client: Client) -> dict[Any, Any]:
+        from odradek.client.admin.reassignments import ReassignmentAdmin
+        from odradek.foundation.ids import TopicPartition
+
+        admin = ReassignmentAdmin(client)
+        if not names:
+            return await admin.elect_leaders(unclean=unclean)
+        cluster = await client.with_retries(lambda: client.refresh(names))
+        wanted = [
+            TopicPartition(name, number)
+            for name in names
+            for number in (numbers or range(len(cluster.topic(name).partitions)))
+        ]
+        return await admin.elect_leaders(wanted, unclean=unclean)
+
+    return _report_elections(session, session.run(work))
+
+
+def _report_elections(session: Session, outcome: dict[Any, Any]) -> int:
+    from odradek.foundation.errors import ElectionNotNeeded
+
+    exit_code: int = ExitCode.OK
+    rows: list[tuple[str, int, str]] = []
+    for where, failure in sorted(outcome.items()):
+        result = "elected"
+        if isinstance(failure, ElectionNotNeeded):
+            result = "not needed"
+        elif failure is not None:
+            result = str(failure)
+            exit_code = exit_code or exit_code_for(failure)
+        rows.append((where.topic, where.partition, result))
+    document = [{"topic": topic, "partition": number, "result": result} for topic, number, result in rows]
+    if not rows and not session.is_json:
+        click.echo("every partition has the leader that it should have")
+    else:
+        show(session.output, headers=("TOPIC", "PARTITION", "RESULT"), rows=rows, document=document)
+    return exit_code

@@ -18,15 +18,14 @@ from odradek.client.admin.plans import Plan, Racks
 from odradek.client.admin.reassignments import Reassignment, ReassignmentAdmin
 from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
 from odradek.client.client import Client
-from odradek.client.errors import ClientError
-from odradek.foundation.errors import BrokerNotAvailable, OdradekError
+from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
 
 CORDON_KEY: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
 
 
-class MovesRefused(ClientError):
+class MovesRefused(RequestError):
     """Some moves of a plan were not taken; those that were go on."""
 
 
@@ -136,7 +135,8 @@ class BrokerAdmin:
         )
 
     async def drain(self, broker_id: int, *, bytes_per_second: int | None = None) -> Plan:
-        """Cordon the broker and begin to move all that it has; asked again, what came or was left since.
+        """Cordon the broker and begin to move all that it has; asked again, what came or was left since, and what is
+        under way gets the new throttle. The plan has both.
 
         With `bytes_per_second` no broker feeds or fetches more for it (`unthrottle` at the end). Raises
         InvalidReplicationFactor when the others are too few (nothing is changed then), InvalidRequest, MovesRefused.
@@ -144,7 +144,10 @@ class BrokerAdmin:
         await self.plan_drain(broker_id)
         await self.cordon(broker_id)
         # Planned again: topics may have been made before the cordon came.
-        return await self.execute(await self.plan_drain(broker_id), bytes_per_second=bytes_per_second)
+        plan = await self.plan_drain(broker_id)
+        under_way = await self.reassignments.under_way()
+        plan |= {where: one.target for where, one in under_way.items() if broker_id in one.removing}
+        return await self.execute(plan, bytes_per_second=bytes_per_second)
 
     async def drain_progress(self, broker_id: int) -> DrainProgress:
         """How far a drain is. A broker that is down counts as cordoned."""
@@ -187,7 +190,7 @@ class BrokerAdmin:
         under_way = await self.reassignments.under_way()
         wanted = tuple(where for where, one in under_way.items() if broker_id in one.removing)
         if wanted:
-            _raise_refusals(await self.reassignments.cancel(wanted))
+            raise_refusals(await self.reassignments.cancel(wanted))
         return wanted
 
     # --- other plans ---------------------------------------------------------------------------------------------
@@ -215,16 +218,19 @@ class BrokerAdmin:
         everything = await self.reassignments.assignment()
         return plans.plan_factor(everything, await self.racks(), topics=topics, factor=factor)
 
-    async def execute(self, plan: Plan, *, bytes_per_second: int | None = None) -> Plan:
+    async def execute(
+        self, plan: Plan, *, bytes_per_second: int | None = None, may_change_factor: bool = True
+    ) -> Plan:
         """Begin the moves of a plan, and give it back. Raises MovesRefused."""
         if plan:
             if bytes_per_second is not None:
                 await self.reassignments.throttle(plan, bytes_per_second=bytes_per_second)
-            _raise_refusals(await self.reassignments.reassign(plan))
+            raise_refusals(await self.reassignments.reassign(plan, may_change_factor=may_change_factor))
         return plan
 
 
-def _raise_refusals(outcome: Mapping[TopicPartition, OdradekError | None]) -> None:
+def raise_refusals(outcome: Mapping[TopicPartition, OdradekError | None]) -> None:
+    """Raise MovesRefused when any was."""
     refused = [(where, failure) for where, failure in outcome.items() if failure is not None]
     if refused:
         where, failure = refused[0]

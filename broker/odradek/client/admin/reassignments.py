@@ -40,6 +40,11 @@ class Reassignment:
         """The replicas when it is done."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
+    @property
+    def original(self) -> tuple[int, ...]:
+        """The replicas before it."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
 
 class ReassignmentAdmin:
     """What can be done with partitions' places and leaders."""
@@ -139,9 +144,12 @@ class ReassignmentAdmin:
     async def throttle(self, plan: Plan, *, bytes_per_second: int) -> None:
         """Let the moves of `plan` take no more than so many bytes per second of each broker, in and out.
 
-        To be called before they begin. Whatever replicas of these topics were throttled before are so no more.
+        To be called before they begin, or with another rate while they go on. Whatever replicas of these topics were
+        throttled before are so no more.
         """
+        under_way = await self.under_way(plan)
         now = await self.assignment({where.topic for where in plan})
+        now |= {where: one.original for where, one in under_way.items()}
         feeding: dict[str, list[str]] = {}
         fetching: dict[str, list[str]] = {}
         brokers: set[int] = set()

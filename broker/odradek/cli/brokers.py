@@ -1,0 +1,206 @@
+"""`odradek brokers`: list them, empty one before it is removed, fill those that were added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
+from odradek.cli.options import Session, session_options
+from odradek.cli.output import format_bytes, say, show
+
+if TYPE_CHECKING:
+    from odradek.client.admin.brokers import BrokerLoad, DrainProgress
+    from odradek.client.admin.plans import Plan
+    from odradek.client.client import Client
+    from odradek.foundation.ids import TopicPartition
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would move, and change nothing.")
+
+
+@click.group()
+def brokers() -> None:
+    """List brokers, drain one before it is removed, fill new ones."""
+
+
+@brokers.command("list")
+@session_options
+def list_brokers(session: Session) -> None:
+    """Show the live brokers and how much each has.
+
+    PREFERRED is how many partitions a broker leads when all is well.
+
+    \b
+    Examples:
+      odradek brokers list
+      odradek brokers list --output json | jq '.[] | select(.is_cordoned)'
+    """
+
+    async def work(client: Client) -> list[BrokerLoad]:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        return await BrokerAdmin(client).list()
+
+    found = session.run(work)
+    show(
+        session.output,
+        headers=("ID", "ADDRESS", "RACK", "REPLICAS", "LEADS", "PREFERRED", "CORDONED"),
+        rows=[
+            (
+                one.id,
+                f"{one.host}:{one.port}",
+                one.rack,
+                one.replicas,
+                one.leaders,
+                one.preferred_leaders,
+                one.is_cordoned,
+            )
+            for one in found
+        ],
+        document=found,
+    )
+
+
+@brokers.command()
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@dry_run_option
+@throttle_option
+@wait_option
+@session_options
+def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | None, wait: bool) -> None:
+    """Move everything off a broker, and give it nothing new.
+
+    The moves go on by themselves; `odradek brokers drained` tells how far they are, and when the broker can
+    be removed. `odradek brokers undrain` takes it back. A broker that is down can be drained too, as long as
+    other replicas of what it has are in sync.
+
+    \b
+    Examples:
+      odradek brokers drain 4 --dry-run
+      odradek brokers drain 4 --throttle 50000000 --wait
+    """
+
+    async def work(client: Client) -> tuple[Plan, dict[TopicPartition, tuple[int, ...]]]:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        admin = BrokerAdmin(client)
+        before = await admin.reassignments.assignment()
+        if dry_run:
+            return await admin.plan_drain(broker_id), before
+        plan = await admin.drain(broker_id, bytes_per_second=throttle)
+        if wait:
+            await until_ended(admin, plan, lifts_throttle=throttle is not None)
+        return plan, before
+
+    plan, before = session.run(work)
+    if dry_run:
+        show_plan(session, plan, before)
+    else:
+        say_begun(session, plan, waited=wait)
+
+
+@brokers.command()
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@session_options
+def drained(session: Session, *, broker_id: int) -> int:
+    """Tell how far a drain is; ends with 0 when the broker can be removed, else with 7.
+
+    \b
+    Examples:
+      odradek brokers drained 4
+      until odradek brokers drained 4; do sleep 10; done
+    """
+    from odradek.cli.exit_codes import ExitCode
+
+    async def work(client: Client) -> DrainProgress:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        return await BrokerAdmin(client).drain_progress(broker_id)
+
+    progress = session.run(work)
+    if progress.is_done:
+        sentence = f"broker {broker_id} has nothing any more and can be removed"
+    elif not progress.is_cordoned:
+        sentence = (
+            f"broker {broker_id} has {progress.replicas} replicas and is given new ones; start with "
+            f"`odradek brokers drain {broker_id}`"
+        )
+    else:
+        sentence = (
+            f"broker {broker_id} has {progress.replicas} replicas, of which {progress.moving} are moving "
+            f"({format_bytes(progress.bytes_left)} left), and leads {progress.leaders}"
+        )
+        if progress.is_stuck:
+            sentence += f"; for the others ask again: `odradek brokers drain {broker_id}`"
+    document = {
+        "broker": broker_id,
+        "is_done": progress.is_done,
+        "is_cordoned": progress.is_cordoned,
+        "replicas": progress.replicas,
+        "leaders": progress.leaders,
+        "moving": progress.moving,
+        "bytes_left": progress.bytes_left,
+    }
+    say(session.output, sentence, document)
+    return ExitCode.OK if progress.is_done else ExitCode.REFUSED
+
+
+@brokers.command()
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@session_options
+def undrain(session: Session, *, broker_id: int) -> None:
+    """Take a drain back: what has not arrived elsewhere stays, and the broker is given new replicas again.
+
+    What has arrived stays where it is; `odradek brokers rebalance` brings the broker its share.
+
+    \b
+    Examples:
+      odradek brokers undrain 4
+    """
+
+    async def work(client: Client) -> tuple[TopicPartition, ...]:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        return await BrokerAdmin(client).undrain(broker_id)
+
+    taken_back = session.run(work)
+    say(
+        session.output,
+        f"undrained  broker {broker_id}, {len(taken_back)} moves taken back",
+        {"broker": broker_id, "result": "undrained", "moves_taken_back": len(taken_back)},
+    )
+
+
+@brokers.command()
+@click.argument("broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]")
+@dry_run_option
+@throttle_option
+@wait_option
+@session_options
+def rebalance(
+    session: Session, *, broker_ids: tuple[int, ...], dry_run: bool, throttle: int | None, wait: bool
+) -> None:
+    """Give brokers equally many replicas, moving as few as possible; with IDs only those are given any.
+
+    \b
+    Examples:
+      odradek brokers rebalance --dry-run
+      odradek brokers rebalance 4 5 --throttle 50000000 --wait
+    """
+
+    async def work(client: Client) -> tuple[Plan, dict[TopicPartition, tuple[int, ...]]]:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        admin = BrokerAdmin(client)
+        before = await admin.reassignments.assignment()
+        plan = await admin.plan_spread(broker_ids or None)
+        if not dry_run:
+            await begin(admin, plan, throttle=throttle, wait=wait)
+        return plan, before
+
+    plan, before = session.run(work)
+    if dry_run:
+        show_plan(session, plan, before)
+    else:
+        say_begun(session, plan, waited=wait)

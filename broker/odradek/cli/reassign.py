@@ -1,0 +1,228 @@
+"""`odradek reassign`: plan moves of partitions, execute, watch and take them back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.exit_codes import ExitCode
+from odradek.cli.moves import (
+    begin,
+    lift_throttles,
+    read_plan,
+    say_begun,
+    show_plan,
+    throttle_option,
+    wait_option,
+)
+from odradek.cli.options import Session, session_options
+from odradek.cli.output import say, show
+
+if TYPE_CHECKING:
+    from odradek.client.admin.plans import Plan
+    from odradek.client.admin.reassignments import Reassignment
+    from odradek.client.client import Client
+    from odradek.foundation.ids import TopicPartition
+
+plan_argument = click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+
+
+@click.group()
+def reassign() -> None:
+    """Move partitions between brokers by plans, as kafka-reassign-partitions does, and with its files."""
+
+
+@reassign.command()
+@click.option("--drain", "drained", type=click.IntRange(min=0), metavar="ID", help="Everything off a broker.")
+@click.option("--spread", is_flag=True, help="Equally many replicas for every broker.")
+@click.option(
+    "--onto",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="ID",
+    help="Fill only these; may be repeated.",
+)
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="For the topics that are named.")
+@click.argument("topics", nargs=-1, metavar="[TOPIC…]")
+@session_options
+def plan(
+    session: Session,
+    *,
+    drained: int | None,
+    spread: bool,
+    onto: tuple[int, ...],
+    replication_factor: int | None,
+    topics: tuple[str, ...],
+) -> None:
+    """Show what would have to move; with --output json as a file to execute.
+
+    \b
+    Examples:
+      odradek reassign plan --drain 3
+      odradek reassign plan --onto 4 --onto 5 --output json > plan.json
+      odradek reassign plan orders payments --replication-factor 3
+    """
+    kinds = [drained is not None, spread or bool(onto), replication_factor is not None]
+    if sum(kinds) != 1:
+        raise click.UsageError("give one of --drain, --spread or --onto, and --replication-factor")
+    if (replication_factor is not None) != bool(topics):
+        raise click.UsageError("topics are named with --replication-factor, and only with it")
+
+    async def work(client: Client) -> tuple[Plan, dict[TopicPartition, tuple[int, ...]]]:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        admin = BrokerAdmin(client)
+        before = await admin.reassignments.assignment()
+        if drained is not None:
+            return await admin.plan_drain(drained), before
+        if replication_factor is not None:
+            return await admin.plan_factor(topics, factor=replication_factor), before
+        return await admin.plan_spread(onto or None), before
+
+    made, before = session.run(work)
+    show_plan(session, made, before)
+
+
+@reassign.command()
+@plan_argument
+@click.option("--keep-factor", is_flag=True, help="Refuse what would change how many replicas there are.")
+@throttle_option
+@wait_option
+@session_options
+def execute(session: Session, *, path: str, keep_factor: bool, throttle: int | None, wait: bool) -> None:
+    """Begin the moves of a plan. One that is under way is replaced, from where it had been before it.
+
+    \b
+    Examples:
+      odradek reassign execute plan.json --throttle 50000000
+      odradek reassign plan --spread -o json | odradek reassign execute - --wait
+    """
+    wanted = read_plan(path)
+
+    async def work(client: Client) -> None:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        await begin(
+            BrokerAdmin(client), wanted, throttle=throttle, wait=wait, may_change_factor=not keep_factor
+        )
+
+    session.run(work)
+    say_begun(session, wanted, waited=wait)
+
+
+@reassign.command()
+@plan_argument
+@click.option("--keep-throttle", is_flag=True, help="Leave throttles as they are when all is done.")
+@session_options
+def verify(session: Session, *, path: str, keep_throttle: bool) -> int:
+    """Tell how far a plan is, and lift its throttles when it is done; ends with 0 then, else with 7.
+
+    \b
+    Examples:
+      odradek reassign verify plan.json
+    """
+    wanted = read_plan(path)
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from odradek.client.admin.brokers import BrokerAdmin
+
+        admin = BrokerAdmin(client)
+        moving = await admin.reassignments.under_way(wanted)
+        found = await admin.reassignments.assignment({where.topic for where in wanted})
+        rows = [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "replicas": list(found.get(where, ()))
+                if where not in moving
+                else list(moving[where].replicas),
+                "result": _result(where, replicas, moving, found),
+            }
+            for where, replicas in sorted(wanted.items())
+        ]
+        if not moving and not keep_throttle:
+            await lift_throttles(admin, wanted)
+        return rows
+
+    rows = session.run(work)
+    show(
+        session.output,
+        headers=("TOPIC", "PARTITION", "REPLICAS", "RESULT"),
+        rows=[(row["topic"], row["partition"], row["replicas"], row["result"]) for row in rows],
+        document=rows,
+    )
+    return ExitCode.OK if all(row["result"] == "done" for row in rows) else ExitCode.REFUSED
+
+
+def _result(
+    where: TopicPartition,
+    replicas: tuple[int, ...],
+    moving: dict[TopicPartition, Reassignment],
+    found: dict[TopicPartition, tuple[int, ...]],
+) -> str:
+    if where in moving:
+        return "moving" if set(moving[where].target) == set(replicas) else "moving elsewhere"
+    if where not in found:
+        return "no such partition"
+    return "done" if found[where] == replicas else "not as planned"
+
+
+@reassign.command()
+@click.argument("path", metavar="[FILE]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--all", "everything", is_flag=True, help="All moves that are under way.")
+@session_options
+def cancel(session: Session, *, path: str | None, everything: bool) -> None:
+    """Take moves back: replicas are where they were before. What has ended already stays.
+
+    \b
+    Examples:
+      odradek reassign cancel plan.json
+      odradek reassign cancel --all
+    """
+    if (path is None) == (not everything):
+        raise click.UsageError("give the file of a plan, or --all")
+    wanted = None if path is None else read_plan(path)
+
+    async def work(client: Client) -> int:
+        from odradek.client.admin.brokers import BrokerAdmin, raise_refusals
+
+        admin = BrokerAdmin(client)
+        moving = await admin.reassignments.under_way(wanted)
+        raise_refusals(await admin.reassignments.cancel(moving))
+        if moving:
+            await lift_throttles(admin, moving)
+        return len(moving)
+
+    count = session.run(work)
+    say(session.output, f"cancelled  {count} moves", {"result": "cancelled", "moves": count})
+
+
+@reassign.command("list")
+@session_options
+def list_moves(session: Session) -> None:
+    """Show what is moving.
+
+    \b
+    Examples:
+      odradek reassign list
+    """
+
+    async def work(client: Client) -> dict[TopicPartition, Reassignment]:
+        from odradek.client.admin.reassignments import ReassignmentAdmin
+
+        return await ReassignmentAdmin(client).under_way()
+
+    moving = session.run(work)
+    show(
+        session.output,
+        headers=("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"),
+        rows=[
+            (where.topic, where.partition, one.replicas, one.adding, one.removing)
+            for where, one in sorted(moving.items())
+        ],
+        document=[
+            {"topic": where.topic, "partition": where.partition, "move": one}
+            for where, one in sorted(moving.items())
+        ],
+    )
