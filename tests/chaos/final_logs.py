@@ -21,12 +21,13 @@ TopicPartitionKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """`name` is what its value begins with; producer and sequence are the batch's, -1 where it has none."""
+    """`name` is what its value begins with, `identity` the producer's id and epoch, -1 where it has none."""
 
     offset: int
     epoch: int
     name: str
     is_control: bool = False
+    identity: tuple[int, int] = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def read_log(folder: Path) -> StoredLog:
             batch.leader_epoch,
             name_of_value(record.value or b""),
             batch.header.is_control,
+            (batch.header.producer_id, batch.header.producer_epoch),
         )
         for batch in batches_of(folder)
         for record in records(batch)

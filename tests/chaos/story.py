@@ -71,6 +71,11 @@ class Story:
         self.set_partition(high_watermark=len(kept))
 
 
+def identity_of(name: str) -> tuple[int, int]:
+    """Of the idempotent producer, and of the other, which has none."""
+    return (7, 0) if name.startswith("p.") else (-1, -1)
+
+
 def told(at: float, member: int, what: str, *details: Any) -> GroupTold:
     return GroupTold(at=at, group=GROUP, member=member, protocol="classic", what=what, details=list(details))
 
@@ -167,7 +172,10 @@ def clean() -> Story:
         ProcessEnded(at=4.0, process="broker-3", exit_code=1, said="no room", excuse="its disk is full"),
         Probed(at=14.0, begun_at=13.5, what="a topic is made", error=""),
     ]
-    stored = [StoredRecord(offset, EPOCHS[offset], name) for offset, name in enumerate(NAMES)]
+    stored = [
+        StoredRecord(offset, EPOCHS[offset], name, identity=identity_of(name))
+        for offset, name in enumerate(NAMES)
+    ]
     final = FinalState(
         partitions={
             KEY: FinalPartition(

@@ -19,6 +19,7 @@ from tests.chaos.history import (
     HistoryFile,
     Probed,
     ProcessEnded,
+    Refused,
     Sent,
     StateSeen,
     Transaction,
@@ -35,9 +36,10 @@ def test_what_is_allowed_passes_too() -> None:
     """acks=1 may lose with a change of leaders and repeat itself; a commit without an answer may count or not."""
     story = clean()
     # one.0 was written twice by a retry; the refused p.6 is there after all, behind its successors.
-    twice = [*story.records(), StoredRecord(8, 1, "one.0"), StoredRecord(9, 1, "p.6")]
-    story.set_records(twice)
-    story.set_partition(high_watermark=10)
+    # As p gave that one up it took another epoch, and sent p.5 again.
+    more = [StoredRecord(8, 1, "one.0"), StoredRecord(9, 1, "p.6", identity=(7, 0))]
+    story.set_records([*story.records(), *more, StoredRecord(10, 1, "p.5", identity=(7, 1))])
+    story.set_partition(high_watermark=11)
     story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("1.2", 5), ("2.1", 8)]}})
     # So the second member went on from 5.
     story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 5, 7]])
@@ -146,7 +148,14 @@ def two_records_change_places(story: Story) -> None:
 
 @plants("I4", "duplicate record")
 def an_idempotent_producer_is_written_twice(story: Story) -> None:
-    story.set_records([*story.records(), StoredRecord(8, 1, "p.5")])
+    story.set_records([*story.records(), StoredRecord(8, 1, "p.5", identity=(7, 0))])
+
+
+@plants("I4", "duplicate record")
+def a_producer_that_never_gave_up_is_written_twice_under_two_epochs(story: Story) -> None:
+    story.events = [event for event in story.events if not isinstance(event, Refused)]
+    story.events = [event for event in story.events if not (isinstance(event, Sent) and event.at == 12.0)]
+    story.set_records([*story.records(), StoredRecord(8, 1, "p.5", identity=(7, 1))])
 
 
 # --- what readers saw --------------------------------------------------------------------------------------------
