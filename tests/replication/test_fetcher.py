@@ -190,3 +190,60 @@ def test_a_follower_that_was_offline_for_long_reads_in_bounded_pieces() -> None:
             assert max(sizes) <= 5000
 
     run(story())
+
+
+def test_a_leader_that_hears_late_that_it_leads_is_asked_again_at_once() -> None:
+    """Its producers wait for the follower, who is in sync: a second's pause would be theirs."""
+
+    async def story() -> None:
+        async with ReplicaCluster(brokers=3, replica_fetch_backoff_ms="20000") as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3))
+            await asyncio.sleep(1)
+            cluster.image_delay_seconds = (0.05, 0.05)
+            late, early = cluster.nodes[2], cluster.nodes[3]
+            state = cluster.states[0]._replace(leader=2, leader_epoch=1, partition_epoch=1)
+            early.partition().take_role(state)
+            await asyncio.sleep(0.04)
+            late.partition().take_role(state)
+            cluster.nodes[1].partition().take_role(state)
+            began = asyncio.get_running_loop().time()
+            assert (await cluster.produce(2, b"v", timeout_ms=60_000)).error_code == 0
+            assert asyncio.get_running_loop().time() - began < 0.2
+
+    run(story())
+
+
+def test_a_partition_that_is_added_does_not_wait_for_a_question_on_its_way() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2, replica_fetch_wait_max_ms="5000") as cluster:
+            await cluster.create_topic(partitions=2, replicas=(1, 2))
+            cluster.elect(2, index=1)
+            await asyncio.sleep(2)  # 2 asks 1 for partition 0 alone by now, and is kept waiting
+            cluster.elect(1, index=1)
+            await cluster.until(lambda: cluster.nodes[1].partition(1).is_leader)
+            began = asyncio.get_running_loop().time()
+            assert (await cluster.produce(1, b"v", index=1, timeout_ms=60_000)).error_code == 0
+            assert asyncio.get_running_loop().time() - began < 0.5
+            (fetcher,) = (one for one in cluster.nodes[2].fetchers if one.leader == 1)
+            assert fetcher.failures == 0, "to give up a question is no failure"
+
+    run(story())
+
+
+def test_a_leader_that_was_gone_is_asked_again_as_soon_as_there_is_something_to_ask() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2, replica_fetch_backoff_ms="20000") as cluster:
+            await cluster.create_topic(partitions=2, replicas=(1, 2))
+            cluster.elect(2, index=1)
+            await asyncio.sleep(2)
+            cluster.cut(1, 2)
+            await asyncio.sleep(2)
+            cluster.heal()
+            cluster.elect(1, index=1)
+            await cluster.until(lambda: cluster.nodes[1].partition(1).is_leader)
+            began = asyncio.get_running_loop().time()
+            for index in range(2):
+                assert (await cluster.produce(1, b"v", index=index, timeout_ms=60_000)).error_code == 0
+            assert asyncio.get_running_loop().time() - began < 0.5
+
+    run(story())

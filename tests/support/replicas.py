@@ -118,6 +118,7 @@ class ReplicaNode:
             blocking=self.blocking,
         )
         self.dispatcher = Dispatcher(self.parts)
+        self._asked: dict[int, asyncio.Future[Any]] = {}
         self.fetchers = Fetchers(
             self.partitions, channel=lambda _: self, current_settings=lambda: self.settings
         )
@@ -192,8 +193,18 @@ class ReplicaNode:
         header = parse_request_header(frame)
         api, version = ApiKey(header.api_key), header.api_version
         message = codec.decode_request(api, version, frame, header.body_position)
-        answer = await self.send(broker_id, api, version, message)
-        return memoryview(codec.encode_response(api, version, 7, answer))[4:]
+        asked = self._asked[broker_id] = asyncio.ensure_future(self.send(broker_id, api, version, message))
+        try:
+            await asyncio.wait({asked})
+        finally:
+            asked.cancel()
+        if asked.cancelled():
+            raise ConnectionResetError("the question was given up")
+        return memoryview(codec.encode_response(api, version, 7, asked.result()))[4:]
+
+    def interrupt(self, broker_id: int) -> None:
+        """As if the connection were lost."""
+        self._asked[broker_id].cancel()
 
     async def _alter_partition(
         self, proposals: Sequence[Proposal]

@@ -2,7 +2,9 @@
 
 Each turn asks for many partitions at once (KIP-227), from where each log ends and with the epoch of its last record;
 the leader answers with records or with the place where the two logs part. A partition in trouble is left out for
-replica.fetch.backoff.ms and holds up nobody; after a lost connection all pause. What a role change or a deletion
+replica.fetch.backoff.ms and holds up nobody; after a lost connection all pause. A leader that has not heard yet that it
+leads is asked again much sooner, and a partition that is added does not wait until a question that is on its way is
+answered: producers wait for this follower. What a role change or a deletion
 overtakes is not taken: an answer counts only while the partition still is where it was asked from.
 
 How requests get there is handed in, so that nothing here knows of sockets.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -45,6 +48,11 @@ LIST_OFFSETS_VERSION: Final = 10
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 _FENCED_LEADER_EPOCH: Final = 74
+# NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH: most likely the news are still on their way to the leader.
+_NOT_YET: Final = frozenset({6, 75})
+_FIRST_PAUSE_SECONDS: Final = 0.01
+# How long a question may still wait for its answer once there is more to ask.
+_GRACE_SECONDS: Final = 0.02
 _SESSION_ERRORS: Final = frozenset({70, 71, 106})  # unknown id, wrong epoch, other kind of topic names
 _LATEST: Final = -1
 _EARLIEST_LOCAL: Final = -4
@@ -63,6 +71,10 @@ class Way(Protocol):
 
     async def send_frame(self, broker_id: int, pack: Callable[[int], bytes]) -> memoryview:
         """The answer to the frame that `pack(correlation id)` makes, from its correlation id on."""
+        ...
+
+    def interrupt(self, broker_id: int) -> None:
+        """Requests that wait for their answers, if there are any, may raise OSError at once."""
         ...
 
 
@@ -88,8 +100,13 @@ class Fetcher:
         self._changed: dict[Key, None] = {}
         # Those in trouble, and until when they are left out.
         self._paused: dict[Key, float] = {}
+        # Of those whose leader does not know of it yet, how long they were left out last.
+        self._hesitant: dict[Key, float] = {}
         self._refresh_at = 0.0
         self._work = asyncio.Event()
+        self._is_asking = False
+        self._interruption: asyncio.TimerHandle | None = None
+        self._is_interrupted = False
         self._is_in_trouble = False
         self.requests = 0
         self.bytes_in = 0
@@ -103,8 +120,11 @@ class Fetcher:
         key = _key(partition)
         self._followed[key] = partition
         self._paused.pop(key, None)
+        self._hesitant.pop(key, None)
         self._changed[key] = None
         self._work.set()
+        if self._is_asking and self._interruption is None:
+            self._interruption = asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._interrupt)
 
     def remove(self, partition: Partition) -> None:
         """Follow it no more."""
@@ -112,6 +132,7 @@ class Fetcher:
         if self._followed.get(key) is partition:
             del self._followed[key]
             self._paused.pop(key, None)
+            self._hesitant.pop(key, None)
             self._changed[key] = None
 
     async def run(self) -> None:
@@ -124,14 +145,31 @@ class Fetcher:
             try:
                 answer = await self._ask(request)
             except _TROUBLE as failure:
-                self.failures += 1
                 self._session.broke_off()
+                if self._is_interrupted:
+                    continue
+                self.failures += 1
                 self._tell_trouble(failure)
-                await asyncio.sleep(self._backoff_seconds)
+                await self._rest(self._backoff_seconds)
                 continue
             self._tell_trouble(None)
             if not await self._take(answer):
-                await asyncio.sleep(self._backoff_seconds)
+                await self._rest(self._backoff_seconds)
+
+    def _interrupt(self) -> None:
+        """There is more to ask: give up what waits at the leader for records, and ask anew."""
+        self._interruption = None
+        self._is_interrupted = True
+        self._way.interrupt(self.leader)
+
+    async def _rest(self, seconds: float | None) -> None:
+        """Wait so long, or until a partition is added, which may be what was wrong."""
+        self._work.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._work.wait()
+        except TimeoutError:
+            return
 
     @property
     def _backoff_seconds(self) -> float:
@@ -201,19 +239,28 @@ class Fetcher:
             del self._paused[key]
             self._changed[key] = None
 
-    def _pause(self, key: Key) -> None:
-        self._paused[key] = self._context.now() + self._backoff_seconds
+    def _pause(self, key: Key, seconds: float | None = None) -> None:
+        self._paused[key] = self._context.now() + (self._backoff_seconds if seconds is None else seconds)
         self._changed[key] = None
 
+    def _pause_briefly(self, key: Key) -> None:
+        """Twice as long each time, up to the usual."""
+        before = self._hesitant.get(key, _FIRST_PAUSE_SECONDS / 2)
+        seconds = self._hesitant[key] = min(2 * before, self._backoff_seconds)
+        self._pause(key, seconds)
+
     async def _wait_for_work(self) -> None:
-        self._work.clear()
+        """Until a partition is added, or the pause of one is over."""
         due = min(self._paused.values(), default=None)
-        try:
-            async with asyncio.timeout(None if due is None else max(0.0, due - self._context.now())):
-                await self._work.wait()
-        except TimeoutError:
-            # A partition's pause is over.
-            return
+        await self._rest(None if due is None else max(0.0, due - self._context.now()))
+
+    def _wait_ms(self) -> int:
+        """How long the leader may keep a question: no longer than until a partition that is left out is due."""
+        wait_ms = self._current_settings().replica_fetch_wait_max_ms
+        if not self._paused:
+            return wait_ms
+        left_seconds = min(self._paused.values()) - self._context.now()
+        return max(1, min(wait_ms, math.ceil(left_seconds * 1000)))
 
     async def _ask(self, request: SessionRequest) -> FetchAnswer:
         settings = self._current_settings()
@@ -222,7 +269,7 @@ class Fetcher:
         fetch = ReplicaFetch(
             context.broker_id,
             -1 if own is None else own.epoch,
-            settings.replica_fetch_wait_max_ms,
+            self._wait_ms(),
             settings.replica_fetch_min_bytes,
             settings.replica_fetch_response_max_bytes,
             settings.replica_fetch_max_bytes,
@@ -233,7 +280,14 @@ class Fetcher:
             return pack_replica_fetch(fetch, correlation_id=correlation_id, client_id=self._client_id)
 
         self.requests += 1
-        return parse_fetch_answer(await self._way.send_frame(self.leader, pack))
+        self._is_asking, self._is_interrupted = True, False
+        try:
+            return parse_fetch_answer(await self._way.send_frame(self.leader, pack))
+        finally:
+            self._is_asking = False
+            if self._interruption is not None:
+                self._interruption.cancel()
+                self._interruption = None
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
@@ -295,6 +349,8 @@ class Fetcher:
         if code == _FENCED_LEADER_EPOCH:
             # This broker is the one that is behind; the image that tells so brings the partition back.
             self.remove(partition)
+        elif code in _NOT_YET:
+            self._pause_briefly(key)
         else:
             self._pause(key)
 
@@ -302,6 +358,7 @@ class Fetcher:
         self, key: Key, partition: Partition, position: FetchPosition, answer: PartitionAnswer
     ) -> int:
         """How many bytes were taken."""
+        self._hesitant.pop(key, None)
         if answer.diverging_epoch >= 0 or answer.diverging_end_offset >= 0:
             partition.truncate_at_divergence(answer.diverging_epoch, answer.diverging_end_offset)
             if partition.fetch_position() == position:

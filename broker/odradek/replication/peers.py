@@ -46,6 +46,12 @@ class Channel:
         connection = await self._connection(broker_id)
         return await connection.send_frame(pack)
 
+    def interrupt(self, broker_id: int) -> None:
+        """Give up the requests that wait for that broker: they raise ConnectionError."""
+        known = self._connections.get(broker_id)
+        if known is not None:
+            known[0].interrupt()
+
     async def _connection(self, broker_id: int) -> OutboundConnection:
         place = self._place(broker_id)
         known = self._connections.get(broker_id)

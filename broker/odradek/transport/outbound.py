@@ -137,6 +137,10 @@ class OutboundConnection(asyncio.BufferedProtocol):
     def is_lost(self) -> bool:
         return self._failure is not None
 
+    def interrupt(self) -> None:
+        """Close at once; requests under way raise ConnectionError."""
+        self._fail(ConnectionError("the requests under way were given up"))
+
     async def close(self) -> None:
         """Close; requests under way raise ConnectionError."""
         self._fail(ConnectionError("the connection was closed"))
