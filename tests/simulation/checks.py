@@ -12,7 +12,7 @@ from typing import Any
 from odradek.records.record import records
 from odradek.server.cluster_broker import ClusterBroker
 from tests.simulation.cluster import BROKERS, SimulatedCluster
-from tests.simulation.workload import Workload
+from tests.simulation.workload import WEAK, Workload
 from tests.support.logs import stored_batches
 
 
@@ -198,6 +198,12 @@ class Checker:
             self._require(False, "I1", f"what a reader had read is gone: {failure}")
 
     def _check_order(self, index: int, values: list[bytes]) -> None:
+        # Of those that asked for little only that they sent what is there.
+        weak = [value for value in values if value.startswith(WEAK.encode())]
+        self._require(
+            set(weak) <= set(self._workload.operations.sent[index]), "I2", f"{index} holds what nobody sent"
+        )
+        values = [value for value in values if not value.startswith(WEAK.encode())]
         self._require(len(values) == len(set(values)), "I4", f"{index} holds twice {_twice(values)}")
         place = {value: number for number, value in enumerate(self._workload.operations.sent[index])}
         last: dict[bytes, int] = {}

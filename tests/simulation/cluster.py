@@ -9,7 +9,7 @@ import asyncio
 import copy
 import json
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from odradek.cluster.memory_faults import RegistryFaults
@@ -28,6 +28,8 @@ from tests.support.whole_cluster import PORT, WholeCluster
 BROKERS: Final = (1, 2, 3)
 CONTROLLERS: Final = (100, 101)
 TOPIC: Final = "t"
+# Topics with enough replicas that nothing of them may be lost.
+LASTING: Final = (TOPIC, "__consumer_offsets")
 
 _ENTRIES: Final = {
     "replica.lag.time.max.ms": "3000",
@@ -35,27 +37,34 @@ _ENTRIES: Final = {
     "replica.fetch.backoff.ms": "200",
     "replica.high.watermark.checkpoint.interval.ms": "1000",
     "controlled.shutdown.retry.backoff.ms": "500",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "1000",
 }
 
 
 class TellingRegistry(MemoryRegistry):
-    """Tells every state of a partition that is written: `on_state` gets partition and state."""
+    """Tells every state of a partition that is written: `on_state` gets topic, partition and state."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
-        self._told: dict[int, bytes] = {}
+        self.on_state: Callable[[str, int, dict[str, Any]], None] = lambda topic, partition, state: None
+        self._told: dict[str, bytes] = {}
 
     def run(self, operations: Sequence[Operation], *, session: int) -> Changes:
         changes = super().run(operations, session=session)
         for path in sorted(changes):
-            parts = path.split("/")
-            if path.startswith(f"/brokers/topics/{TOPIC}/") and parts[-1] == "state":
-                row = changes[path]
-                partition = int(parts[-2])
-                if row is not None and self._told.get(partition) != row.data:
-                    self._told[partition] = row.data
-                    self.on_state(partition, json.loads(row.data))
+            if not path.startswith("/brokers/topics/") or not path.endswith("/state"):
+                continue
+            row = changes[path]
+            if row is not None and self._told.get(path) != row.data:
+                self._told[path] = row.data
+                _, _, _, topic, _, partition, _ = path.split("/")
+                self.on_state(topic, int(partition), json.loads(row.data))
         return changes
 
 
@@ -63,22 +72,24 @@ class Memory:
     """Which brokers may lack records: from a loss of power until they are in sync again, partition by partition."""
 
     def __init__(self) -> None:
-        self._lacking: dict[int, set[int] | None] = {}
+        self._lacking: dict[int, set[tuple[str, int]] | None] = {}
         """By broker the partitions; None until it serves again."""
+        self._in_sync: dict[tuple[str, int], Collection[int]] = {}
 
     def forgets(self, broker_id: int) -> None:
         """A broker lost power."""
         self._lacking[broker_id] = None
 
-    def serves(self, broker_id: int, states: Mapping[int, Mapping[str, Any]]) -> None:
+    def serves(self, broker_id: int) -> None:
         """A broker is back: the controller has taken it out of every in-sync set that has more than it."""
         if self._lacking.get(broker_id, set()) is None:
             self._lacking[broker_id] = {
-                number for number, state in states.items() if broker_id not in state["isr"]
+                key for key, in_sync in self._in_sync.items() if broker_id not in in_sync
             }
 
-    def state_written(self, partition: int, in_sync: Collection[int]) -> None:
+    def state_written(self, partition: tuple[str, int], in_sync: Collection[int]) -> None:
         """Who came into the in-sync set has caught up."""
+        self._in_sync[partition] = in_sync
         for broker_id in in_sync:
             lacking = self._lacking.get(broker_id)
             if lacking is not None:
@@ -121,15 +132,17 @@ class SimulatedCluster(WholeCluster):
             reconnect_seconds=(0.05, 1.0),
         )
 
-    def _state_written(self, partition: int, state: dict[str, Any]) -> None:
-        self.states[partition] = state
+    def _state_written(self, topic: str, partition: int, state: dict[str, Any]) -> None:
         eligible = f" eligible {state['elr']}" if "elr" in state else ""
         self.history.add(
             "registry",
-            f"{TOPIC}-{partition} leader {state['leader']} epoch {state['leader_epoch']} isr {state['isr']}{eligible}",
+            f"{topic}-{partition} leader {state['leader']} epoch {state['leader_epoch']} isr {state['isr']}{eligible}",
         )
-        self.memory.state_written(partition, state["isr"])
-        self.on_state(partition, state)
+        if topic in LASTING:
+            self.memory.state_written((topic, partition), state["isr"])
+        if topic == TOPIC:
+            self.states[partition] = state
+            self.on_state(partition, state)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -160,7 +173,7 @@ class SimulatedCluster(WholeCluster):
         """Start a broker and count it among those that serve."""
         broker = await self.start_broker(broker_id)
         self.ever_started.append((broker_id, broker))
-        self.memory.serves(broker_id, self.states)
+        self.memory.serves(broker_id)
         self.history.add(f"broker {broker_id}", "serves")
 
     def begin_start(self, broker_id: int) -> None:

@@ -13,29 +13,47 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 from unittest import mock
 
 from odradek.protocol import messages
+from tests.simulation.administration import Administrator
 from tests.simulation.checks import Checker
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.consumer_members import ConsumerMembers
 from tests.simulation.faults import KINDS, Faults
 from tests.simulation.history import History
-from tests.simulation.workload import Workload
+from tests.simulation.members import Members
+from tests.simulation.workload import Actor, Workload
 from tests.support import loop
 
+ACTORS: Final = ("weak", "admin", "classic", "consumer")
+ACTOR_CHANCE: Final = 0.25
+_MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
+    "admin": Administrator,
+    "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),
+    "consumer": lambda workload, rng: ConsumerMembers(workload, rng, group_id="consumer"),
+}
 LOOK_SECONDS: Final = 0.2
 WORKS_AGAIN_SECONDS: Final = 30.0
 WHOLE_AGAIN_SECONDS: Final = 60.0
 
 
-def simulate(seed: int, *, faults: int | None = None, kinds: tuple[str, ...] = KINDS) -> History:
-    """Play a seed. `faults` is how many there are, by chance where it is not said; `kinds` those that may happen."""
+def simulate(
+    seed: int,
+    *,
+    faults: int | None = None,
+    kinds: tuple[str, ...] = KINDS,
+    actors: tuple[str, ...] | None = None,
+) -> History:
+    """Play a seed. `faults` is how many there are, by chance where it is not said; `kinds` those that may happen;
+    `actors` who is there besides two or three clients, by chance where it is not said.
+    """
     history = History(seed)
     with _repeatable(seed):
-        loop.run(_play(seed, history, faults=faults, kinds=kinds))
+        loop.run(_play(seed, history, faults=faults, kinds=kinds, actors=actors))
     return history
 
 
@@ -53,24 +71,43 @@ def _repeatable(seed: int) -> Iterator[None]:
         logging.disable(before)
 
 
-async def _play(seed: int, history: History, *, faults: int | None, kinds: tuple[str, ...]) -> None:
+async def _play(
+    seed: int,
+    history: History,
+    *,
+    faults: int | None,
+    kinds: tuple[str, ...],
+    actors: tuple[str, ...] | None,
+) -> None:
     rng = random.Random(f"simulation {seed}")
     cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
-    workload = Workload(cluster, rng, producers=rng.choice([1, 2]))
+    if actors is None:
+        actors = tuple(actor for actor in ACTORS if rng.random() < ACTOR_CHANCE)
+    workload = Workload(cluster, rng, producers=rng.choice([1, 2]), has_weak="weak" in actors)
     checker = Checker(cluster, workload)
     count = rng.randint(1, 8) if faults is None else faults
     chosen = tuple(sorted(rng.sample(kinds, min(len(kinds), rng.choice([2, 4, len(kinds)])))))
     await cluster.begin()
     workload.start()
+    others = [_MAKE[actor](workload, rng) for actor in actors if actor in _MAKE]
+    for one in others:
+        one.start()
+        workload.others.append(one)
     trouble = asyncio.create_task(Faults(cluster, rng).run(count=count, kinds=chosen))
     await _while_looking(checker, trouble)
     await _while_looking(checker, asyncio.create_task(asyncio.sleep(rng.uniform(1.0, 4.0))))
     history.add("PEACE", "all is mended")
     cluster.restore()
     await _while_looking(checker, asyncio.create_task(_works_again(cluster, workload)))
+    for one in others:
+        await _while_looking(checker, asyncio.create_task(one.settle()))
     await _while_looking(checker, asyncio.create_task(workload.finish()))
-    await _while_looking(checker, asyncio.create_task(_whole_again(cluster, checker)))
+    await _while_looking(checker, asyncio.create_task(_whole_again(cluster, checker, others)))
     await workload.stop()
+    for one in others:
+        await one.stop()
+    for one in others:
+        await one.check()
     checker.finish()
     history.add("PEACE", "all holds")
 
@@ -103,9 +140,9 @@ async def _works_again(cluster: SimulatedCluster, workload: Workload) -> None:
         )
 
 
-async def _whole_again(cluster: SimulatedCluster, checker: Checker) -> None:
+async def _whole_again(cluster: SimulatedCluster, checker: Checker, others: Sequence[Actor]) -> None:
     deadline = asyncio.get_running_loop().time() + WHOLE_AGAIN_SECONDS
-    while not (checker.is_whole() and checker.has_read_all()):
+    while not (checker.is_whole() and checker.has_read_all() and all(one.is_settled() for one in others)):
         cluster.history.require(
             asyncio.get_running_loop().time() < deadline,
             "I12",

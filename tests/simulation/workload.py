@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
+from odradek.client.producer.requests import ACKS_ALL
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC, SimulatedCluster
@@ -19,6 +20,8 @@ from tests.simulation.cluster import TOPIC, SimulatedCluster
 REQUEST_TIMEOUT_MS: Final = 5_000
 DELIVERY_TIMEOUT_MS: Final = 20_000
 START_MS: Final = 1_700_000_000_000
+# Producers without acks=all, to whom little is promised: no loss, no order, no record only once.
+WEAK: Final = "weak"
 
 
 @dataclass(slots=True)
@@ -33,15 +36,47 @@ class Operations:
     out_of_range: list[str] = field(default_factory=list)
 
 
+class Actor(Protocol):
+    """Somebody besides the producers and the reader."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def raise_failure(self) -> None:
+        """Raise what it found to be wrong, or died of."""
+        ...
+
+    async def settle(self) -> None:
+        """Nothing fails any more: come to an end that can be checked."""
+        ...
+
+    def is_settled(self) -> bool:
+        """Whether it has."""
+        ...
+
+    async def stop(self) -> None:
+        """End."""
+        ...
+
+    async def check(self) -> None:
+        """Raise InvariantBroken unless all that it was told holds."""
+        ...
+
+
 class Workload:
     """Producers and a consumer over all partitions of the topic. `on_acknowledged` and `on_read` are told at once."""
 
-    def __init__(self, cluster: SimulatedCluster, rng: random.Random, *, producers: int) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, rng: random.Random, *, producers: int, has_weak: bool = False
+    ) -> None:
         self.cluster = cluster
         self.history = cluster.history
         self.operations = Operations()
+        self.others: list[Actor] = []
         self._rng = rng
         self._producers = producers
+        self._has_weak = has_weak
         self._is_over = False
         self._tasks: list[asyncio.Task[None]] = []
         self._deliveries: set[asyncio.Task[None]] = set()
@@ -56,6 +91,10 @@ class Workload:
         for number in range(self._producers):
             rng = random.Random(self._rng.getrandbits(64))
             self._tasks.append(asyncio.create_task(self._produce(f"p{number}", rng)))
+        if self._has_weak:
+            for acks in (0, 1):
+                rng = random.Random(self._rng.getrandbits(64))
+                self._tasks.append(asyncio.create_task(self._produce(f"{WEAK}{acks}", rng, acks=acks)))
         self._reader = asyncio.create_task(self._consume(random.Random(self._rng.getrandbits(64))))
 
     async def finish(self) -> None:
@@ -70,11 +109,14 @@ class Workload:
 
     def raise_failure(self) -> None:
         """Raise what one of the clients found to be wrong, or died of."""
+        for one in self.others:
+            one.raise_failure()
         for task in [*self._tasks, *([self._reader] if self._reader else [])]:
             if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
                 raise failure
 
-    def _client(self, name: str, rng: random.Random) -> Client:
+    def client(self, name: str, rng: random.Random) -> Client:
+        """A client of its own on a host of its own."""
         return Client(
             self.cluster.bootstrap(),
             client_id=name,
@@ -86,9 +128,14 @@ class Workload:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    async def _produce(self, name: str, rng: random.Random) -> None:
-        client = self._client(name, rng)
-        producer = Producer(client, delivery_timeout_ms=DELIVERY_TIMEOUT_MS, linger_ms=rng.choice([0, 5, 50]))
+    async def _produce(self, name: str, rng: random.Random, *, acks: int = ACKS_ALL) -> None:
+        client = self.client(name, rng)
+        producer = Producer(
+            client,
+            acks=acks,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            linger_ms=rng.choice([0, 5, 50]),
+        )
         deliveries: list[asyncio.Task[None]] = []
         try:
             while not await self._begun(producer):
@@ -130,13 +177,15 @@ class Workload:
             self.history.add(name, f"{_short(value)} failed: {type(failure).__name__}")
             return
         self.history.add(name, f"{_short(value)} acknowledged at {partition}:{offset}")
+        if value.startswith(WEAK.encode()):
+            return
         self.operations.acknowledged.setdefault(partition, {})[value] = offset
         self.on_acknowledged(partition, offset, value)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     async def _consume(self, rng: random.Random) -> None:
-        client = self._client("reader", rng)
+        client = self.client("reader", rng)
         consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
         try:
             consumer.assign({TopicPartition(TOPIC, one): 0 for one in range(self.cluster.partition_count)})
@@ -166,7 +215,7 @@ class Workload:
     async def probe(self, partition: int, *, seconds_max: float) -> str | None:
         """Write one record as a new client; why it could not be done in time, or None."""
         name = f"probe-{partition}"
-        client = self._client(name, random.Random(self._rng.getrandbits(64)))
+        client = self.client(name, random.Random(self._rng.getrandbits(64)))
         value = name.encode()
         try:
             async with asyncio.timeout(seconds_max):

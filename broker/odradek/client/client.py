@@ -276,7 +276,9 @@ class Client:
             if failure is not None:
                 raise failure
             broker_id = int(answer.node_id)
-            if broker_id not in self._cluster.brokers:
+            known = self._cluster.brokers.get(broker_id)
+            if known is None or known.address != Address(answer.host, int(answer.port)):
+                # Also a broker that came back somewhere else: what is known of it would fail for ever.
                 await self.refresh(())
             self._coordinators[group_id] = broker_id
         try:

@@ -1,0 +1,228 @@
+"""Somebody who makes, grows, changes and deletes topics all the time, moves partitions and asks for elections, and
+knows what must have come of it.
+
+An answer that is lost leaves open what happened: of such a topic nothing is asked but that all brokers agree. What was
+answered holds for ever, also where the controller died in the middle (a deletion is a mark first).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, Final
+
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.results import ConfigChange, ResourceType
+from odradek.client.admin.topics import TopicAdmin
+from odradek.cluster import paths
+from odradek.cluster.image import ResourceKind, TopicImage
+from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
+from odradek.protocol.api import ApiKey
+from tests.simulation.cluster import BROKERS, TOPIC, SimulatedCluster
+from tests.simulation.workload import Workload
+
+NAMES: Final = ("s0", "s1")
+PREFERRED: Final = 0
+_RETENTION: Final = "retention.ms"
+
+
+class Administrator:
+    """An `Actor`; a program of its own."""
+
+    def __init__(self, workload: Workload, rng: random.Random) -> None:
+        self._cluster: SimulatedCluster = workload.cluster
+        self._history = workload.history
+        self._rng = rng
+        self._client = workload.client("admin", random.Random(rng.getrandbits(64)))
+        self._topics = TopicAdmin(self._client)
+        self._configs = ConfigAdmin(self._client)
+        # What is known for certain: None for a topic that is not there; a name that is not here is in doubt.
+        self._partitions: dict[str, int | None] = dict.fromkeys(NAMES)
+        self._retention: dict[str, str] = {}
+        self._number = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._work())
+
+    def raise_failure(self) -> None:
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            failure = self._task.exception()
+            if failure is not None:
+                raise failure
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.close()
+
+    async def _work(self) -> None:
+        deeds = (self._create, self._delete, self._grow, self._configure, self._move, self._elect)
+        while True:
+            await asyncio.sleep(self._rng.uniform(0.05, 1.0))
+            deed, name = self._rng.choice(deeds), self._rng.choice(NAMES)
+            self._number += 1
+            try:
+                await deed(name)
+            except OdradekError as failure:
+                self._history.add("admin", f"{deed.__name__.strip('_')} {name}: {failure}")
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    async def _create(self, name: str) -> None:
+        count = self._rng.randint(1, 3)
+        factor = self._rng.randint(1, len(BROKERS))
+        before = self._partitions.pop(name, 0)
+        self._retention.pop(name, None)
+        self._history.add("admin", f"creates {name} with {count} partitions")
+        try:
+            await self._topics.create(name, partitions=count, replication_factor=factor)
+        except TopicAlreadyExists:
+            self._history.require(before is not None, "I12", f"{name} is there already; it was not")
+            if before:
+                self._partitions[name] = before
+            raise
+        self._history.add("admin", f"{name} is created")
+        self._partitions[name] = count
+
+    async def _delete(self, name: str) -> None:
+        before = self._partitions.pop(name, 0)
+        self._retention.pop(name, None)
+        self._history.add("admin", f"deletes {name}")
+        try:
+            await self._topics.delete(name)
+        except UnknownTopicOrPartition:
+            self._history.require(not before, "I12", f"{name} cannot be deleted: it is gone; it was there")
+            raise
+        self._history.add("admin", f"{name} is deleted")
+        self._partitions[name] = None
+
+    async def _grow(self, name: str) -> None:
+        before = self._partitions.get(name)
+        if not before:
+            return
+        del self._partitions[name]
+        self._history.add("admin", f"grows {name} to {before + 1}")
+        await self._topics.create_partitions(name, total=before + 1)
+        self._history.add("admin", f"{name} has grown")
+        self._partitions[name] = before + 1
+
+    async def _configure(self, name: str) -> None:
+        if not self._partitions.get(name):
+            return
+        self._retention.pop(name, None)
+        text = str(1_000_000_000 + self._number)
+        self._history.add("admin", f"sets {_RETENTION} of {name} to {text}")
+        await self._configs.alter(ResourceType.TOPIC, name, [ConfigChange(_RETENTION, text)])
+        self._history.add("admin", f"{_RETENTION} of {name} is set")
+        self._retention[name] = text
+
+    # --- replicas of the topic that is written to --------------------------------------------------------------------
+
+    async def _move(self, _: str) -> None:
+        """Two of the brokers, or all three in another order: never fewer than have to be in sync."""
+        replicas = self._rng.sample(BROKERS, self._rng.choice([2, 3, 3]))
+        await self.reassign(replicas)
+
+    async def reassign(self, replicas: list[int]) -> None:
+        """Ask for these replicas of every partition."""
+        self._history.add("admin", f"moves {TOPIC} to {replicas}")
+        answer = await self._ask(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            (1, 1),
+            timeout=5_000,
+            allow_replication_factor_change=True,
+            topics=[
+                {
+                    "name": TOPIC,
+                    "partitions": [
+                        {"partition_index": number, "replicas": replicas}
+                        for number in range(self._cluster.partition_count)
+                    ],
+                }
+            ],
+        )
+        codes = [int(row.error_code) for topic in answer.responses for row in topic.partitions]
+        self._history.add("admin", f"moves: {int(answer.error_code)}, {codes}")
+
+    async def _elect(self, _: str) -> None:
+        self._history.add("admin", f"wants {TOPIC} led by those preferred")
+        numbers = list(range(self._cluster.partition_count))
+        answer = await self._ask(
+            ApiKey.ELECT_LEADERS,
+            (2, 2),
+            election_type=PREFERRED,
+            topic_partitions=[{"topic": TOPIC, "partitions": numbers}],
+            timeout=5_000,
+        )
+        self._history.add("admin", f"elected: {int(answer.error_code)}")
+
+    async def _ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
+        async def attempt() -> Any:
+            return await (await self._client.controller()).request(api, versions=versions, **fields)
+
+        return await self._client.with_retries(attempt)
+
+    # --- when nothing fails any more ---------------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Nothing more is asked for; all brokers are to keep the topic again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        while any(set(self._replicas(number)) != set(BROKERS) for number in self._numbers()):
+            try:
+                await self.reassign(list(BROKERS))
+            except OdradekError as failure:
+                self._history.add("admin", f"moves: {failure}")
+            await asyncio.sleep(1.0)
+
+    def _numbers(self) -> range:
+        return range(self._cluster.partition_count)
+
+    def _replicas(self, number: int) -> tuple[int, ...]:
+        for broker in self._cluster.brokers.values():
+            topic = broker.images.current.topics.get(TOPIC)
+            if topic is not None:
+                one = topic.partitions[number]
+                return () if one.adding or one.removing else one.replicas
+        return ()
+
+    def is_settled(self) -> bool:
+        """Whether all brokers see the same topics, and no deletion is under way."""
+        marks = self._cluster.telling.tree.children(paths.DELETE_TOPICS)
+        seen = [
+            {name: self._seen(topic) for name, topic in broker.images.current.topics.items()}
+            for broker in self._cluster.brokers.values()
+        ]
+        return not marks and all(one == seen[0] for one in seen)
+
+    @staticmethod
+    def _seen(topic: TopicImage) -> tuple[object, ...]:
+        return topic.id, [one.replicas for one in topic.partitions]
+
+    async def check(self) -> None:
+        """What was answered is so, on every broker and on its disk."""
+        for broker_id, broker in self._cluster.brokers.items():
+            image = broker.images.current
+            for name, count in self._partitions.items():
+                there = len(image.topics[name].partitions) if name in image.topics else None
+                self._history.require(
+                    there == count, "I12", f"broker {broker_id} has {there} partitions of {name}, not {count}"
+                )
+            for name, text in self._retention.items():
+                found = image.config(ResourceKind.TOPIC, name).get(_RETENTION)
+                self._history.require(
+                    found == text, "I12", f"broker {broker_id} has {_RETENTION}={found} of {name}, not {text}"
+                )
+            known = {
+                f"{name}-{one.partition}"
+                for name, topic in image.topics.items()
+                for one in topic.partitions
+                if broker_id in one.replicas
+            }
+            disk = self._cluster.disks[broker_id]
+            kept = {one.name for one in disk.entries("/logs") if one.is_directory} - known
+            left = sorted(name for name in kept if not name.endswith("-delete"))
+            self._history.require(not left, "I12", f"broker {broker_id} still keeps {left}")

@@ -1,0 +1,196 @@
+"""Members of consumer groups in the newer protocol (KIP-848), which the product's client leaves out: what it asks of
+the broker, as a small client of its own.
+
+One heartbeat tells what is owned and learns what is to be owned. What is to go is committed and given up first, and is
+said to be given up with the next heartbeat; what is new is begun at what the group has committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from typing import Any, Final
+
+from odradek.client.admin.groups import GroupAdmin
+from odradek.client.client import Client
+from odradek.client.connection import BrokerConnection
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.fetches import FetchBounds
+from odradek.client.errors import raise_for
+from odradek.foundation.errors import (
+    FencedMemberEpoch,
+    OdradekError,
+    OffsetOutOfRange,
+    StaleMemberEpoch,
+    UnknownMemberId,
+)
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+from tests.simulation.cluster import TOPIC
+from tests.simulation.group_checks import GroupWatch
+from tests.simulation.members import STALL_SECONDS, Members
+
+HEARTBEAT_SECONDS: Final = 1.0
+REVOCATION_MS_MAX: Final = 6_000
+_LEAVING: Final = -1
+
+
+class ConsumerMembers(Members):
+    """A group of the newer protocol."""
+
+    async def _be_member(self, name: str, rng: random.Random) -> None:
+        client = self._workload.client(name, rng)
+        member = _Member(client, self.watch, name, member_id=str(uuid.UUID(int=rng.getrandbits(128))))
+        history = self._workload.history
+        try:
+            while self._is_calm or rng.random() > 0.03:
+                try:
+                    await member.keep_up()
+                    for record in await member.consumer.poll(timeout_ms=500):
+                        self.watch.hands_out(record.partition, record.offset)
+                        self._workload.on_read(record.partition, record.offset, record.value or b"")
+                    if not self._is_calm and rng.random() < 0.03:
+                        history.add(name, f"stalls for {STALL_SECONDS:g} s")
+                        await asyncio.sleep(STALL_SECONDS)
+                    if rng.random() < 0.5:
+                        await member.commit()
+                except OffsetOutOfRange as failure:
+                    history.require(False, "I1", f"what was committed is gone: {failure}")
+                except OdradekError as failure:
+                    history.add(name, f"failed: {failure}")
+                    await asyncio.sleep(0.3)
+            await member.leave()
+        except OdradekError as failure:
+            history.add(name, f"left without a word: {failure}")
+        finally:
+            await member.consumer.close()
+            await client.close()
+
+
+class _Member:
+    """One member: its epoch, and what it owns."""
+
+    def __init__(self, client: Client, watch: GroupWatch, name: str, *, member_id: str) -> None:
+        self._client = client
+        self._watch = watch
+        self._name = name
+        self._member_id = member_id
+        self._epoch = 0
+        self._beat_at = 0.0
+        self._owned: tuple[TopicPartition, ...] = ()
+        self.consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
+
+    async def keep_up(self) -> None:
+        """A heartbeat if one is due, and what follows from its answer."""
+        now = asyncio.get_running_loop().time()
+        if now < self._beat_at:
+            return
+        self._beat_at = now + HEARTBEAT_SECONDS
+        try:
+            answer = await self._heartbeat(self._epoch)
+        except (FencedMemberEpoch, UnknownMemberId):
+            # Others own what this member had: what it did since its last commit is not its own any more.
+            self._epoch, self._owned = 0, ()
+            self.consumer.assign({})
+            raise
+        self._epoch = int(answer.member_epoch)
+        if answer.assignment is not None:
+            await self._take(
+                tuple(
+                    TopicPartition(TOPIC, int(number))
+                    for topic in answer.assignment.topic_partitions
+                    for number in topic.partitions
+                )
+            )
+
+    async def _heartbeat(self, epoch: int) -> Any:
+        topic_id = self._client.cluster.topics[TOPIC].id if self._owned else None
+        owned = [{"topic_id": topic_id, "partitions": [key.partition for key in self._owned]}]
+
+        async def attempt() -> Any:
+            connection = await self._client.coordinator(self._watch.group_id)
+            answer = await connection.request(
+                ApiKey.CONSUMER_GROUP_HEARTBEAT,
+                versions=(0, 0),
+                group_id=self._watch.group_id,
+                member_id=self._member_id,
+                member_epoch=epoch,
+                instance_id=None,
+                rack_id=None,
+                rebalance_timeout=REVOCATION_MS_MAX,
+                subscribed_topic_names=[TOPIC],
+                server_assignor=None,
+                topic_partitions=owned if self._owned else [],
+            )
+            raise_for(int(answer.error_code), answer.error_message, about=f"group {self._watch.group_id!r}")
+            return answer
+
+        return await self._client.with_retries(attempt, group_id=self._watch.group_id)
+
+    async def _take(self, target: tuple[TopicPartition, ...]) -> None:
+        kept = tuple(key for key in self._owned if key in target)
+        if kept != self._owned:
+            await self.commit()
+            self.consumer.assign({key: self.consumer.position(key) for key in kept})
+            self._owned = kept
+            self._beat_at = 0.0
+        new = [key for key in target if key not in kept]
+        if new:
+            at_least = self._watch.committed()
+            committed = await GroupAdmin(self._client).offsets(self._watch.group_id, new)
+            begins = {key: committed[key].offset if key in committed else 0 for key in new}
+            self._watch.takes_up(
+                self._name, {key.partition: offset for key, offset in begins.items()}, at_least=at_least
+            )
+            self.consumer.assign({key: self.consumer.position(key) for key in kept} | begins)
+            self._owned = (*kept, *new)
+            self._beat_at = 0.0
+
+    async def commit(self) -> None:
+        """Commit all positions; refused is what was fenced or knows an older epoch."""
+        positions = {key.partition: self.consumer.position(key) for key in self._owned}
+        if not positions:
+            return
+
+        async def attempt() -> None:
+            connection = await self._client.coordinator(self._watch.group_id)
+            await self._commit_on(connection, positions)
+
+        try:
+            await self._client.with_retries(attempt, group_id=self._watch.group_id)
+        except StaleMemberEpoch:
+            return
+        self._watch.acknowledges(self._name, positions)
+
+    async def _commit_on(self, connection: BrokerConnection, positions: dict[int, int]) -> None:
+        answer = await connection.request(
+            ApiKey.OFFSET_COMMIT,
+            versions=(9, 9),
+            group_id=self._watch.group_id,
+            generation_id_or_member_epoch=self._epoch,
+            member_id=self._member_id,
+            group_instance_id=None,
+            topics=[
+                {
+                    "name": TOPIC,
+                    "partitions": [
+                        {
+                            "partition_index": partition,
+                            "committed_offset": offset,
+                            "committed_leader_epoch": -1,
+                            "committed_metadata": "",
+                        }
+                        for partition, offset in positions.items()
+                    ],
+                }
+            ],
+        )
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                raise_for(int(partition.error_code), about=f"group {self._watch.group_id!r}")
+
+    async def leave(self) -> None:
+        if self._epoch > 0:
+            await self.commit()
+            await self._heartbeat(_LEAVING)

@@ -1,0 +1,75 @@
+"""What has to hold of consumer groups (I9), whatever their protocol; told by the members as it happens.
+
+- In one generation no partition is given to two members.
+- Nothing is skipped: whoever takes up a partition is told an offset that was not lower when it was last acknowledged to
+  be committed, and every offset below a committed one was handed out to some member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tests.simulation.history import History
+
+
+class GroupWatch:
+    """One group, over all partitions of the topic."""
+
+    def __init__(self, group_id: str, history: History) -> None:
+        self.group_id = group_id
+        self._history = history
+        self._owners: dict[tuple[int, int], str] = {}
+        self._committed: dict[int, int] = {}
+        """The highest offset that was acknowledged to be committed, by partition."""
+        self._handed_out: dict[int, set[int]] = {}
+
+    def committed(self) -> dict[int, int]:
+        """What must not be gone, at this moment."""
+        return dict(self._committed)
+
+    def owns(self, member: str, generation: int, partitions: Collection[int]) -> None:
+        """A member was given these partitions in this generation."""
+        self._history.add(member, f"owns {sorted(partitions)} of {self.group_id} in generation {generation}")
+        for partition in partitions:
+            owner = self._owners.setdefault((generation, partition), member)
+            self._history.require(
+                owner == member,
+                "I9",
+                f"{owner} and {member} both own {partition} in generation {generation} of {self.group_id}",
+            )
+
+    def takes_up(self, member: str, offsets: Mapping[int, int], *, at_least: Mapping[int, int]) -> None:
+        """A member begins at these offsets, having asked when `at_least` was committed."""
+        self._history.add(member, f"begins at {dict(offsets)}")
+        for partition, offset in offsets.items():
+            self._history.require(
+                offset >= at_least.get(partition, 0),
+                "I9",
+                f"{member} begins with {partition} at {offset}, and {at_least.get(partition, 0)} was committed",
+            )
+
+    def hands_out(self, partition: int, offset: int) -> None:
+        """A member got a record."""
+        self._handed_out.setdefault(partition, set()).add(offset)
+
+    def acknowledges(self, member: str, offsets: Mapping[int, int]) -> None:
+        """A commit succeeded."""
+        self._history.add(member, f"committed {dict(offsets)}")
+        for partition, offset in offsets.items():
+            self._committed[partition] = max(offset, self._committed.get(partition, 0))
+
+    def finish(self, found: Mapping[int, int]) -> None:
+        """At the end: `found` is what the group has committed."""
+        for partition, offset in self._committed.items():
+            self._history.require(
+                found.get(partition, 0) >= offset,
+                "I9",
+                f"{self.group_id} committed {partition}:{offset}, and is at {found.get(partition, 0)} now",
+            )
+        for partition, offset in found.items():
+            missing = set(range(offset)) - self._handed_out.get(partition, set())
+            self._history.require(
+                not missing,
+                "I9",
+                f"{self.group_id} is at {partition}:{offset}, and nobody was given {sorted(missing)[:5]}",
+            )
