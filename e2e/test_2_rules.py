@@ -120,6 +120,12 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         {"listeners": [{"name": "a", "type": "Internal", "port": PORT, "advertisedHost": "{nodeIP}"}]},
         "leave {nodeIP} out of advertisedHost",
     ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "listeners": [{"name": "http", "type": "NodePort", "port": PORT}]},
+        "names of ports that brokers and controllers have already",
+    ),
 ]
 NAMES = [
     ("Cluster", "1st", CLUSTER, "a Cluster's name begins with a letter"),

@@ -65,6 +65,10 @@ class Listener:
             "self.type != 'Internal' || !has(self.advertisedHost) || !self.advertisedHost.contains('{nodeIP}')",
             "an Internal listener is reached by a Service, not by a node: leave {nodeIP} out of advertisedHost",
         ),
+        Rule(
+            "!(self.name in ['internal', 'http', 'controller'])",
+            "internal, http and controller are names of ports that brokers and controllers have already: take another",
+        ),
     )
 
     name: Annotated[
