@@ -18,7 +18,7 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """What is to be done. `left` are the brokers whose pods must be replaced still, `replace` the one to replace now."""
+    """What is to be done. `left` are the brokers whose pods must still be replaced, `replace` the one for now."""
 
     left: tuple[int, ...] = ()
     replace: BrokerPod | None = None

@@ -21,7 +21,7 @@ class Growth:
 
 
 def claims_to_grow(claims: Iterable[Json], *, stateful_set: str, size: str) -> tuple[Growth, ...]:
-    """The claims of a StatefulSet that ask for less than wanted. One that asks for more was grown by hand, and stays."""
+    """The claims of a StatefulSet that ask for less than wanted. One that asks for more was grown by hand; it stays."""
     grown: list[Growth] = []
     for claim in claims:
         name = metadata(claim)["name"]
