@@ -51,6 +51,10 @@ def main(seconds: float, seed: int) -> int:
     try:
         world.start()
         failed = not _rounds(world, kept, seconds, seed)
+    except KeyboardInterrupt:
+        print("ended before its time", flush=True)
+        failed = False
+        return 130
     finally:
         if failed:
             _keep(world, kept)

@@ -48,6 +48,8 @@ def check_records(events: Sequence[Event], final: FinalState) -> Iterator[Anomal
     told = _Told()
     for event in events:
         told.note(event)
+    for key, partition in final.compared.items():
+        yield from _check_equal(key, partition)
     for key, partition in final.partitions.items():
         yield from _check_equal(key, partition)
         leader = partition.logs.get(partition.leader)

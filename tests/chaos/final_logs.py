@@ -56,20 +56,35 @@ class FinalPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalState:
-    """`commits` are (name, position) in the log's order by group, topic and partition; `groups_rewritten` are groups
+    """`partitions` are those that clients write to. `compared` are others, whose replicas have to be alike; a "record"
+    is a whole batch there, named by its checksum.
+
+    `commits` are (name, position) in the log's order by group, topic and partition; `groups_rewritten` are groups
     whose log was rewritten, which drops older commits.
     """
 
     partitions: Mapping[TopicPartitionKey, FinalPartition]
+    compared: Mapping[TopicPartitionKey, FinalPartition] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
     commits: Mapping[str, Mapping[TopicPartitionKey, Sequence[tuple[str, int]]]] = field(default_factory=dict)
     groups_rewritten: frozenset[str] = frozenset()
 
 
+def whole_batches(data: bytes) -> bytes:
+    """Without a last batch that is cut off: an answer may end within one, and a file that is being written to."""
+    position = 0
+    while position + 12 <= len(data):
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        if position + size > len(data):
+            break
+        position += size
+    return data[:position]
+
+
 def batches_of(folder: Path) -> Iterator[BatchView]:
     """Every batch of the log in `folder`, verified. Raises CorruptRecord."""
     for segment in sorted(folder.glob("*.log")):
-        for batch in split(memoryview(segment.read_bytes())):
+        for batch in split(memoryview(whole_batches(segment.read_bytes()))):
             batch.verify()
             yield batch
 
@@ -86,6 +101,15 @@ def read_log(folder: Path) -> StoredLog:
         )
         for batch in batches_of(folder)
         for record in records(batch)
+    ]
+    return StoredLog(found[0].offset if found else 0, found)
+
+
+def read_batches(folder: Path) -> StoredLog:
+    """One replica of any topic, a "record" for each batch: its last offset, and its checksum as a name."""
+    found = [
+        StoredRecord(batch.last_offset, batch.leader_epoch, f"{batch.crc:08x}")
+        for batch in batches_of(folder)
     ]
     return StoredLog(found[0].offset if found else 0, found)
 

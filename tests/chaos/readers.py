@@ -18,6 +18,7 @@ from typing import Any, Final
 from odradek.protocol.api import ApiKey
 from odradek.records.batch import split
 from odradek.records.record import records
+from tests.chaos.final_logs import whole_batches
 from tests.chaos.history import Fetched, HistoryFile, StateSeen, name_of_value, now
 from tests.support.plain_client import ConnectionLostError, PlainClient
 
@@ -137,7 +138,7 @@ class Reader:
                 time.sleep(0.05)
             return False
         found = []
-        for batch in split(memoryview(_whole_batches(part.records or b""))):
+        for batch in split(memoryview(whole_batches(part.records or b""))):
             batch.verify()
             found += [
                 (record.offset, name_of_value(record.value or b""))
@@ -163,17 +164,6 @@ class Reader:
         if found:
             self._position = found[-1][0] + 1
         return is_leader and self._position >= part.high_watermark
-
-
-def _whole_batches(data: bytes) -> bytes:
-    """An answer may end within a batch."""
-    position = 0
-    while position + 12 <= len(data):
-        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
-        if position + size > len(data):
-            break
-        position += size
-    return data[:position]
 
 
 def main(options: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from tests.chaos.final_logs import (
     FinalState,
     StoredLog,
     TopicPartitionKey,
+    read_batches,
     read_commits,
     read_log,
 )
@@ -240,6 +241,7 @@ class Round:
         commits, rewritten = self._commits()
         return FinalState(
             partitions=partitions,
+            compared=self._offsets_topic(),
             topics=frozenset(topics),
             commits=commits,
             groups_rewritten=rewritten,
@@ -248,6 +250,24 @@ class Round:
     def _logs(self, partition: int) -> dict[int, StoredLog]:
         folders = {number: self._world.data(number) / f"{self._topic}-{partition}" for number in BROKERS}
         return {number: read_log(folder) for number, folder in folders.items() if folder.exists()}
+
+    def _offsets_topic(self) -> dict[TopicPartitionKey, FinalPartition]:
+        """The replicas of the offsets topic as far as all of them go: what is written to it never stops."""
+        found: dict[TopicPartitionKey, FinalPartition] = {}
+        for number in range(OFFSETS_PARTITIONS):
+            folders = {broker: self._world.data(broker) / f"{OFFSETS_TOPIC}-{number}" for broker in BROKERS}
+            logs = {broker: read_batches(folder) for broker, folder in folders.items() if folder.exists()}
+            leader = self._world.leader_of(OFFSETS_TOPIC, number)
+            if leader is not None and leader in logs:
+                found[OFFSETS_TOPIC, number] = FinalPartition(
+                    leader=leader,
+                    epoch=0,
+                    in_sync=BROKERS,
+                    replicas=BROKERS,
+                    high_watermark=min(log.end for log in logs.values()),
+                    logs=logs,
+                )
+        return found
 
     def _end_alike(self) -> str:
         for partition in range(PARTITIONS):

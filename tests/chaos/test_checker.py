@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.anomalies import account
 from tests.chaos.checker import check
-from tests.chaos.final_logs import StoredRecord
+from tests.chaos.final_logs import StoredLog, StoredRecord
 from tests.chaos.history import (
     Acknowledged,
     ErrorLogged,
@@ -119,6 +119,13 @@ def two_replicas_differ_in_the_epoch_alone(story: Story) -> None:
     records = story.records()
     records[2] = replace(records[2], epoch=1)
     story.set_records(records, 1)
+
+
+@plants("I2", "offset with two values")
+def replicas_of_another_topic_differ(story: Story) -> None:
+    logs = {**story.partition.logs, 3: StoredLog(0, [StoredRecord(0, 0, "other")])}
+    compared = replace(story.partition, logs=logs)
+    story.final = replace(story.final, compared={("__consumer_offsets", 0): compared})
 
 
 @plants("I2", "offset with two values")
