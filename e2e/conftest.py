@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,10 +23,11 @@ from e2e.install import (
     install_cluster,
     install_operator,
 )
-from e2e.kube import Kube, Resource, until
+from e2e.kube import Kube, Resource, is_ready, until
 from e2e.workload import CLIENT_POD, load_on
 
 READY_SECONDS_MAX = 180.0
+RUN = uuid.uuid4().hex[:4]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,6 +65,13 @@ def client(kubernetes: None) -> Kube:
     return kube
 
 
+def is_installed(client: Kube) -> bool:
+    if "clusters.odradek.io" not in client.run("get", "crd", "-o", "name"):
+        return False
+    there = client.get("cluster", "demo")
+    return there is not None and is_ready(there)
+
+
 def client_pod() -> Resource:
     container = {
         "name": CLIENT_POD,
@@ -81,7 +90,12 @@ def client_pod() -> Resource:
 
 @pytest.fixture(scope="session")
 def kube(client: Kube) -> Kube:
-    """The namespace with a cluster of three brokers, installed by the README's commands, and ready."""
+    """The namespace with a cluster of three brokers, installed by the README's commands, and ready.
+
+    One that an earlier run left (ODRADEK_E2E_KEEP) is used as it is.
+    """
+    if is_installed(client):
+        return client
     began = time.monotonic()
     install_operator()
     asked = time.monotonic()
@@ -100,9 +114,14 @@ def kube(client: Kube) -> Kube:
 @pytest.fixture
 def topic(kube: Kube, request: pytest.FixtureRequest) -> str:
     """A topic of its own for a test: three partitions on three brokers, with the test's name."""
-    name = re.sub(r"[^a-z0-9]+", "-", str(request.node.name).removeprefix("test_").lower())[:60].strip("-")
+    name = named(re.sub(r"[^a-z0-9]+", "-", str(request.node.name).removeprefix("test_"))[:50].strip("-"))
     declare_topic(kube, name, partitions=3, replicas=3)
     return name
+
+
+def named(what: str) -> str:
+    """A name that no earlier run has used: on a cluster that was kept, topics of that run are still there."""
+    return f"{what}-{RUN}"
 
 
 def declare_topic(kube: Kube, name: str, **spec: Any) -> Resource:

@@ -29,7 +29,7 @@ def test_clients_are_bound_by_a_secret_and_a_config_map(kube: Kube) -> None:
     secret = (kube.get("secret", "demo-binding") or {})["data"]
     told = {key: base64.b64decode(value).decode() for key, value in secret.items()}
     assert told["type"] == "kafka"
-    assert told["securityProtocol"] == "PLAINTEXT"
+    assert told["security.protocol"] == "PLAINTEXT"
     options = (kube.get("configmap", "demo-spark") or {})["data"]
     assert options["spark.odradek.bootstrap.servers"] == told["bootstrapServers"]
     listed = kube.inside(CLIENT_POD, "kcat", "-L", "-b", told["bootstrapServers"])

@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from e2e.conftest import declare_topic
+from e2e.conftest import declare_topic, named
 from e2e.install import BOOTSTRAP
 from e2e.kube import Kube, KubectlError, condition, is_ready, until
 from e2e.workload import CLIENT_POD, everything, produce
 
 
-def listed(kube: Kube, topic: str) -> str:
-    """What a client is told of a topic: the lines of its partitions, empty without the topic."""
-    printed = kube.inside(CLIENT_POD, "kcat", "-L", "-b", BOOTSTRAP, "-t", topic)
-    return "\n".join(line for line in printed.splitlines() if line.startswith("    partition"))
+def listed(kube: Kube, topic: str) -> list[dict[str, Any]]:
+    """A topic's partitions as clients are told of them; empty without the topic.
+
+    All topics are asked for: to ask for one makes it, as Kafka's clients expect.
+    """
+    told = json.loads(kube.inside(CLIENT_POD, "kcat", "-L", "-J", "-b", BOOTSTRAP))
+    return next((list(one["partitions"]) for one in told["topics"] if one["topic"] == topic), [])
 
 
 def test_a_topic_is_made_and_told_of(kube: Kube) -> None:
-    made = declare_topic(kube, "told-of", partitions=2, replicas=3, config={"retention.ms": "86400000"})
-    assert listed(kube, "told-of").count("partition") == 2
-    produce(kube, BOOTSTRAP, "told-of", ["a", "b", "c"])
-    assert made["status"]["topicName"] == "told-of"
+    made = declare_topic(
+        kube, named("told-of"), partitions=2, replicas=3, config={"retention.ms": 86_400_000}
+    )
+    assert len(listed(kube, named("told-of"))) == 2
+    produce(kube, BOOTSTRAP, named("told-of"), ["a", "b", "c"])
+    assert made["status"]["topicName"] == named("told-of")
     assert made["status"]["topicId"]
 
 
 def test_a_topic_grows_and_never_shrinks(kube: Kube) -> None:
-    declare_topic(kube, "growing", partitions=1, replicas=2)
-    produce(kube, BOOTSTRAP, "growing", ["kept"])
-    kube.patch("topic", "growing", {"spec": {"partitions": 4}})
-    kube.ready("topic", "growing", 60)
-    assert listed(kube, "growing").count("partition") == 4
+    declare_topic(kube, named("growing"), partitions=1, replicas=2)
+    produce(kube, BOOTSTRAP, named("growing"), ["kept"])
+    kube.patch("topic", named("growing"), {"spec": {"partitions": 4}})
+    kube.ready("topic", named("growing"), 60)
+    assert len(listed(kube, named("growing"))) == 4
     with pytest.raises(KubectlError, match="partitions never shrink"):
-        kube.patch("topic", "growing", {"spec": {"partitions": 2}})
-    assert [value for _, _, _, value in everything(kube, BOOTSTRAP, "growing")] == ["kept"]
+        kube.patch("topic", named("growing"), {"spec": {"partitions": 2}})
+    assert [value for _, _, _, value in everything(kube, BOOTSTRAP, named("growing"))] == ["kept"]
 
 
 def test_the_replication_factor_changes_and_records_stay(kube: Kube) -> None:
-    declare_topic(kube, "more-replicas", partitions=2, replicas=1)
+    declare_topic(kube, named("more-replicas"), partitions=2, replicas=1)
     values = [f"v{number}" for number in range(200)]
-    produce(kube, BOOTSTRAP, "more-replicas", values)
-    kube.patch("topic", "more-replicas", {"spec": {"replicas": 3}})
+    produce(kube, BOOTSTRAP, named("more-replicas"), values)
+    kube.patch("topic", named("more-replicas"), {"spec": {"replicas": 3}})
     until(
-        lambda: kube.get("topic", "more-replicas"),
+        lambda: kube.get("topic", named("more-replicas")),
         lambda one: is_ready(one) and "replicasChange" not in one["status"],
         seconds_max=90,
         what="three replicas of each partition",
     )
-    for line in listed(kube, "more-replicas").splitlines():
-        replicas = line.partition("replicas: ")[2].partition(" isrs: ")
-        assert len(replicas[0].rstrip(", ").split(",")) == 3, line
-        assert len(replicas[2].split(",")) == 3, line
-    assert sorted(value or "" for *_, value in everything(kube, BOOTSTRAP, "more-replicas")) == sorted(values)
+    for partition in listed(kube, named("more-replicas")):
+        assert len(partition["replicas"]) == len(partition["isrs"]) == 3, partition
+    assert sorted(value or "" for *_, value in everything(kube, BOOTSTRAP, named("more-replicas"))) == sorted(
+        values
+    )
 
 
 def test_bad_topics_are_refused_at_once_with_a_reason(kube: Kube) -> None:
     with pytest.raises(KubectlError, match=r"min\.insync\.replicas must not be more than replicas"):
-        declare_topic(kube, "bad", partitions=1, replicas=1, config={"min.insync.replicas": "2"})
+        declare_topic(kube, "bad", partitions=1, replicas=1, config={"min.insync.replicas": 2})
     with pytest.raises(KubectlError, match=r"retention\.sm"):
-        declare_topic(kube, "bad", partitions=1, config={"retention.sm": "1"})
+        declare_topic(kube, "bad", partitions=1, config={"retention.sm": 1})
     too_many = {"cluster": "demo", "partitions": 1, "replicas": 9}
     kube.apply(
         {"apiVersion": "odradek.io/v1", "kind": "Topic", "metadata": {"name": "bad"}, "spec": too_many}
@@ -73,11 +81,16 @@ def test_bad_topics_are_refused_at_once_with_a_reason(kube: Kube) -> None:
 
 
 def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
-    declare_topic(kube, "retained", partitions=1, replicas=1)
-    declare_topic(kube, "removed", partitions=1, replicas=1, deletionPolicy="Delete")
-    produce(kube, BOOTSTRAP, "retained", ["still here"])
-    kube.delete("topic", "retained", "removed")
-    until(lambda: listed(kube, "removed"), lambda seen: not seen, seconds_max=30, what="the topic is deleted")
-    assert [value for *_, value in everything(kube, BOOTSTRAP, "retained")] == ["still here"]
-    adopted = declare_topic(kube, "retained", partitions=1, replicas=1)
+    declare_topic(kube, named("retained"), partitions=1, replicas=1)
+    declare_topic(kube, named("removed"), partitions=1, replicas=1, deletionPolicy="Delete")
+    produce(kube, BOOTSTRAP, named("retained"), ["still here"])
+    kube.delete("topic", named("retained"), named("removed"))
+    until(
+        lambda: listed(kube, named("removed")),
+        lambda seen: not seen,
+        seconds_max=30,
+        what="the topic is deleted",
+    )
+    assert [value for *_, value in everything(kube, BOOTSTRAP, named("retained"))] == ["still here"]
+    adopted = declare_topic(kube, named("retained"), partitions=1, replicas=1)
     assert adopted["status"]["topicId"]

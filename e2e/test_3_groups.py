@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from e2e.conftest import named
 from e2e.install import BOOTSTRAP
 from e2e.kube import Kube, Resource, is_ready, until
 from e2e.workload import member_of, produce
@@ -42,16 +43,19 @@ def reset_is(phase: str, name: str) -> Callable[[Resource], bool]:
 def test_lag_is_shown_as_it_grows_and_goes(kube: Kube, topic: str) -> None:
     values = [f"a{number}" for number in range(30)]
     produce(kube, BOOTSTRAP, topic, values)
-    declare_group(kube, "lagging", topics=[topic])
-    with member_of(kube, BOOTSTRAP, topic, "lagging") as member:
+    declare_group(kube, named("lagging"), topics=[topic])
+    with member_of(kube, BOOTSTRAP, topic, named("lagging")) as member:
         assert sorted(member.read(30)) == sorted(values)
         status = shown(
-            kube, "lagging", lambda one: one.get("state") == "Stable" and behind(one) == 0, "all is read"
+            kube,
+            named("lagging"),
+            lambda one: one.get("state") == "Stable" and behind(one) == 0,
+            "all is read",
         )
         assert len(status["members"]) == status["replicas"] == 1
         assert status["members"][0]["assigned"] == 3
     produce(kube, BOOTSTRAP, topic, [f"b{number}" for number in range(20)])
-    status = shown(kube, "lagging", lambda one: behind(one) == 20, "twenty behind, and nobody reads")
+    status = shown(kube, named("lagging"), lambda one: behind(one) == 20, "twenty behind, and nobody reads")
     assert status["lag"]["seconds"] >= 0
     assert sum(one["messages"] for one in status["partitions"]) == 20
 
@@ -59,46 +63,48 @@ def test_lag_is_shown_as_it_grows_and_goes(kube: Kube, topic: str) -> None:
 def test_a_reset_happens_once_for_each_id(kube: Kube, topic: str) -> None:
     values = [f"v{number}" for number in range(30)]
     produce(kube, BOOTSTRAP, topic, values)
-    with member_of(kube, BOOTSTRAP, topic, "again") as member:
+    with member_of(kube, BOOTSTRAP, topic, named("again")) as member:
         member.read(30)
-    declare_group(kube, "again", topics=[topic])
-    shown(kube, "again", lambda one: behind(one) == 0, "all is read")
-    kube.patch("consumergroup", "again", {"spec": {"reset": {"id": "one", "to": {"at": "Earliest"}}}})
-    shown(kube, "again", lambda one: reset_is("Done", "one")(one) and behind(one) == 30, "all is unread")
-    with member_of(kube, BOOTSTRAP, topic, "again") as member:
+    declare_group(kube, named("again"), topics=[topic])
+    shown(kube, named("again"), lambda one: behind(one) == 0, "all is read")
+    kube.patch("consumergroup", named("again"), {"spec": {"reset": {"id": "one", "to": {"at": "Earliest"}}}})
+    shown(
+        kube, named("again"), lambda one: reset_is("Done", "one")(one) and behind(one) == 30, "all is unread"
+    )
+    with member_of(kube, BOOTSTRAP, topic, named("again")) as member:
         assert sorted(member.read(30)) == sorted(values)
-    shown(kube, "again", lambda one: behind(one) == 0, "the same id resets nothing a second time")
+    shown(kube, named("again"), lambda one: behind(one) == 0, "the same id resets nothing a second time")
 
 
 def test_a_group_begins_where_it_is_told(kube: Kube, topic: str) -> None:
     produce(kube, BOOTSTRAP, topic, [f"old{number}" for number in range(10)])
-    declare_group(kube, "beginning", topics=[topic], initialPosition={"at": "Latest"})
-    kube.ready("consumergroup", "beginning", GROUP_SECONDS_MAX)
+    declare_group(kube, named("beginning"), topics=[topic], initialPosition={"at": "Latest"})
+    kube.ready("consumergroup", named("beginning"), GROUP_SECONDS_MAX)
     produce(kube, BOOTSTRAP, topic, ["new"])
-    with member_of(kube, BOOTSTRAP, topic, "beginning") as member:
+    with member_of(kube, BOOTSTRAP, topic, named("beginning")) as member:
         assert member.read(1) == ["new"], "its own auto.offset.reset says earliest: a commit was there"
 
 
 def test_active_members_keep_a_reset_out_until_they_are_fenced(kube: Kube, topic: str) -> None:
     values = [f"v{number}" for number in range(10)]
     produce(kube, BOOTSTRAP, topic, values)
-    declare_group(kube, "active", topics=[topic])
-    with member_of(kube, BOOTSTRAP, topic, "active") as member:
+    declare_group(kube, named("active"), topics=[topic])
+    with member_of(kube, BOOTSTRAP, topic, named("active")) as member:
         assert sorted(member.read(10)) == sorted(values)
-        shown(kube, "active", lambda one: behind(one) == 0, "all is read")
+        shown(kube, named("active"), lambda one: behind(one) == 0, "all is read")
         to = {"at": "Earliest"}
-        kube.patch("consumergroup", "active", {"spec": {"reset": {"id": "refused", "to": to}}})
-        status = shown(kube, "active", reset_is("Refused", "refused"), "the reset is refused")
+        kube.patch("consumergroup", named("active"), {"spec": {"reset": {"id": "refused", "to": to}}})
+        status = shown(kube, named("active"), reset_is("Refused", "refused"), "the reset is refused")
         assert status["reset"]["message"]
         assert behind(status) == 0
         reset = {"id": "fenced", "to": to, "whenActive": "Fence"}
-        kube.patch("consumergroup", "active", {"spec": {"reset": reset}})
-        shown(kube, "active", reset_is("Done", "fenced"), "the member is put out, and the offsets set")
+        kube.patch("consumergroup", named("active"), {"spec": {"reset": reset}})
+        shown(kube, named("active"), reset_is("Done", "fenced"), "the member is put out, and the offsets set")
         lines = member.read(12)
         assert lines[0] == "lost"
         assert sorted(lines[2:]) == sorted(values), "it came back by itself, and reads all of it again"
     until(
-        lambda: kube.get("consumergroup", "active"),
+        lambda: kube.get("consumergroup", named("active")),
         is_ready,
         seconds_max=GROUP_SECONDS_MAX,
         what="Ready again",

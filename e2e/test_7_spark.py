@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e import boot
-from e2e.conftest import declare_topic
+from e2e.conftest import declare_topic, named
 from e2e.install import BOOTSTRAP, NAMESPACE
 from e2e.kube import Kube
 from e2e.workload import everything, produce
@@ -67,23 +67,31 @@ def told_by(job: subprocess.Popen[str]) -> dict[str, Any]:
 @pytest.mark.timeout(420)
 def test_a_topic_is_loaded_and_words_are_counted_back(spark: Kube) -> None:
     """Two jobs at once: a load of every record to Parquet, and a word count into a compacted topic."""
-    declare_topic(spark, "lines", partitions=3, replicas=3)
-    declare_topic(spark, "words", partitions=1, replicas=3, config={"cleanup.policy": "compact"})
+    lines_topic, words_topic = named("lines"), named("words")
+    declare_topic(spark, lines_topic, partitions=3, replicas=3)
+    declare_topic(spark, words_topic, partitions=1, replicas=3, config={"cleanup.policy": "compact"})
     lines = [f"word{number % 7} and word{number % 11} n{number}" for number in range(2000)]
-    produce(spark, BOOTSTRAP, "lines", lines)
-    load = submitted("topic_to_parquet.py", "--topic", "lines", "--output", "/output/lines")
+    produce(spark, BOOTSTRAP, lines_topic, lines)
+    load = submitted("topic_to_parquet.py", "--topic", lines_topic, "--output", f"/output/{lines_topic}")
     count = submitted(
-        "word_count.py", "--source", "lines", "--target", "words", "--checkpoint", "/output/words", "--once"
+        "word_count.py",
+        "--source",
+        lines_topic,
+        "--target",
+        words_topic,
+        "--checkpoint",
+        f"/output/{words_topic}",
+        "--once",
     )
     loaded, counted = told_by(load), told_by(count)
 
-    held = everything(spark, BOOTSTRAP, "lines")
+    held = everything(spark, BOOTSTRAP, lines_topic)
     ends = Counter(partition for partition, *_ in held)
     assert loaded["records"] == len(lines) == counted["records"]
     assert loaded["partitions"] == {
         str(partition): {"first": 0, "last": records - 1, "records": records}
         for partition, records in ends.items()
     }
-    newest = {key: value for _, _, key, value in sorted(everything(spark, BOOTSTRAP, "words"))}
+    newest = {key: value for _, _, key, value in sorted(everything(spark, BOOTSTRAP, words_topic))}
     expected = Counter(word for line in lines for word in line.split())
     assert newest == {word: str(times) for word, times in expected.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.conftest import READY_SECONDS_MAX, declare_topic
+from e2e.conftest import READY_SECONDS_MAX, declare_topic, named
 from e2e.install import (
     BOOTSTRAP,
     NAMESPACE,
@@ -36,10 +36,10 @@ def test_an_upgrade_of_the_operator_touches_no_pod(kube: Kube) -> None:
 
 def test_what_is_installed_again_has_all_data(kube: Kube) -> None:
     values = [f"kept-{number}" for number in range(300)]
-    declare_topic(kube, "kept", partitions=3, replicas=3)
-    produce(kube, BOOTSTRAP, "kept", values)
-    held = sorted(everything(kube, BOOTSTRAP, "kept"))
-    identity = (kube.get("topic", "kept") or {})["status"]["topicId"]
+    declare_topic(kube, named("kept"), partitions=3, replicas=3)
+    produce(kube, BOOTSTRAP, named("kept"), values)
+    held = sorted(everything(kube, BOOTSTRAP, named("kept")))
+    identity = (kube.get("topic", named("kept")) or {})["status"]["topicId"]
     volumes = {one["metadata"]["name"] for one in kube.items("pvc", "odradek.io/cluster=demo")}
 
     uninstall(RELEASE, NAMESPACE)
@@ -49,15 +49,15 @@ def test_what_is_installed_again_has_all_data(kube: Kube) -> None:
         seconds_max=120,
         what="the pods are gone",
     )
-    assert kube.get("topic", "kept") is not None, "a Topic that Helm did not make stays"
+    assert kube.get("topic", named("kept")) is not None, "a Topic that Helm did not make stays"
     assert {one["metadata"]["name"] for one in kube.items("pvc", "odradek.io/cluster=demo")} == volumes
 
     install_cluster()
     kube.ready("cluster", "demo", READY_SECONDS_MAX)
-    again = kube.ready("topic", "kept", 60)
+    again = kube.ready("topic", named("kept"), 60)
     assert again["status"]["topicId"] == identity
-    assert sorted(everything(kube, BOOTSTRAP, "kept")) == held
-    with load_on(kube, BOOTSTRAP, "kept") as load:
+    assert sorted(everything(kube, BOOTSTRAP, named("kept"))) == held
+    with load_on(kube, BOOTSTRAP, named("kept")) as load:
         pass
     load.check_promises(kube, BOOTSTRAP)
 
