@@ -109,7 +109,7 @@ class Administrator:
         self._history = history
         self._chance = random.Random(f"{options['seed']}admin")
         self._admin = AdminClient({**COMMON, "bootstrap.servers": options["bootstrap"]})
-        self._made: list[str] = []
+        self._made: list[str] = list(options["obsolete"])
         self._count = 0
 
     def work(self, is_over: threading.Event) -> None:

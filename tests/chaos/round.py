@@ -6,6 +6,7 @@ before.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,7 @@ class Round:
             "per_second": per_second,
             "delivery_ms": DELIVERY_MS if seed % 3 == 0 else PATIENT_DELIVERY_MS,
             "admin_prefix": f"admin-{seed}-{folder.name}",
+            "obsolete": [],
         }
         self._options = options
         self._workers: dict[str, Worker] = {}
@@ -108,6 +110,7 @@ class Round:
     def play(self) -> Outcome:
         """Raises AssertionError where a part of the test itself failed."""
         times = [time.monotonic()]
+        self._clear_away()
         self._make_topic()
         self._begin_clients()
         times.append(time.monotonic())
@@ -151,6 +154,20 @@ class Round:
         self._history.close()
 
     # --- its parts -----------------------------------------------------------------------------------------------
+
+    def _clear_away(self) -> None:
+        """Topics of the round before are deleted amid this one's faults; what was left of older ones goes now."""
+        topics: set[str] = set()
+        self._probes.probe("all topics are told", lambda: _tell_topics(self._probes, topics))
+        topics.discard(OFFSETS_TOPIC)
+        newest = max((_round_of(topic) for topic in topics), default=-1)
+        self._options["obsolete"] = sorted(topic for topic in topics if _round_of(topic) == newest)
+        older = sorted(topic for topic in topics if _round_of(topic) != newest)
+        if older:
+            admin = AdminClient({**COMMON, "bootstrap.servers": self._world.bootstrap})
+            for deletion in admin.delete_topics(older, request_timeout=20).values():
+                with contextlib.suppress(KafkaException):  # the next round tries again
+                    deletion.result(30)
 
     def _make_topic(self) -> None:
         admin = AdminClient({**COMMON, "bootstrap.servers": self._world.bootstrap})
@@ -289,6 +306,12 @@ class Round:
             if start > 0:
                 rewritten.update(of_one)
         return found, frozenset(rewritten)
+
+
+def _round_of(topic: str) -> int:
+    """The number at the end of "records-7-round-3" and of "admin-7-round-3-11"; -1 of a probe's topic."""
+    number = topic.partition("-round-")[2].partition("-")[0]
+    return int(number) if number.isdecimal() else -1
 
 
 def _tell_ends(probes: Probes, ends: dict[int, int]) -> str:
