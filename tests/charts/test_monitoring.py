@@ -15,7 +15,7 @@ from odradek.foundation.metrics import METRICS as BROKER_METRICS
 from odradek.foundation.metrics import Metric, MetricKind
 from odradek_operator.foundation.metrics import METRICS as OPERATOR_METRICS
 from tests.charts.cases import accepted, golden
-from tests.support.helm import CHARTS, objects
+from tests.support.helm import CHARTS, CHECKOUT, objects
 
 METRICS: dict[str, Metric] = {**BROKER_METRICS, **OPERATOR_METRICS}
 # What the PodMonitors' targets bring along; a metric's own label of such a name is renamed when it is scraped.
@@ -95,7 +95,7 @@ def test_an_expression_asks_for_what_there_is(where: str, text: str) -> None:
         known |= labels
         matched = {matcher.name for matcher in selector.matchers.matchers}
         assert matched <= labels, f"{name} has no label {matched - labels}"
-        assert "namespace" in matched, "another cluster's numbers would be taken in"
+        assert matched & {"namespace", "exported_namespace"}, "another cluster's numbers would be taken in"
     for node in _nodes(promql_parser.parse(text)):
         if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
             assert set(node.modifier.labels) <= known, f"none has {set(node.modifier.labels) - known}"
@@ -109,6 +109,20 @@ def test_a_rate_is_taken_of_counters_and_of_nothing_else(where: str, text: str) 
             rated |= set(_selectors(str(node)))
     rising = {name for name in _selectors(text) if _declared(name).kind is not MetricKind.GAUGE}
     assert rated == rising
+
+
+def test_conditions_that_are_asked_for_are_set_by_the_operator() -> None:
+    asked = {
+        matcher.value
+        for text in EXPRESSIONS.values()
+        for selector in _selectors(text).values()
+        for matcher in selector.matchers.matchers
+        if matcher.name == "condition"
+    }
+    source = "".join(path.read_text() for path in (CHECKOUT / "operator" / "odradek_operator").rglob("*.py"))
+    assert asked == {"Ready", "LagWithinObjective"}
+    for name in asked:
+        assert f'"{name}"' in source
 
 
 def test_every_alert_tells_what_where_and_what_to_do() -> None:
