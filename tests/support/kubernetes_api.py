@@ -7,10 +7,13 @@ one-node cluster for e2e, once it has been built, or what is on PATH.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import ssl
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -109,9 +112,18 @@ def _options(options: dict[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in options.items()]
 
 
+def _die_with_parent() -> None:
+    """Called in the child: a test run that is killed leaves no server behind (PR_SET_PDEATHSIG, of Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(command, stdout=said, stderr=said, preexec_fn=_die_with_parent) as process,
+    ):
         try:
             yield process
         finally:
