@@ -1,0 +1,237 @@
+"""Topics and ConsumerGroups on a real API server: what it refuses at once, and the operator's process at work there."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.operator.support.broker_world import BrokerWithAdmin
+from tests.support.broker_process import CHECKOUT, free_port
+from tests.support.kubernetes_api import ApiServer, running_api_server
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+NAMESPACE = "shop"
+SECONDS_MAX = 90.0
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
+        definitions = str(CHECKOUT / "manifests" / "crds")
+        running.kubectl("apply", "--server-side", "--filename", definitions)
+        running.kubectl("wait", "--for=condition=Established", "--filename", definitions)
+        running.kubectl("create", "namespace", NAMESPACE)
+        cluster = (CHECKOUT / "manifests" / "examples" / "single-broker.yaml").read_text()
+        running.kubectl("apply", "--namespace", NAMESPACE, "--filename", "-", given=cluster)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(
+    server: ApiServer, broker: BrokerWithAdmin, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
+    """A running operator; its HTTP port."""
+    port = free_port()
+    options = {
+        "bootstrap": broker.bootstrap,
+        "admin_port": broker.admin_port,
+        "namespace": NAMESPACE,
+        "http_port": port,
+        "resync_seconds": 300,
+    }
+    paths = f"{CHECKOUT / 'broker'}:{CHECKOUT / 'operator'}:{CHECKOUT}"
+    log = tmp_path_factory.mktemp("operator") / "log"
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.operator.support.operator_process", json.dumps(options)],
+            env={**os.environ, "KUBECONFIG": str(server.kubeconfig), "PYTHONPATH": paths},
+            stdout=said,
+            stderr=said,
+        )
+    try:
+        yield port
+        assert process.poll() is None, log.read_text()[-4000:]
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def resource(kind: str, name: str, /, **spec: Any) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "odradek.io/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"cluster": "dev", **spec},
+        }
+    )
+
+
+def name(prefix: str = "t") -> str:
+    return f"{prefix}-{next(_NUMBERS)}"
+
+
+def apply(server: ApiServer, kind: str, called: str, /, **spec: Any) -> None:
+    server.kubectl("apply", "--filename", "-", given=resource(kind, called, **spec))
+
+
+def refusal(server: ApiServer, kind: str, called: str, /, **spec: Any) -> str:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        apply(server, kind, called, **spec)
+    return str(refused.value.output)
+
+
+def shown(server: ApiServer, kind: str, called: str) -> Any:
+    found = server.kubectl("get", f"{kind}.odradek.io", called, "--namespace", NAMESPACE, "--output", "json")
+    return json.loads(found)
+
+
+def until(what: str, is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {SECONDS_MAX:g} s: {what}"
+        time.sleep(0.2)
+
+
+def ready(server: ApiServer, kind: str, called: str) -> tuple[str, str] | None:
+    conditions = shown(server, kind, called).get("status", {}).get("conditions", [])
+    return next(((one["status"], one["reason"]) for one in conditions if one["type"] == "Ready"), None)
+
+
+# --- what is refused at once ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"name": "a b"}, "spec.name"),
+        ({"name": ".."}, "name must not be . or .."),
+        ({"partitions": 0}, "spec.partitions"),
+        ({"replicas": 0}, "spec.replicas"),
+        (
+            {"replicas": 2, "config": {"min.insync.replicas": 3}},
+            "min.insync.replicas must not be more than replicas",
+        ),
+        (
+            {"config": {"min.compaction.lag.ms": 9, "max.compaction.lag.ms": 8}},
+            "min.compaction.lag.ms must not be more than max.compaction.lag.ms",
+        ),
+        ({"config": {"retention.ms": "week"}}, "must be of type integer"),
+        ({"config": {"retention.ms": -2}}, "should be greater than or equal to -1"),
+        ({"config": {"cleanup.policy": "burn"}}, "cleanup.policy"),
+        ({"config": {"compression.type": "rar"}}, "Unsupported value"),
+        ({"config": {"retention.m": 5}}, "unknown field"),
+        ({"deletionPolicy": "Perhaps"}, "Unsupported value"),
+        ({"cluster": "Not_A_Name"}, "spec.cluster"),
+    ],
+)
+def test_a_wrong_topic_is_refused(server: ApiServer, spec: dict[str, Any], why: str) -> None:
+    assert why in refusal(server, "Topic", name(), **spec)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ({"partitions": 3}, {"partitions": 2}, "partitions never shrink"),
+        ({"partitions": 3}, {}, "partitions never shrink"),
+        ({}, {"cluster": "other"}, "cluster cannot be changed"),
+        ({"name": "one"}, {"name": "two"}, "name cannot be changed"),
+        ({"name": "one"}, {}, "name cannot be changed"),
+        ({}, {"name": "one"}, "name cannot be changed"),
+    ],
+)
+def test_what_cannot_change_does_not(
+    server: ApiServer, before: dict[str, Any], after: dict[str, Any], why: str
+) -> None:
+    called = name()
+    apply(server, "Topic", called, **before)
+    assert why in refusal(server, "Topic", called, **after)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"members": {"min": 3, "max": 2}}, "min must not be more than max"),
+        ({"initialPosition": {"at": "Earliest"}}, "initialPosition needs topics"),
+        ({"topics": ["t"], "initialPosition": {"at": "Timestamp"}}, "at: Timestamp needs timestamp"),
+        ({"topics": ["t"], "initialPosition": {"at": "Snapshot"}}, "Unsupported value"),
+        ({"reset": {"id": "x", "to": {"at": "Duration"}}}, "at: Duration needs duration"),
+        ({"reset": {"to": {"at": "Earliest"}}}, "spec.reset.id"),
+        ({"reset": {"id": "x", "to": {"at": "Earliest"}, "whenActive": "Never"}}, "Unsupported value"),
+    ],
+)
+def test_a_wrong_group_is_refused(server: ApiServer, spec: dict[str, Any], why: str) -> None:
+    assert why in refusal(server, "ConsumerGroup", name("g"), **spec)
+
+
+def test_a_reset_that_is_changed_needs_a_new_id(server: ApiServer) -> None:
+    called = name("g")
+    apply(server, "ConsumerGroup", called, topics=["t"], reset={"id": "one", "to": {"at": "Earliest"}})
+    changed = {"id": "one", "to": {"at": "Latest"}}
+    assert "needs a new id" in refusal(server, "ConsumerGroup", called, topics=["t"], reset=changed)
+    apply(server, "ConsumerGroup", called, topics=["t"], reset={**changed, "id": "two"})
+
+
+# --- the operator at work ------------------------------------------------------------------------------------------
+
+
+def test_topics_become_topics_and_go_with_their_resources(server: ApiServer, operator: int) -> None:
+    names = [name("made") for _ in range(12)]
+    specs = {"partitions": 3, "replicas": 1, "config": {"retention.ms": 60000}, "deletionPolicy": "Delete"}
+    given = "---\n".join(f"{resource('Topic', called, **specs)}\n" for called in names)
+    server.kubectl("apply", "--filename", "-", given=given)
+    waiting = ["wait", "--for=condition=Ready", "--filename", "-", f"--timeout={SECONDS_MAX:g}s"]
+    server.kubectl(*waiting, given=given)
+    status = shown(server, "topic", names[0])["status"]
+    assert (status["partitions"], status["replicas"], status["records"]) == (3, 1, 0)
+    table = server.kubectl("get", "ot", names[0], "--namespace", NAMESPACE)
+    assert table.split("\n")[1].split()[:5] == [names[0], "dev", "3", "1", "True"]
+    server.kubectl("delete", "--filename", "-", f"--timeout={SECONDS_MAX:g}s", given=given)
+
+
+def test_a_group_is_shown_and_scaled(server: ApiServer, operator: int) -> None:
+    topic, group = name("read"), name("g")
+    apply(server, "Topic", topic)
+    apply(server, "ConsumerGroup", group, topics=[topic], initialPosition={"at": "Latest"}, replicas=1)
+    until(
+        "the group begins", lambda: shown(server, "consumergroup", group).get("status", {}).get("startedFrom")
+    )
+    until("the group is governed", lambda: ready(server, "consumergroup", group) == ("True", "Governed"))
+    server.kubectl("scale", f"consumergroup.odradek.io/{group}", "--replicas=4", "--namespace", NAMESPACE)
+    assert shown(server, "consumergroup", group)["spec"]["replicas"] == 4
+    table = server.kubectl("get", "ocg", group, "--namespace", NAMESPACE)
+    assert table.split("\n")[1].split()[:6] == [group, "dev", "Empty", "0", "0", "0"]
+
+
+def test_without_a_cluster_a_topic_says_what_to_do_and_goes_when_told(
+    server: ApiServer, operator: int
+) -> None:
+    called = name("lost")
+    apply(server, "Topic", called, cluster="nowhere", deletionPolicy="Delete")
+    until("it says so", lambda: ready(server, "topic", called) == ("False", "ClusterNotFound"))
+    server.kubectl(
+        "delete", f"topic.odradek.io/{called}", "--namespace", NAMESPACE, f"--timeout={SECONDS_MAX:g}s"
+    )
+
+
+def test_conditions_are_metrics(server: ApiServer, operator: int) -> None:
+    called = name("measured")
+    apply(server, "Topic", called)
+    sample = f'odradek_resource_condition{{kind="Topic",namespace="{NAMESPACE}",name="{called}",condition="Ready"}} 1'
+
+    def is_told() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{operator}/metrics", timeout=10) as answer:
+            return sample in answer.read().decode()
+
+    until("the condition is a metric", is_told)
