@@ -18,7 +18,7 @@ ROLL_SECONDS_MAX = 240.0
 
 def test_a_setting_that_brokers_take_live_restarts_nobody(kube: Kube) -> None:
     before = pods_by_name(kube, "broker")
-    upgrade_cluster("--set-string", r"cluster.spec.brokers.config.log\.cleaner\.threads=2")
+    upgrade_cluster("--set", r"cluster.spec.brokers.config.log\.cleaner\.threads=2")
     settled(kube)
     assert pods_by_name(kube, "broker") == before
 
@@ -26,7 +26,7 @@ def test_a_setting_that_brokers_take_live_restarts_nobody(kube: Kube) -> None:
 def test_a_setting_that_needs_a_restart_rolls_through_the_brokers(kube: Kube, topic: str) -> None:
     before = pods_by_name(kube, "broker")
     with load_on(kube, BOOTSTRAP, topic) as load:
-        upgrade_cluster("--set-string", r"cluster.spec.brokers.config.replica\.fetch\.wait\.max\.ms=400")
+        upgrade_cluster("--set", r"cluster.spec.brokers.config.replica\.fetch\.wait\.max\.ms=400")
         settled(kube, ROLL_SECONDS_MAX)
     after = pods_by_name(kube, "broker")
     assert after.keys() == before.keys()
