@@ -56,7 +56,9 @@ class Writer:
                 producer=self.name,
                 acks=-1 if self._settings["acks"] == "all" else int(self._settings["acks"]),
                 is_idempotent=is_idempotent,
-                is_ordered=True,
+                # What the old leader refuses is sent to the new one behind what had never gone to the old: one request
+                # in flight is one for each broker, not for each partition.
+                is_ordered=is_idempotent,
             )
         )
         producer = Producer(
