@@ -11,10 +11,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
+from odradek.client.admin.reassignments import Reassignment
 from odradek.client.admin.results import (
     AlterOperation,
     ConfigChange,
@@ -24,11 +25,10 @@ from odradek.client.admin.results import (
     TopicSpec,
 )
 from odradek.client.client import Client
-from odradek.client.errors import ClientTimeout, ConnectionFailed, error_for, raise_for
+from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.client.metadata import NO_LEADER, TopicInfo
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
 from odradek_operator.gateways.topic_values import (
     ActualTopic,
     AlterConfig,
@@ -47,8 +47,6 @@ T = TypeVar("T")
 # So many topics in one request about configs or to make: a broker answers others in between.
 TOPICS_PER_REQUEST: Final = 100
 PARTITIONS_PER_REQUEST: Final = 2_000
-ALTER_REASSIGNMENTS_VERSIONS: Final = (0, 1)
-LIST_REASSIGNMENTS_VERSIONS: Final = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class BrokerTopics:
             else:
                 infos[name] = info
         configs = await self._configs(list(infos))
-        moving = await self._moving(infos)
+        moving = await self._admin.reassignments.under_way() if infos else {}
         for name, info in infos.items():
             config = configs.get(name)
             if config is None or isinstance(config, UnknownTopicOrPartition):
@@ -107,32 +105,6 @@ class BrokerTopics:
         for some in _pieces(names, TOPICS_PER_REQUEST):
             found |= await self._admin.configs.describe_many(ResourceType.TOPIC, some)
         return found
-
-    async def _moving(
-        self, infos: Mapping[str, TopicInfo]
-    ) -> Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
-        if not infos:
-            return {}
-
-        async def attempt() -> Any:
-            response = await (await self._client.controller()).request(
-                ApiKey.LIST_PARTITION_REASSIGNMENTS,
-                versions=LIST_REASSIGNMENTS_VERSIONS,
-                timeout=self._client.request_timeout_ms,
-                topics=None,
-            )
-            raise_for(int(response.error_code), response.error_message)
-            return response
-
-        response = await self._client.with_retries(attempt)
-        return {
-            TopicPartition(str(topic.name), int(row.partition_index)): (
-                tuple(map(int, row.adding_replicas)),
-                tuple(map(int, row.removing_replicas)),
-            )
-            for topic in response.topics
-            for row in topic.partitions
-        }
 
     async def measure(self, topics: Iterable[ActualTopic]) -> dict[str, dict[int, Measures]]:
         """Offsets and sizes by topic and partition, of those that have a leader. What cannot be had now is left out."""
@@ -222,40 +194,22 @@ class BrokerTopics:
         return {name: failure for name, failure in outcomes.items() if failure is not None}
 
     async def _reassign(self, steps: Sequence[Reassign]) -> dict[str, OdradekError]:
-        async def attempt() -> Any:
-            response = await (await self._client.controller()).request(
-                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-                versions=ALTER_REASSIGNMENTS_VERSIONS,
-                timeout=self._client.request_timeout_ms,
-                allow_replication_factor_change=True,
-                topics=[
-                    {
-                        "name": step.topic,
-                        "partitions": [
-                            {"partition_index": number, "replicas": replicas}
-                            for number, replicas in step.replicas.items()
-                        ],
-                    }
-                    for step in steps
-                ],
-            )
-            raise_for(int(response.error_code), response.error_message)
-            return response
-
+        moves = {
+            TopicPartition(step.topic, number): replicas
+            for step in steps
+            for number, replicas in step.replicas.items()
+        }
         refused: dict[str, OdradekError] = {}
-        for topic in (await self._client.with_retries(attempt)).responses:
-            for row in topic.partitions:
-                about = f"partition {topic.name}-{row.partition_index}"
-                failure = error_for(int(row.error_code), row.error_message, about=about)
-                if failure is not None:
-                    refused.setdefault(str(topic.name), failure)
+        for where, failure in (await self._admin.reassignments.reassign(moves)).items():
+            if failure is not None:
+                refused.setdefault(where.topic, failure)
         return refused
 
 
 def _actual(
     info: TopicInfo,
     config: Iterable[ConfigEntry],
-    moving: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]],
+    moving: Mapping[TopicPartition, Reassignment],
 ) -> ActualTopic:
     partitions = tuple(
         Partition(
@@ -268,7 +222,7 @@ def _actual(
     )
     if moving:
         partitions = tuple(
-            replace(partition, adding=found[0], removing=found[1])
+            replace(partition, adding=found.adding, removing=found.removing)
             if (found := moving.get(TopicPartition(info.name, partition.number))) is not None
             else partition
             for partition in partitions
