@@ -26,6 +26,7 @@ from odradek.protocol.api import API_KEY_MAX, ApiKey
 from odradek.protocol.codec import decode_request, encode_response
 from odradek.protocol.headers import RequestHeader, parse_request_header
 from odradek.transport.connection import Connection, Reply
+from odradek.transport.pending import PendingReply
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,9 @@ class Dispatcher:
             result = handle(request, context)
             kind = type(result)
             if kind is not bytes and kind is not list and result is not None:
+                if kind is PendingReply:
+                    result.when_settled(lambda done: _count_settled(done, counters, started))
+                    return result
                 if isinstance(result, asyncio.Future):
                     result.add_done_callback(lambda done: _count(done, counters, started))
                     return result
@@ -149,6 +153,13 @@ def _count(done: asyncio.Future[Any], counters: ApiCounters, started: float) -> 
     if not done.cancelled():
         counters.observe(monotonic() - started)
         if done.exception() is None and done.result() is not None:
+            counters.response_bytes += _size(done.result())
+
+
+def _count_settled(done: PendingReply, counters: ApiCounters, started: float) -> None:
+    if not done.cancelled():
+        counters.observe(monotonic() - started)
+        if done.result() is not None:
             counters.response_bytes += _size(done.result())
 
 

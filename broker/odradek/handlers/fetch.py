@@ -7,7 +7,6 @@ second look. Records are file slices: the transport loads or sends them when the
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection
 from typing import Final
@@ -30,6 +29,7 @@ from odradek.handlers.fetch_sessions import (
 from odradek.handlers.fetch_wire import encode_fetch_answer, names_leaders
 from odradek.replication.nearest import nearest_replica
 from odradek.transport.connection import Reply
+from odradek.transport.pending import PendingReply
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _FIRST_FOR_ANY_REPLICA: Final = 11
 _READ_COMMITTED: Final = 1
 
 
-def handle(frame: memoryview, context: RequestContext) -> Reply | asyncio.Future[Reply]:
+def handle(frame: memoryview, context: RequestContext) -> Reply | PendingReply:
     header = context.header
     request = parse_fetch_request(header.api_version, frame, header.body_position)
     try:
@@ -85,20 +85,19 @@ class Fetch:
 
     def wait(
         self, results: list[Fetched], *, bytes_missing: int, wait_seconds: float
-    ) -> Reply | asyncio.Future[Reply]:
-        """A future for the answer, once there is enough of it or the time is up; the answer when nobody may
-        wait.
-        """
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    ) -> Reply | PendingReply:
+        """The answer once there is enough of it or the time is up; at once when nobody may wait."""
+        pending = PendingReply()
 
         def answer_now() -> None:
-            if future.done():
+            if pending.done():
                 return
             try:
-                future.set_result(self.answer(self.reading.read(is_again=True)))
+                reply = self.answer(self.reading.read(is_again=True))
             except Exception as error:
                 logger.exception("%r: a fetch that waited failed", self._context.connection)
-                future.set_result(_encode(self._context, [], session_id=NO_SESSION, error=error))
+                reply = _encode(self._context, [], session_id=NO_SESSION, error=error)
+            pending.settle(reply)
 
         waiting = self._context.broker.purgatory.wait(
             self.reading.watched(results),
@@ -108,9 +107,9 @@ class Fetch:
         )
         if waiting is None:
             return self.answer(results)
-        # The transport cancels the future when the connection is gone.
-        future.add_done_callback(lambda done: waiting.cancel() if done.cancelled() else None)
-        return future
+        # The transport gives it up when the connection is gone.
+        pending.when_settled(lambda done: waiting.cancel() if done.cancelled() else None)
+        return pending
 
     def answer(self, results: list[Fetched]) -> Reply:
         """The whole answer; of an incremental session's only what is new to its client."""

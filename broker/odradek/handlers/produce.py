@@ -37,6 +37,7 @@ from odradek.handlers.produce_wire import (
 )
 from odradek.log.log import AppendResult
 from odradek.replication.partition import Partition
+from odradek.transport.pending import PendingReply
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 _new_tuple = tuple.__new__
 
 
-Answer = bytes | None | Awaitable[bytes | None]
+Answer = bytes | None | PendingReply | Awaitable[bytes | None]
 
 
 def handle(frame: memoryview, context: RequestContext) -> Answer:

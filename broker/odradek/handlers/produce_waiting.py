@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from odradek.handlers.context import RequestContext
 from odradek.handlers.produce_wire import PartitionResult
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
+from odradek.transport.pending import PendingReply
 
 
 class Uncommitted(NamedTuple):
@@ -40,9 +40,9 @@ async def when_flushed(uncommitted: Sequence[Uncommitted], *, answer: MakeAnswer
 
 def when_held_by_all(
     uncommitted: Sequence[Uncommitted], context: RequestContext, *, timeout_ms: int, answer: MakeAnswer
-) -> bytes | asyncio.Future[bytes | None] | None:
-    """A future for the answer, once all in sync hold the records, or cannot, or the request's time is up."""
-    future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+) -> bytes | PendingReply | None:
+    """The answer, once all in sync hold the records, or cannot, or the request's time is up."""
+    pending = PendingReply()
     wanted: dict[Waiters, int] = {}
     for one in uncommitted:
         place = one.partition.unacknowledged
@@ -54,8 +54,9 @@ def when_held_by_all(
             for number, one in enumerate(uncommitted)
             if one.partition.unacknowledged in outcome
         }
-        if not future.done():
-            future.set_result(answer(failures))
+        if not pending.done():
+            # It may be another connection's request that this is called from.
+            pending.settle_soon(answer(failures))
 
     waiting = context.broker.partitions.acknowledgements.wait(
         wanted, timeout_seconds=timeout_ms / 1000, on_done=done
@@ -63,6 +64,6 @@ def when_held_by_all(
     if waiting is None:
         full = RequestTimedOut("Too many requests wait for the replicas of this broker; try again.")
         return answer(dict.fromkeys(range(len(uncommitted)), full))
-    # The transport cancels the future when the connection is gone.
-    future.add_done_callback(lambda ended: waiting.cancel() if ended.cancelled() else None)
-    return future
+    # The transport gives it up when the connection is gone.
+    pending.when_settled(lambda ended: waiting.cancel() if ended.cancelled() else None)
+    return pending

@@ -47,6 +47,11 @@ __all__ = ["AppendResult", "Log", "Origin", "TimestampOffset"]
 _FRONT: Final = struct.Struct(">qii")
 _pack_front = _FRONT.pack
 _pack_front_into = _FRONT.pack_into
+# Of a batch: length at 8, leader epoch behind it; the length counts what comes after it.
+_length_and_epoch = struct.Struct(">8xii").unpack_from
+_BEFORE_LENGTH_BYTES: Final = 12
+_FRAMING_BYTES: Final = 16
+EPOCH_MAX: Final = 2**31 - 1
 # A named tuple's own constructor takes three times as long.
 _new_tuple = tuple.__new__
 # A read-only batch up to this size is copied behind its new front; above it, two buffers in one call are cheaper.
@@ -307,29 +312,35 @@ class Log(ReadableLog):
         )
         return result._replace(log_append_time_ms=now_ms if self._rules.is_log_append_time else -1)
 
-    def append_as_follower(self, records: Records) -> AppendResult:
-        """Append what a leader stored: offsets and epochs as they stand. A torn batch at the end is left out.
+    def append_as_follower(self, records: Records, *, leader_epoch_max: int = EPOCH_MAX) -> AppendResult:
+        """Append what a leader stored: offsets and epochs as they stand, in one write.
 
-        Raises CorruptRecord, InvalidRecord for offsets below the log's end, RecordListTooLarge, KafkaStorageError.
+        Left out is a torn batch at the end, what no longer fits a segment, and what comes from an epoch above
+        `leader_epoch_max`; `size_bytes` of the result tells how much was taken. Raises CorruptRecord, InvalidRecord for
+        offsets below the log's end, RecordListTooLarge, KafkaStorageError; nothing is written then.
         """
         self._require_usable()
         view = memoryview(records)
-        end = 0
-        while len(view) - end >= 12:
-            size = int.from_bytes(view[end + 8 : end + 12], "big", signed=True) + 12
-            if size <= 12 or end + size > len(view):
-                break
-            end += size
-        view = view[:end]
-        found = [header for _, header in verified_headers(view)]
+        segment_bytes = self.config.segment_bytes
+        found: list[BatchHeader] = []
         next_offset = self.log_end_offset
-        for header in found:
+        end, available = 0, len(view)
+        while available - end >= _FRAMING_BYTES:
+            length, epoch = _length_and_epoch(view, end)
+            size = length + _BEFORE_LENGTH_BYTES
+            if length <= 0 or end + size > available or epoch > leader_epoch_max:
+                break
+            if found and end + size > segment_bytes:
+                break
+            header = verified_header(view, end)
             if header[0] < next_offset or header[6] < 0:
                 raise InvalidRecord(
                     f"{self.topic_partition} ends at {next_offset} and was given a batch at {header[0]} by its leader"
                 )
-            next_offset = header.last_offset + 1
-        return self._append_whole(view, found, now_ms=self._clock.wall_ms())
+            found.append(header)
+            next_offset = header[0] + header[6] + 1
+            end += size
+        return self._append_whole(view[:end], found, now_ms=self._clock.wall_ms())
 
     def _append_whole(self, data: Records, found: Sequence[BatchHeader], *, now_ms: int) -> AppendResult:
         """Write batches that have their offsets already, in one call."""
@@ -339,7 +350,7 @@ class Log(ReadableLog):
             )
         size = len(data)
         first_offset, last_offset = found[0][0], found[-1].last_offset
-        newest_ms = max(header[8] for header in found)
+        newest_ms = found[0][8] if len(found) == 1 else max(header[8] for header in found)
         require_fit(size, self.config.segment_bytes, self.topic_partition)
         try:
             segment = self.segments.active
@@ -355,16 +366,12 @@ class Log(ReadableLog):
             raise self._disk_failed("an append", error) from error
         place = 0
         view = memoryview(data)
+        interval_bytes = self.config.index_interval_bytes
         for header in found:
-            batch_bytes = header[1] + 12
-            segment.note(
-                position + place,
-                batch_bytes,
-                header.last_offset,
-                header[8],
-                self.config.index_interval_bytes,
-            )
-            self.log_end_offset = header.last_offset + 1
+            batch_bytes = header[1] + _BEFORE_LENGTH_BYTES
+            batch_last_offset = header[0] + header[6]
+            segment.note(position + place, batch_bytes, batch_last_offset, header[8], interval_bytes)
+            self.log_end_offset = batch_last_offset + 1
             if header[9] >= 0:
                 self._note_producer(segment, header, header[0], view[place : place + batch_bytes], now_ms)
             place += batch_bytes

@@ -9,17 +9,11 @@ What it leaves out: asking the leader (`fetcher`).
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from odradek.foundation.errors import NotLeaderOrFollower
 from odradek.log.log import Log
 from odradek.replication.replica import Replica
-
-# Of a batch: length at 8, leader epoch behind it.
-_LENGTH_AND_EPOCH: Final = Struct(">8xii").unpack_from
-_FRAME_BYTES: Final = 12
-_HEADER_BYTES_MIN: Final = 16
 
 
 class FetchPosition(NamedTuple):
@@ -63,33 +57,19 @@ class FollowingReplica(Replica):
         """
         before = self.log.log_end_offset
         size_bytes = 0
-        for part in self._appendable(records):
-            size_bytes += self.log.append_as_follower(part).size_bytes
+        while len(records) > size_bytes:
+            # None of an epoch that this replica has not heard of: its leader would be another one than is followed.
+            taken = self.log.append_as_follower(
+                records[size_bytes:] if size_bytes else records, leader_epoch_max=self.leader_epoch
+            ).size_bytes
+            if not taken:
+                break
+            size_bytes += taken
         if self.log.log_end_offset != before:
             self.bytes_in += size_bytes
         self._unshown_bytes += size_bytes
         self._follow_watermarks(leader_high_watermark, leader_log_start_offset)
         return size_bytes
-
-    def _appendable(self, records: memoryview) -> list[memoryview]:
-        """Whole batches, as many at once as a segment takes; none of an epoch that this replica has not heard of: its
-        leader would be another one than the one followed.
-        """
-        segment_bytes = self.log.config.segment_bytes
-        parts: list[memoryview] = []
-        start = end = 0
-        while len(records) - end >= _HEADER_BYTES_MIN:
-            length, epoch = _LENGTH_AND_EPOCH(records, end)
-            size = length + _FRAME_BYTES
-            if length <= 0 or end + size > len(records) or epoch > self.leader_epoch:
-                break
-            if end > start and end + size - start > segment_bytes:
-                parts.append(records[start:end])
-                start = end
-            end += size
-        if end > start:
-            parts.append(records[start:end])
-        return parts
 
     def _follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
         log = self.log

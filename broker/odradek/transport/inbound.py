@@ -32,6 +32,7 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Connection, Dispatch, Part, Reply
 from odradek.transport.flow_control import RateLimitedLog
+from odradek.transport.pending import PendingReply
 from odradek.transport.sendfile import PartSource
 
 logger = logging.getLogger(__name__)
@@ -46,10 +47,11 @@ _JOINED_BYTES_MAX: Final = 64 * 1024
 class _Later:
     """The place of an answer that is not there yet."""
 
-    __slots__ = ("future", "is_there", "reply")
+    __slots__ = ("future", "is_there", "pending", "reply")
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Reply | None] | None = None
+        self.pending: PendingReply | None = None
         self.reply: Reply | None = None
         self.is_there = False
 
@@ -276,6 +278,11 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._answers.append(later)
             return
         later = _Later()
+        if type(answer) is PendingReply:
+            later.pending = answer
+            self._answers.append(later)
+            answer.when_settled(lambda pending: self._settled(later, pending))
+            return
         later.future = (
             self._tasks.start(answer, name="request")
             if iscoroutine(answer)
@@ -293,10 +300,18 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if failure is not None:
             self._cut_off(failure)
             return
+        later.future = None
+        self._is_there(later, future.result())
+
+    def _settled(self, later: _Later, pending: PendingReply) -> None:
+        if not pending.cancelled():
+            later.pending = None
+            self._is_there(later, pending.result())
+
+    def _is_there(self, later: _Later, reply: Reply | None) -> None:
         if self.is_lost:
             return
-        later.reply = future.result()
-        later.future = None
+        later.reply = reply
         later.is_there = True
         answers = self._answers
         if not answers or answers[0] is not later:
@@ -421,3 +436,5 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             # any more.
             if later.future is not None and not isinstance(later.future, asyncio.Task):
                 later.future.cancel()
+            if later.pending is not None:
+                later.pending.cancel()
