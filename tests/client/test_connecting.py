@@ -113,6 +113,7 @@ class ScriptedBroker:
         self._answer = answer
         self._apis = {18: (0, 4), 3: (0, 12), **apis}
         self.port = 0
+        self.brokers = [1]
         self.connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -146,7 +147,10 @@ class ScriptedBroker:
         if api_key == 3:
             return {
                 "throttle_time": 0,
-                "brokers": [{"node_id": 1, "host": "127.0.0.1", "port": self.port, "rack": None}],
+                "brokers": [
+                    {"node_id": number, "host": "127.0.0.1", "port": self.port, "rack": None}
+                    for number in self.brokers
+                ],
                 "cluster_id": "c",
                 "controller_id": 1,
                 "topics": [],
@@ -244,6 +248,19 @@ def test_ipv6_loopback() -> None:
             assert client.cluster.cluster_id == "c"
 
     asyncio.run(main())
+
+
+def test_a_broker_that_came_later_is_found() -> None:
+    """While it restarts it is in no picture of the cluster; what is asked of it then goes to it once it is back."""
+    scripted = ScriptedBroker(lambda *_: None, {})
+
+    async def work(client: Client) -> None:
+        with pytest.raises(ConnectionFailed, match="broker 2 is not part of the cluster at the moment"):
+            await client.broker(2)
+        scripted.brokers = [1, 2]
+        assert await client.broker(2)
+
+    with_scripted(scripted, work)
 
 
 def test_it_connects_on_uvloop_too() -> None:

@@ -191,9 +191,10 @@ class Client:
 
     async def broker(self, broker_id: int, *, lane: str = "") -> BrokerConnection:
         """A connection to that broker. Raises ConnectionFailed when it is unknown or cannot be reached."""
+        if broker_id not in self._cluster.brokers or self._cluster_at == float("-inf"):
+            await self.refresh(())  # it may have come, or come back elsewhere, since the picture was made
         info = self._cluster.brokers.get(broker_id)
         if info is None:
-            self.invalidate()
             raise ConnectionFailed(f"broker {broker_id} is not part of the cluster at the moment; try again")
         try:
             return await self._connection(info.address, lane)
