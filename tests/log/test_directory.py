@@ -294,3 +294,14 @@ def test_a_directory_that_failed_is_not_vouched_for_after_the_restart() -> None:
     assert directories.offline == {"a"}
     disk.kill()
     assert not _open(disk).has_all
+
+
+def test_a_log_that_cannot_be_made_leaves_nothing() -> None:
+    disk = SimulatedDisk()
+    directories = _open(disk)
+    disk.capacity_bytes = disk.used_bytes
+    with pytest.raises(KafkaStorageError):
+        directories.create(TopicPartition("t", 0), TOPIC_ID, CONFIG)
+    assert not [entry.name for entry in disk.entries("a") if entry.is_directory]
+    disk.capacity_bytes = None
+    assert directories.create(TopicPartition("t", 0), TOPIC_ID, CONFIG).log_end_offset == 0

@@ -16,18 +16,20 @@ from odradek.cluster.memory_faults import RegistryFaults
 from odradek.cluster.memory_store import MemoryRegistry
 from odradek.cluster.node_tree import Changes
 from odradek.cluster.store import Operation
-from odradek.foundation.errors import RequestError
+from odradek.foundation.errors import KafkaStorageError, RequestError
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.replication.partition import Partition
 from odradek.server.cluster_broker import ClusterBroker
 from odradek.transport.network import Network
 from tests.simulation.history import History
+from tests.support.loop import VirtualTimeLoop
 from tests.support.whole_cluster import PORT, WholeCluster
 
 BROKERS: Final = (1, 2, 3)
 CONTROLLERS: Final = (100, 101)
 TOPIC: Final = "t"
+NETWORK_SECONDS_MAX: Final = 0.001
 # Topics with enough replicas that nothing of them may be lost.
 LASTING: Final = (TOPIC, "__consumer_offsets")
 
@@ -119,6 +121,7 @@ class SimulatedCluster(WholeCluster):
         self.ever_started: list[tuple[int, ClusterBroker]] = []
         """Every broker that served, with its id, also those that died."""
         self.memory = Memory()
+        self._ending: dict[int, asyncio.Task[None]] = {}
         self._starting: dict[int, asyncio.Task[None]] = {}
         self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
 
@@ -170,15 +173,19 @@ class SimulatedCluster(WholeCluster):
         assert int(answer.topics[0].error_code) == 0, answer
 
     async def bring_up(self, broker_id: int) -> None:
-        """Start a broker and count it among those that serve."""
-        broker = await self.start_broker(broker_id)
+        """Start a broker and count it among those that serve; not one whose disk is full or fails."""
+        try:
+            broker = await self.start_broker(broker_id)
+        except KafkaStorageError as failure:
+            self.history.add(f"broker {broker_id}", f"cannot start: {failure}")
+            return
         self.ever_started.append((broker_id, broker))
         self.memory.serves(broker_id)
         self.history.add(f"broker {broker_id}", "serves")
 
     def begin_start(self, broker_id: int) -> None:
         """Start a broker in the background: it may have to wait for a controller, or for its former session's end."""
-        if broker_id in self.brokers or broker_id in self._starting:
+        if any(broker_id in those for those in (self.brokers, self._starting, self._ending)):
             return
         self.history.add(f"broker {broker_id}", "starts")
         task = asyncio.create_task(self.bring_up(broker_id), name=f"start of broker {broker_id}")
@@ -186,7 +193,10 @@ class SimulatedCluster(WholeCluster):
         task.add_done_callback(lambda _: self._starting.pop(broker_id, None))
 
     async def all_started(self) -> None:
-        """Wait for those that start; a start that failed is raised here."""
+        """Wait for all that end, and for all that start; a start that failed is raised here."""
+        await asyncio.gather(*self._ending.values())
+        for number in BROKERS:
+            self.begin_start(number)
         await asyncio.gather(*self._starting.values())
 
     def crash(self, broker_id: int, *, power_loss: bool, expire: bool) -> None:
@@ -210,9 +220,50 @@ class SimulatedCluster(WholeCluster):
         self.network.isolate(host)
         self._dead.append(broker)
 
+    def on_refused(self, broker_id: int, reason: str) -> None:
+        """A broker cannot go on, as with a failed disk: its process ends in order, and the disk is mended."""
+        super().on_refused(broker_id, reason)
+        self.history.add(f"broker {broker_id}", f"must end: {reason}")
+        if broker_id in self.brokers:
+            self._ending[broker_id] = asyncio.create_task(self._end(broker_id))
+
+    async def _end(self, broker_id: int) -> None:
+        await self.stop_broker(broker_id)
+        self.disks[broker_id].failing_paths.clear()
+        self.history.add(f"broker {broker_id}", "ended")
+        del self._ending[broker_id]
+
+    def slow_network(self, seconds_max: float) -> None:
+        """How long a message takes at most."""
+        self.network.delay_seconds = (0.0001, seconds_max)
+
+    def slow_disks(self, seconds_max: float) -> None:
+        """How long a flush or a scan takes at most."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop), "a simulation runs on virtual time"
+        rng = random.Random(self.chance.getrandbits(64))
+        loop.work_seconds = (lambda: rng.uniform(0.0, seconds_max)) if seconds_max else None
+
+    def rot(self, broker_id: int, *, expire: bool) -> None:
+        """The process dies, and a bit of one of its logs flips while nobody looks: the records behind it are gone, as
+        after a loss of power.
+        """
+        self.memory.forgets(broker_id)
+        self.crash(broker_id, power_loss=False, expire=expire)
+        disk = self.disks[broker_id]
+        logs = [path for path in disk.paths(".log") if disk.size_bytes(path)]
+        if logs:
+            path = self.chance.choice(logs)
+            disk.flip_bit(path, self.chance.randrange(disk.size_bytes(path) * 8))
+
     def restore(self) -> None:
-        """The network is whole, the registry answers everybody, and who died is started."""
+        """The network is whole, disks and the registry answer everybody, and who died is started."""
         self.network.heal()
+        self.slow_network(NETWORK_SECONDS_MAX)
+        self.slow_disks(0.0)
+        for disk in self.disks.values():
+            disk.capacity_bytes = None
+            disk.failing_paths.clear()
         self.slow_registry()
         for store in list(self.stores.values()):
             store.mend()

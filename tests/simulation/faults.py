@@ -7,6 +7,7 @@ everywhere no other one loses power. Anything else may happen to the others mean
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from typing import Final
 
@@ -25,6 +26,11 @@ KINDS: Final = (
     "crash_controller",
     "expire_controller",
     "lossy_registry",
+    "slow_network",
+    "slow_disks",
+    "full_disk",
+    "failed_disk",
+    "bit_rot",
     "heal",
 )
 
@@ -74,6 +80,37 @@ class Faults:
             await self._cluster.stop_broker(broker_id)
             self._tell(f"broker {broker_id}", "stopped")
 
+    # --- disks ---------------------------------------------------------------------------------------------------
+
+    async def _slow_disks(self) -> None:
+        seconds = self._rng.choice([0.01, 0.5])
+        self._tell("FAULT", f"flushes and scans take up to {seconds:g} s")
+        self._cluster.slow_disks(seconds)
+
+    async def _full_disk(self) -> None:
+        if broker_id := self._live():
+            disk = self._cluster.disks[broker_id]
+            room, seconds = self._rng.choice([0, 100, 5_000]), self._rng.choice([1.0, 5.0])
+            self._tell("FAULT", f"the disk of broker {broker_id} has room for {room} bytes for {seconds:g} s")
+            disk.capacity_bytes = disk.used_bytes + room
+
+            def make_room() -> None:
+                # Also the copy of it that the next start uses.
+                disk.capacity_bytes = self._cluster.disks[broker_id].capacity_bytes = None
+
+            asyncio.get_running_loop().call_later(seconds, make_room)
+
+    async def _failed_disk(self) -> None:
+        if broker_id := self._live():
+            self._tell("FAULT", f"the disk of broker {broker_id} fails")
+            self._cluster.disks[broker_id].fail_path("/logs", errno.EIO)
+
+    async def _bit_rot(self) -> None:
+        broker_id = self._live()
+        if broker_id and self._cluster.memory.all_others_remember(broker_id):
+            self._tell("FAULT", f"broker {broker_id} is killed, and a bit of a log flips")
+            self._cluster.rot(broker_id, expire=self._rng.random() < 0.5)
+
     # --- the network ---------------------------------------------------------------------------------------------
 
     def _two_hosts(self) -> tuple[str, str]:
@@ -97,6 +134,11 @@ class Faults:
             for other in self._cluster.hosts():
                 if other != host:
                     self._cluster.network.part(host, other)
+
+    async def _slow_network(self) -> None:
+        seconds = self._rng.choice([0.02, 0.3])
+        self._tell("FAULT", f"messages take up to {seconds:g} s")
+        self._cluster.slow_network(seconds)
 
     async def _reset(self) -> None:
         host = self._rng.choice(self._cluster.hosts())

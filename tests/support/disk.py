@@ -192,6 +192,19 @@ class SimulatedDisk:
         inode.data[bit // 8] ^= 1 << (bit % 8)
         inode.synced = bytes(inode.data)
 
+    def paths(self, suffix: str) -> list[str]:
+        """All files whose names end so."""
+        return sorted(path for path in self._files if path.endswith(suffix))
+
+    def size_bytes(self, path: str) -> int:
+        """The size of one file as it is read."""
+        return len(self._existing(path).data)
+
+    @property
+    def used_bytes(self) -> int:
+        """The sum of all files."""
+        return sum(len(inode.data) for inode in self._files.values())
+
     def put(self, path: str, data: bytes) -> None:
         """A file as if it had always been there."""
         self.make_directory(_parent(path))
@@ -242,7 +255,7 @@ class SimulatedDisk:
         """How much may still be written."""
         if self.capacity_bytes is None:
             return 1 << 62
-        return max(self.capacity_bytes - sum(len(inode.data) for inode in self._files.values()), 0)
+        return max(self.capacity_bytes - self.used_bytes, 0)
 
     # --- the contract of Disk --------------------------------------------------------------------------------------
 
@@ -339,9 +352,8 @@ class SimulatedDisk:
 
     def usage(self, path: str) -> DiskUsage:
         self._raise_for_path(path)
-        used = sum(len(inode.data) for inode in self._files.values())
         total = self.capacity_bytes if self.capacity_bytes is not None else 1 << 40
-        return DiskUsage(total, max(total - used, 0))
+        return DiskUsage(total, max(total - self.used_bytes, 0))
 
     def boot_id(self) -> str:
         return f"boot {self.boots}"

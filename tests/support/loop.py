@@ -64,6 +64,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._now = start
         self._timers: list[tuple[float, int, _Handle]] = []
         self._timers_set = 0
+        self.work_seconds: Callable[[], float] | None = None
+        """How long work for executors takes from now on; None: no time."""
         super().__init__()
 
     def time(self) -> float:
@@ -109,7 +111,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]  # the stub's signature is the same, with a variadic type
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run `func` in the next turn, on the loop."""
+        """Run `func` in the next turn, or after `work_seconds`, on the loop."""
         future: asyncio.Future[Any] = self.create_future()
 
         def work() -> None:
@@ -122,7 +124,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             else:
                 future.set_result(result)
 
-        self.call_soon(work)
+        if self.work_seconds is None:
+            self.call_soon(work)
+        else:
+            self.call_later(self.work_seconds(), work)
         return future
 
     # --- running it --------------------------------------------------------------------------------------------

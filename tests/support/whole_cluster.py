@@ -10,6 +10,7 @@ import asyncio
 import copy
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from odradek.cluster.image import ClusterImage
@@ -119,7 +120,13 @@ class WholeCluster:
             }
         )
         disk = self.disks.setdefault(broker_id, SimulatedDisk())
-        return ClusterBroker(settings, disk=disk, on_refused=self.refused.append, **self._parts(host))
+        return ClusterBroker(
+            settings, disk=disk, on_refused=partial(self.on_refused, broker_id), **self._parts(host)
+        )
+
+    def on_refused(self, broker_id: int, reason: str) -> None:
+        """A broker says why it must end."""
+        self.refused.append(reason)
 
     async def stop_broker(self, broker_id: int) -> None:
         await self._forget_client(broker_id)

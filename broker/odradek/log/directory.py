@@ -215,9 +215,13 @@ class LogDirectories(Volumes):
         if why is not None:
             raise KafkaStorageError(f"{topic_partition} is offline on this broker: {why}")
         directory = self._emptiest()
+        path = f"{directory.path}/{topic_partition}"
+        was_there = self._disk.exists(path)
         try:
             log = self._open_log(directory, topic_partition, topic_id, config, clean=True)
         except KafkaStorageError as error:
+            if not was_there:
+                self._remove_unmade(path)
             cause = error.__cause__
             if isinstance(cause, OSError):
                 self._log_failed(directory.path, cause, only_if_grave=True)
@@ -225,6 +229,14 @@ class LogDirectories(Volumes):
         self._logs[topic_partition] = log
         self._write_placement()
         return log
+
+    def _remove_unmade(self, path: str) -> None:
+        """Take away what there is of a log that could not be made: nobody would know of it when its topic goes."""
+        try:
+            if self._disk.exists(path):
+                self._disk.remove_tree(path)
+        except OSError as error:
+            logger.error("%s is left over, and put aside at the next start: %s", path, error)
 
     def _emptiest(self) -> Volume:
         online = self._online()

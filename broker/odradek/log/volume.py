@@ -139,6 +139,8 @@ class Volume:
 
     def vouch(self) -> None:
         """From now on nothing is missing that anybody counts on, as long as the machine lives. Raises OSError."""
+        if self._is_of_this_boot():
+            return
         # Not flushed: after a loss of power it counts for nothing.
         self._disk.replace(f"{self.path}/{BOOT_FILE}", self._disk.boot_id().encode(), sync=False)
 

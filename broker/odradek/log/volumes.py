@@ -104,7 +104,8 @@ class Volumes:
             try:
                 directory.vouch()
             except OSError as error:
-                self._fail(directory, error)
+                # Only a promise is not given; whether the disk fails is for those to find out who need it.
+                logger.warning("%s may have to be caught up after a kill: %s", directory.path, error)
 
     def directory_id(self, path: str) -> str:
         """The id in the directory's meta.properties; empty when there is none."""

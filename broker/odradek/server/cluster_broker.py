@@ -23,6 +23,7 @@ from odradek.cluster.store import SessionState, Store
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
+    KafkaStorageError,
     RequestError,
     StoreConnectionLost,
     StoreSessionExpired,
@@ -158,6 +159,12 @@ class ClusterBroker(Broker):
 
     async def _load_logs(self) -> None:
         await super()._load_logs()
+        if self.directories.offline:
+            # As when one fails later (`_directory_failed`): partitions would be offline on a broker that is a member.
+            raise KafkaStorageError(
+                f"the log directories {', '.join(sorted(self.directories.offline))} cannot be used; repair the disk, "
+                "or make room on it, and start the broker again"
+            )
         self._peers = Peers(self._peer_channel)
         self._open.push_async_callback(self._peers.close)
         self.fetchers = Fetchers(
