@@ -20,6 +20,7 @@ from odradek.server.start import (
     EXIT_FAILED,
     EXIT_SETTINGS,
     follow_signals,
+    leave_alone_what_is_there,
     run_loop,
     words_of,
 )
@@ -127,6 +128,7 @@ async def _serve(
     if is_started:
         line = ready() if http is None else f"{ready()} admin=http://{http.address}"
         print(line, flush=True)
+        leave_alone_what_is_there()
         await ending.event.wait()
     if http is not None:
         await http.stop()

@@ -8,6 +8,7 @@ signal.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -89,11 +90,19 @@ async def _serve(
     print(_ready_line(broker, admin_server), flush=True)
     if on_ready is not None:
         on_ready(broker)
+    leave_alone_what_is_there()
     await stopping.wait()
     if admin_server is not None:
         await admin_server.stop()
     await broker.stop()
     return EXIT_CLEAN
+
+
+def leave_alone_what_is_there() -> None:
+    """Modules, tables and logs that a start has made stay until the end: looking through them for garbage again and
+    again would hold requests up, by some 10 ms for each 100,000 objects.
+    """
+    gc.freeze()
 
 
 def words_of(error: Exception) -> str:
