@@ -42,9 +42,12 @@ def _of(chart: ChartValues) -> dict[Path, str]:
 
 
 def _helm() -> str:
-    """Helm's path: the one that is installed, or that tests have built."""
+    """Helm's path: the one that is installed, or that tests have built. Ends the program where there is none."""
     built = CHECKOUT / ".cache" / "helm" / "helm"
-    return shutil.which("helm") or (str(built) if os.access(built, os.X_OK) else "helm")
+    found = shutil.which("helm") or (str(built) if os.access(built, os.X_OK) else None)
+    if found is None:
+        sys.exit("helm.generate: Helm is not here: install it, or let tests/charts build it with Go")
+    return found
 
 
 def main(arguments: list[str]) -> int:
