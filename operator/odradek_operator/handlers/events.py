@@ -13,7 +13,6 @@ from typing import Any, Final
 import kopf
 
 from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.watches import Watches
 from odradek_operator.gateways.kubernetes import CLUSTERS, DEPLOYMENTS, STATEFUL_SETS, Api
 
 CLUSTER_LABEL: Final = "odradek.io/cluster"
@@ -21,11 +20,13 @@ CLUSTER_LABEL: Final = "odradek.io/cluster"
 CHILDREN: Final = (STATEFUL_SETS, DEPLOYMENTS)
 
 Wake = Callable[[Key], None]
+Brought = Callable[[str, str], None]
+"""Told of each object that a watch brings: its kind and resourceVersion."""
 logger = logging.getLogger(__name__)
 
 
 def registry_of(
-    kinds: Iterable[Api], *, wake: Wake, watches: Watches, login: Callable[[], kopf.ConnectionInfo]
+    kinds: Iterable[Api], *, wake: Wake, brought: Brought, login: Callable[[], kopf.ConnectionInfo]
 ) -> kopf.OperatorRegistry:
     """The registry with a handler for each kind of ours and for what Clusters are made of."""
     registry = kopf.OperatorRegistry()
@@ -35,15 +36,15 @@ def registry_of(
 
     kopf.on.login(registry=registry)(log_in)
     for api in kinds:
-        _watch_resource(registry, api, wake=wake, watches=watches)
+        _watch_resource(registry, api, wake=wake, brought=brought)
     for api in CHILDREN:
         _watch_children(registry, api, wake=wake)
     return registry
 
 
-def _watch_resource(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, watches: Watches) -> None:
+def _watch_resource(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, brought: Brought) -> None:
     def changed(event: Any, namespace: str | None, name: str | None, **_: Any) -> None:
-        watches.brought(api.kind, event["object"]["metadata"].get("resourceVersion", ""))
+        brought(api.kind, event["object"]["metadata"].get("resourceVersion", ""))
         wake(Key(api.kind, namespace or "", name or ""))
 
     group, _, version = api.group_version.partition("/")
@@ -66,7 +67,7 @@ def _watch_children(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake) ->
 
 
 def _async(handler: Callable[..., None]) -> Callable[..., Any]:
-    # kopf runs what is no coroutine function in a thread; the queue belongs to the loop.
+    # kopf would run what is no coroutine function in yet another thread.
     async def handle(**given: Any) -> None:
         handler(**given)
 

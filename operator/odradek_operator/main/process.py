@@ -28,10 +28,9 @@ from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.foundation.watches import Watches
 from odradek_operator.gateways.kubernetes import APIS, Api, Kubernetes, KubernetesError, metadata
-from odradek_operator.handlers.events import registry_of
 from odradek_operator.main.http import HttpServer
-from odradek_operator.main.kopf_settings import kopf_settings
 from odradek_operator.main.lease import Lease
+from odradek_operator.main.watching import Watching
 from odradek_operator.reconcilers.reconciler import Outside, Reconciler
 
 logger = logging.getLogger(__name__)
@@ -54,7 +53,6 @@ class Operator:
     ) -> None:
         self._settings = settings
         self._kubernetes = kubernetes
-        self._login = login
         self._conditions = ConditionBook()
         self._counts = ReconcileCounts()
         self.queue = WorkQueue(self._reconcile, workers=settings.workers)
@@ -62,6 +60,9 @@ class Operator:
         self._reconcilers = reconcilers(outside)
         self._kinds: tuple[Api, ...] = tuple(APIS[kind] for kind in self._reconcilers)
         self._watches = Watches(self._reconcilers, self._time)
+        self._watching = Watching(
+            settings, self._kinds, wake=self.queue.add, watches=self._watches, login=login
+        )
         self._lease = Lease(
             kubernetes,
             namespace=settings.home,
@@ -70,7 +71,6 @@ class Operator:
             seconds=settings.lease_seconds,
         )
         self._leading = False
-        self._started = asyncio.Event()
         self.http = HttpServer(
             host=settings.http_host,
             port=settings.http_port,
@@ -86,7 +86,7 @@ class Operator:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set or a signal comes. Raises LeaseLost, OSError, and what kopf ends with."""
+        """Run until `stop` is set. Raises LeaseLost, OSError, and what kopf ends with."""
         await self.http.start()
         tasks = TaskOwner("operator")
         try:
@@ -96,35 +96,25 @@ class Operator:
                 await asyncio.wait({stopping, acquiring}, return_when=asyncio.FIRST_COMPLETED)
                 if stop.is_set():
                     return
-            await self._lead(tasks, stopping, stop)
+                acquiring.result()
+            await self._lead(tasks, stopping)
         finally:
             await self.queue.close()
             await tasks.close()
             await self._lease.release()
             await self.http.stop()
 
-    async def _lead(self, tasks: TaskOwner, stopping: asyncio.Task[Any], stop: asyncio.Event) -> None:
+    async def _lead(self, tasks: TaskOwner, stopping: asyncio.Task[Any]) -> None:
         self._leading = True
         self.queue.start()
         at_work = {stopping, tasks.start(self._resync_for_ever(), name="resync")}
         if self._settings.lease:
             at_work.add(tasks.start(self._lease.keep(), name="keep the Lease"))
-        at_work.add(tasks.start(self._watch(stop), name="kopf"))
-        ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+        watching = tasks.start(self._watching.run(), name="watches")
+        ended, _ = await asyncio.wait({*at_work, watching}, return_when=asyncio.FIRST_COMPLETED)
         self._leading = False
         for task in ended:
             task.result()
-
-    async def _watch(self, stop: asyncio.Event) -> None:
-        await kopf.operator(
-            registry=registry_of(self._kinds, wake=self.queue.add, watches=self._watches, login=self._login),
-            settings=kopf_settings(self._settings),
-            standalone=True,
-            clusterwide=not self._settings.namespaces,
-            namespaces=self._settings.namespaces,
-            stop_flag=stop,
-            ready_flag=self._started,
-        )
 
     async def _reconcile(self, key: Key) -> float | None:
         began = self._time()
@@ -158,7 +148,7 @@ class Operator:
 
     def _not_ready(self) -> str | None:
         # One that stands by is ready too: a rollout would wait for ever for a second leader.
-        if self._leading and not self._started.is_set():
+        if self._leading and not self._watching.is_up:
             return "the watches are not up yet"
         return None
 

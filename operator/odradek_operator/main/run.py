@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -79,8 +80,11 @@ async def _run(settings: OperatorSettings) -> None:
             ),
             login=log_in,
         )
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         try:
-            await operator.run(asyncio.Event())
+            await operator.run(stop)
         finally:
             await record_times.close()
             await admin.close()

@@ -41,6 +41,8 @@ class Objects:
         self._uids = 0
         self._watchers: list[Callable[[Change], None]] = []
         self.writes = 0
+        self.changes: list[Change] = []
+        """Every change there was, for watches that begin in the past."""
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -196,8 +198,9 @@ class Objects:
         self.writes += 1
         self._version += 1
         body["metadata"]["resourceVersion"] = str(self._version)
+        self.changes.append(Change(type, copy.deepcopy(body)))
         for watcher in list(self._watchers):
-            watcher(Change(type, copy.deepcopy(body)))
+            watcher(self.changes[-1])
 
 
 def _address(manifest: Json) -> Address:

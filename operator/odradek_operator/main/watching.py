@@ -1,0 +1,99 @@
+"""kopf in a thread and an event loop of its own.
+
+When kopf ends it waits for every task of its loop that is younger than itself, and then cancels it: on a loop that it
+shares, those are our requests and probes. Apart from us it can also be slow without us being slow. What it brings is
+handed over to our loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Collection
+from typing import Final
+
+import kopf
+
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.foundation.watches import Watches
+from odradek_operator.gateways.kubernetes import Api
+from odradek_operator.handlers.events import registry_of
+from odradek_operator.main.kopf_settings import kopf_settings
+
+logger = logging.getLogger(__name__)
+
+END_SECONDS_MAX: Final = 10.0
+
+
+class Watching:
+    """kopf's watches of some kinds. `wake` and `watches` are called on the loop that `run` is called on."""
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        kinds: Collection[Api],
+        *,
+        wake: Callable[[Key], None],
+        watches: Watches,
+        login: Callable[[], kopf.ConnectionInfo],
+    ) -> None:
+        self._settings = settings
+        self._kinds = kinds
+        self._wake = wake
+        self._watches = watches
+        self._login = login
+        self._stop = threading.Event()
+        self._ready = threading.Event()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether kopf has begun to watch."""
+        return self._ready.is_set()
+
+    async def run(self) -> None:
+        """Watch until cancelled. Raises what kopf ends with; returns when it ends by itself, which it should not."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[BaseException | None] = loop.create_future()
+
+        def end(failure: BaseException | None) -> None:
+            if not ended.done():
+                ended.set_result(failure)
+
+        def work() -> None:
+            failure: BaseException | None = None
+            try:
+                self._run_kopf(loop)
+            except BaseException as caught:
+                failure = caught
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(end, failure)
+
+        # A daemon: a kopf that hangs must not keep the process from its end.
+        threading.Thread(target=work, name="kopf", daemon=True).start()
+        try:
+            failure = await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            self._stop.set()
+            await asyncio.wait({ended}, timeout=END_SECONDS_MAX)
+            raise
+        if failure is not None:
+            raise failure
+
+    def _run_kopf(self, loop: asyncio.AbstractEventLoop) -> None:
+        def wake(key: Key) -> None:
+            loop.call_soon_threadsafe(self._wake, key)
+
+        def brought(kind: str, version: str) -> None:
+            loop.call_soon_threadsafe(self._watches.brought, kind, version)
+
+        kopf.run(
+            registry=registry_of(self._kinds, wake=wake, brought=brought, login=self._login),
+            settings=kopf_settings(self._settings),
+            standalone=True,
+            clusterwide=not self._settings.namespaces,
+            namespaces=self._settings.namespaces,
+            stop_flag=self._stop,
+            ready_flag=self._ready,
+        )

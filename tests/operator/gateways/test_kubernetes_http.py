@@ -1,0 +1,142 @@
+"""The gateway over HTTP: what it asks for, how it reads answers, and what errors become."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    CONFIG_MAPS,
+    EVENTS,
+    TOPICS,
+    Conflict,
+    EventType,
+    Forbidden,
+    Json,
+    KubernetesError,
+    NotFound,
+    Refused,
+)
+from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
+from tests.operator.support.api_server import ApiServer
+
+
+def topic(name: str, **spec: object) -> Json:
+    return {
+        "apiVersion": "odradek.io/v1",
+        "kind": "Topic",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"cluster": "events", **spec},
+    }
+
+
+def with_server(use: Callable[[ApiServer, KubernetesHttp], Awaitable[None]], *, page_size: int = 500) -> None:
+    async def scenario() -> None:
+        async with ApiServer(page_size=page_size) as server:
+            access = Access(server.url, None, lambda: {"Authorization": "Bearer x"})
+            async with KubernetesHttp(access) as kubernetes:
+                await use(server, kubernetes)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_made_can_be_read_changed_and_deleted() -> None:
+    async def use(_: ApiServer, kubernetes: KubernetesHttp) -> None:
+        assert await kubernetes.get(TOPICS, "default", "a") is None
+        made = await kubernetes.create(topic("a", partitions=3))
+        with pytest.raises(Conflict):
+            await kubernetes.create(topic("a"))
+        stated = await kubernetes.set_status(TOPICS, made, {"x": 1})
+        assert stated["status"] == {"x": 1} and stated["spec"]["partitions"] == 3
+        with pytest.raises(Conflict):
+            await kubernetes.set_finalizers(TOPICS, made, ["odradek.io/cleanup"])
+        held = await kubernetes.set_finalizers(TOPICS, stated, ["odradek.io/cleanup"])
+        assert await kubernetes.delete(TOPICS, "default", "a", uid="another") is False
+        assert await kubernetes.delete(TOPICS, "default", "a") is True
+        found = await kubernetes.get(TOPICS, "default", "a")
+        assert found is not None and "deletionTimestamp" in found["metadata"]
+        held = found
+        await kubernetes.set_finalizers(TOPICS, held, [])
+        assert await kubernetes.get(TOPICS, "default", "a") is None
+        assert await kubernetes.delete(TOPICS, "default", "a") is False
+
+    with_server(use)
+
+
+def test_lists_are_read_page_by_page_and_say_what_they_hold() -> None:
+    async def use(server: ApiServer, kubernetes: KubernetesHttp) -> None:
+        for number in range(7):
+            await kubernetes.create(topic(f"t{number}"))
+        found = await kubernetes.list(TOPICS, None)
+        assert [body["metadata"]["name"] for body in found] == [f"t{number}" for number in range(7)]
+        assert {body["kind"] for body in found} == {"Topic"}
+        assert sum(path.endswith("/topics") for method, path in server.requests if method == "GET") == 4
+        assert await kubernetes.list(TOPICS, "elsewhere") == []
+        assert await kubernetes.list(TOPICS, None, labels={"a": "b"}) == []
+
+    with_server(use, page_size=2)
+
+
+def test_what_is_no_longer_applied_goes() -> None:
+    async def use(_: ApiServer, kubernetes: KubernetesHttp) -> None:
+        manifest: Json = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "default"},
+            "data": {"a": "1", "b": "2"},
+        }
+        await kubernetes.apply(manifest)
+        again = await kubernetes.apply({**manifest, "data": {"b": "3"}})
+        assert again["data"] == {"b": "3"}
+        same = await kubernetes.apply({**manifest, "data": {"b": "3"}})
+        assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
+        assert await kubernetes.get(CONFIG_MAPS, "default", "c") == same
+
+    with_server(use)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(403, Forbidden), (404, NotFound), (409, Conflict), (422, Refused), (500, KubernetesError)],
+)
+def test_errors_say_what_was_asked_and_what_was_answered(status: int, error: type[KubernetesError]) -> None:
+    async def use(server: ApiServer, kubernetes: KubernetesHttp) -> None:
+        path = CLUSTERS.path("default")
+        server.refusals["POST", path] = status
+        with pytest.raises(error, match=f"POST {path}.*refused by the test") as caught:
+            await kubernetes.create(topic("x") | {"kind": "Cluster"})
+        assert type(caught.value) is error and caught.value.status == status
+
+    with_server(use)
+
+
+def test_a_server_that_is_not_there_is_an_error_of_its_own() -> None:
+    async def scenario() -> None:
+        async with KubernetesHttp(Access("http://127.0.0.1:1", None, dict)) as kubernetes:
+            with pytest.raises(KubernetesError, match="cannot be reached") as caught:
+                await kubernetes.get(TOPICS, "default", "a")
+            assert caught.value.status == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_same_news_again_is_counted() -> None:
+    async def use(server: ApiServer, kubernetes: KubernetesHttp) -> None:
+        body = await kubernetes.create(topic("a"))
+        for _ in range(3):
+            await kubernetes.tell(body, EventType.WARNING, "Slow", "it is slow")
+        await kubernetes.tell(body, EventType.WARNING, "Slow", "it is slower")
+        events = await kubernetes.list(EVENTS, "default")
+        assert sorted((event["message"], event["count"]) for event in events) == [
+            ("it is slow", 3),
+            ("it is slower", 1),
+        ]
+        assert events[0]["involvedObject"]["uid"] == body["metadata"]["uid"]
+        # An event that cannot be written is no reason to stop.
+        server.refusals["POST", EVENTS.path("default")] = 403
+        await kubernetes.tell(body, EventType.NORMAL, "Other", "news")
+
+    with_server(use)

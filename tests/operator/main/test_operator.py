@@ -1,0 +1,262 @@
+"""The whole process against an API server in memory: kopf's watches wake reconcilers, the Lease, probes, metrics, the
+end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import aiohttp
+import kopf
+import pytest
+
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.kubernetes import CLUSTERS, LEASES, STATEFUL_SETS, TOPICS, Json
+from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
+from odradek_operator.main.lease import Lease, LeaseLost
+from odradek_operator.main.process import Operator
+from odradek_operator.main.strip_finalizers import strip
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Outside, Reconciler
+from odradek_operator.resources.cluster import ClusterStatus
+from odradek_operator.resources.conditions import ready
+from tests.operator.support.api_server import ApiServer
+
+SETTINGS = OperatorSettings(
+    namespaces=("default",),
+    home="system",
+    identity="one",
+    http_host="127.0.0.1",
+    http_port=0,
+    lease_seconds=1.5,
+)
+
+
+class Noting:
+    """A reconciler that notes what it was woken for, and states that all is well."""
+
+    def __init__(self, outside: Outside, seen: asyncio.Queue[Key]) -> None:
+        self._outside = outside
+        self._seen = seen
+
+    async def reconcile(self, key: Key) -> float | None:
+        api = CLUSTERS if key.kind == "Cluster" else TOPICS
+        body = await self._outside.kubernetes.get(api, key.namespace, key.name)
+        if body is not None:
+            await self._outside.report(body, ClusterStatus(), [ready(True, "Fine")])
+        self._seen.put_nowait(key)
+        return None
+
+
+class Running:
+    """An operator that runs in a test."""
+
+    def __init__(self, server: ApiServer, settings: OperatorSettings = SETTINGS) -> None:
+        self.server = server
+        self.seen: asyncio.Queue[Key] = asyncio.Queue()
+        self.stop = asyncio.Event()
+        self.kubernetes = KubernetesHttp(Access(server.url, None, dict))
+
+        def reconcilers(outside: Outside) -> Mapping[str, Reconciler]:
+            noting = Noting(outside, self.seen)
+            return {"Cluster": noting, "Topic": noting}
+
+        self.operator = Operator(
+            settings,
+            self.kubernetes,
+            reconcilers=reconcilers,
+            login=lambda: kopf.ConnectionInfo(server=server.url),
+        )
+        self.task = asyncio.ensure_future(self.operator.run(self.stop))
+
+    async def woken_for(self, key: Key) -> None:
+        """Wait until this key was reconciled."""
+        async with asyncio.timeout(20):
+            while await self.seen.get() != key:
+                pass
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        """GET from the operator's own port."""
+        url = f"http://127.0.0.1:{self.operator.http.port}{path}"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return answer.status, await answer.text()
+
+    async def end(self) -> None:
+        """Stop it and wait for the end."""
+        self.stop.set()
+        async with asyncio.timeout(20):
+            await self.task
+        await self.kubernetes.close()
+
+
+def resource(kind: str, name: str) -> Json:
+    return {
+        "apiVersion": "odradek.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"zookeeper": {"connect": "zk:2181"}},
+    }
+
+
+def scenario(play: Callable[[ApiServer], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with ApiServer() as server:
+            await play(server)
+
+    asyncio.run(whole())
+
+
+def test_events_wake_reconcilers_and_nothing_is_left_on_resources() -> None:
+    async def play(server: ApiServer) -> None:
+        server.objects.create(resource("Topic", "old"))
+        running = Running(server)
+        await running.woken_for(Key("Topic", "default", "old"))
+        server.objects.create(resource("Cluster", "new"))
+        await running.woken_for(Key("Cluster", "default", "new"))
+        # What belongs to a Cluster wakes it too.
+        labels = {"odradek.io/cluster": "new"}
+        child: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {}}
+        server.objects.create({**child, "metadata": {"name": "s", "namespace": "default", "labels": labels}})
+        await running.woken_for(Key("Cluster", "default", "new"))
+        await running.end()
+        for api, name in ((TOPICS, "old"), (CLUSTERS, "new")):
+            body = server.objects.get(api, "default", name)
+            assert body is not None and body["status"]["conditions"][0]["reason"] == "Fine"
+            assert "finalizers" not in body["metadata"] and "annotations" not in body["metadata"]
+        made = server.objects.get(STATEFUL_SETS, "default", "s")
+        assert made is not None and "annotations" not in made["metadata"]
+
+    scenario(play)
+
+
+def test_probes_and_measures() -> None:
+    async def play(server: ApiServer) -> None:
+        server.objects.create(resource("Topic", "a"))
+        running = Running(server)
+        await running.woken_for(Key("Topic", "default", "a"))
+        async with asyncio.timeout(10):
+            while (await running.ask("/readyz"))[0] != 200:
+                await asyncio.sleep(0.05)
+        assert (await running.ask("/healthz"))[0] == 200
+        _, text = await running.ask("/metrics")
+        assert (
+            'odradek_resource_condition{kind="Topic",namespace="default",name="a",condition="Ready"} 1'
+            in text
+        )
+        assert 'odradek_operator_reconciles_total{kind="Topic",outcome="done"}' in text
+        assert "odradek_operator_leading 1" in text and "process_resident_memory_bytes" in text
+        await running.end()
+
+    scenario(play)
+
+
+def test_a_dead_watch_is_noticed_by_the_resync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek_operator.foundation.watches.BEHIND_SECONDS_MAX", 0.2)
+
+    async def play(server: ApiServer) -> None:
+        server.objects.create(resource("Topic", "a"))
+        running = Running(server)
+        await running.woken_for(Key("Topic", "default", "a"))
+        await running.operator.resync(TOPICS)
+        assert (await running.ask("/healthz"))[0] == 200
+        server.silent = True
+        server.objects.create(resource("Topic", "b"))
+        await running.operator.resync(TOPICS)
+        # The list has shown it: it is worked on, whatever the watch does.
+        await running.woken_for(Key("Topic", "default", "b"))
+        async with asyncio.timeout(10):
+            while (await running.ask("/healthz"))[0] == 200:
+                await asyncio.sleep(0.05)
+        assert "Topic" in (await running.ask("/healthz"))[1]
+        await running.end()
+
+    scenario(play)
+
+
+def test_one_has_the_lease_and_the_other_takes_over_when_it_stops() -> None:
+    async def play(server: ApiServer) -> None:
+        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+            first, second = (
+                Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=1.5)
+                for one in ("one", "two")
+            )
+            await first.acquire()
+            keeping = asyncio.ensure_future(first.keep())
+            waiting = asyncio.ensure_future(second.acquire())
+            # Longer than a holder that is silent keeps it.
+            await asyncio.wait({waiting}, timeout=2.5)
+            assert first.is_held and not waiting.done() and not keeping.done()
+            keeping.cancel()
+            await first.release()
+            async with asyncio.timeout(1):
+                await waiting
+            lease = server.objects.get(LEASES, "system", "odradek-operator")
+            assert lease is not None and lease["spec"]["holderIdentity"] == "two"
+            assert lease["spec"]["leaseTransitions"] == 1
+
+    scenario(play)
+
+
+def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease() -> None:
+    async def play(server: ApiServer) -> None:
+        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+            loop = asyncio.get_running_loop()
+            place = {"namespace": "system", "name": "odradek-operator"}
+            await Lease(kubernetes, **place, identity="dead", seconds=1).acquire()
+            began = loop.time()
+            await Lease(kubernetes, **place, identity="heir", seconds=1).acquire()
+            assert loop.time() - began >= 1
+
+    scenario(play)
+
+
+def test_who_loses_the_lease_ends() -> None:
+    async def play(server: ApiServer) -> None:
+        running = Running(server)
+        server.objects.create(resource("Topic", "a"))
+        await running.woken_for(Key("Topic", "default", "a"))
+        lease = server.objects.get(LEASES, "system", "odradek-operator")
+        assert lease is not None
+        lease["spec"]["holderIdentity"] = "a thief"
+        lease["metadata"].pop("resourceVersion")
+        server.objects.replace(lease)
+        async with asyncio.timeout(20):
+            with pytest.raises(LeaseLost, match="a thief"):
+                await running.task
+        await running.kubernetes.close()
+        kept = server.objects.get(LEASES, "system", "odradek-operator")
+        assert kept is not None and kept["spec"]["holderIdentity"] == "a thief"
+
+    scenario(play)
+
+
+def test_a_lease_that_cannot_be_renewed_ends_it_too() -> None:
+    async def play(server: ApiServer) -> None:
+        running = Running(server)
+        server.objects.create(resource("Topic", "a"))
+        await running.woken_for(Key("Topic", "default", "a"))
+        server.refusals["PUT", LEASES.path("system", "odradek-operator")] = 500
+        async with asyncio.timeout(20):
+            with pytest.raises(LeaseLost, match="could not be renewed"):
+                await running.task
+        await running.kubernetes.close()
+
+    scenario(play)
+
+
+def test_finalizers_can_be_taken_off_without_an_operator() -> None:
+    async def play(server: ApiServer) -> None:
+        kept, other = resource("Topic", "kept"), resource("Topic", "other")
+        kept["metadata"]["finalizers"] = [CLEANUP_FINALIZER, "example.com/theirs"]
+        server.objects.create(kept)
+        server.objects.create(other)
+        said: list[str] = []
+        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+            assert await strip(kubernetes, (), say=said.append) == 1
+        assert said == ["Topic default/kept"]
+        body = server.objects.get(TOPICS, "default", "kept")
+        assert body is not None and body["metadata"]["finalizers"] == ["example.com/theirs"]
+
+    scenario(play)
