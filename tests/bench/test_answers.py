@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bench.questions import QUESTIONS, Answers
+from bench.questions import CLUSTER_QUESTIONS, QUESTIONS, Answers
 from bench.report import document, table
 
 
@@ -50,3 +50,11 @@ def test_json_holds_the_rounds() -> None:
     assert told["machine"] == "a machine"
     assert told["answers"][0]["rounds"] == {"odradek": [30.0, 20.0, 26.0], "kafka": [10.0, 20.0, 20.0]}
     assert {answer["question"] for answer in told["answers"]} < set(QUESTIONS)
+
+
+def test_clusters_have_goals_of_their_own() -> None:
+    answers = Answers(CLUSTER_QUESTIONS)
+    for peer, rate in (("odradek", 28.0), ("kafka", 20.0)):
+        answers.add("produce 1 KB", peer, rate)
+    (only,) = answers.listed()
+    assert (only.ratio, only.is_met) == (1.4, False)

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,17 +152,34 @@ class Verdict:
 
 def judged(sender: Sender, receiver: Receiver) -> Verdict:
     """Compares what both said; both have ended."""
-    received = receiver.received
-    return Verdict(
-        acknowledged=len(sender.acknowledged),
-        lost=sorted(value for value in sender.acknowledged if value not in received),
-        twice=sorted(value for value, places in received.items() if len(places) > 1),
-        moved=sorted(
-            value
-            for value, place in sender.acknowledged.items()
-            if value in received and place not in received[value]
-        ),
+    return compared(
+        sender.acknowledged,
+        receiver.received,
         redelivered=receiver.again.total(),
         failed=sender.failed,
         pause_seconds_max=sender.pause_seconds_max,
+    )
+
+
+def compared(
+    acknowledged: Mapping[str, Place],
+    received: Mapping[str, Collection[Place]],
+    *,
+    redelivered: int = 0,
+    failed: Sequence[str] = (),
+    pause_seconds_max: float = 0.0,
+) -> Verdict:
+    """The verdict on what was acknowledged, and where each value was received from."""
+    return Verdict(
+        acknowledged=len(acknowledged),
+        lost=sorted(value for value in acknowledged if value not in received),
+        twice=sorted(value for value, places in received.items() if len(places) > 1),
+        moved=sorted(
+            value
+            for value, place in acknowledged.items()
+            if value in received and place not in received[value]
+        ),
+        redelivered=redelivered,
+        failed=list(failed),
+        pause_seconds_max=pause_seconds_max,
     )
