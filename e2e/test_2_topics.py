@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from e2e.conftest import declare_topic, named
 from e2e.install import BOOTSTRAP
 from e2e.kube import Kube, KubectlError, condition, is_ready, until
-from e2e.workload import CLIENT_POD, everything, produce
-
-
-def listed(kube: Kube, topic: str) -> list[dict[str, Any]]:
-    """A topic's partitions as clients are told of them; empty without the topic.
-
-    All topics are asked for: to ask for one makes it, as Kafka's clients expect.
-    """
-    told = json.loads(kube.inside(CLIENT_POD, "kcat", "-L", "-J", "-b", BOOTSTRAP))
-    return next((list(one["partitions"]) for one in told["topics"] if one["topic"] == topic), [])
+from e2e.workload import everything, listed, produce
 
 
 def test_a_topic_is_made_and_told_of(kube: Kube) -> None:
     made = declare_topic(
         kube, named("told-of"), partitions=2, replicas=3, config={"retention.ms": 86_400_000}
     )
-    assert len(listed(kube, named("told-of"))) == 2
+    assert len(listed(kube, BOOTSTRAP, named("told-of"))) == 2
     produce(kube, BOOTSTRAP, named("told-of"), ["a", "b", "c"])
     assert made["status"]["topicName"] == named("told-of")
     assert made["status"]["topicId"]
@@ -37,7 +25,7 @@ def test_a_topic_grows_and_never_shrinks(kube: Kube) -> None:
     produce(kube, BOOTSTRAP, named("growing"), ["kept"])
     kube.patch("topic", named("growing"), {"spec": {"partitions": 4}})
     kube.ready("topic", named("growing"), 60)
-    assert len(listed(kube, named("growing"))) == 4
+    assert len(listed(kube, BOOTSTRAP, named("growing"))) == 4
     with pytest.raises(KubectlError, match="partitions never shrink"):
         kube.patch("topic", named("growing"), {"spec": {"partitions": 2}})
     assert [value for _, _, _, value in everything(kube, BOOTSTRAP, named("growing"))] == ["kept"]
@@ -54,7 +42,7 @@ def test_the_replication_factor_changes_and_records_stay(kube: Kube) -> None:
         seconds_max=90,
         what="three replicas of each partition",
     )
-    for partition in listed(kube, named("more-replicas")):
+    for partition in listed(kube, BOOTSTRAP, named("more-replicas")):
         assert len(partition["replicas"]) == len(partition["isrs"]) == 3, partition
     assert sorted(value or "" for *_, value in everything(kube, BOOTSTRAP, named("more-replicas"))) == sorted(
         values
@@ -86,7 +74,7 @@ def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
     produce(kube, BOOTSTRAP, named("retained"), ["still here"])
     kube.delete("topic", named("retained"), named("removed"))
     until(
-        lambda: listed(kube, named("removed")),
+        lambda: listed(kube, BOOTSTRAP, named("removed")),
         lambda seen: not seen,
         seconds_max=30,
         what="the topic is deleted",

@@ -92,6 +92,15 @@ def produce(kube: Kube, bootstrap: str, topic: str, values: list[str]) -> None:
     kube.inside(CLIENT_POD, "kcat", "-P", "-b", bootstrap, "-t", topic, "-K:", "-X", "acks=all", stdin=lines)
 
 
+def listed(kube: Kube, bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    """A topic's partitions as clients are told of them; empty without the topic.
+
+    All topics are asked for: to ask for one makes it, as Kafka's clients expect.
+    """
+    told = json.loads(kube.inside(CLIENT_POD, "kcat", "-L", "-J", "-b", bootstrap))
+    return next((list(one["partitions"]) for one in told["topics"] if one["topic"] == topic), [])
+
+
 class Member:
     """A member of a group in a pod, whose lines are read as they come."""
 
