@@ -28,6 +28,7 @@ from odradek.foundation.errors import NonEmptyGroup, OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import CHECKOUT, Broker
+from tests.support.verifiable import Receiver
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
 
@@ -176,3 +177,49 @@ def test_a_running_group_is_set_back(member_and_broker: tuple[Member, Broker]) -
         return (await admin.groups.offsets("g"))[WHERE].offset == offset
 
     asyncio.run(story())
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_running_group_of_javas_is_set_back(make_broker: MakeBroker, tmp_path: Path, protocol: str) -> None:
+    broker = make_broker(
+        group_consumer_min_heartbeat_interval_ms=100, group_consumer_heartbeat_interval_ms=300
+    )
+    asyncio.run(_with(broker, lambda admin: admin.topics.create(WHERE.topic, partitions=1)))
+    receiver = Receiver(tmp_path / "java", broker.bootstrap, WHERE.topic, group="g", protocol=protocol)
+
+    async def story() -> None:
+        async with Client(broker.bootstrap) as client:
+            admin = Admin(client)
+
+            async def committed() -> int:
+                found = (await admin.groups.offsets("g")).get(WHERE)
+                return -1 if found is None else found.offset
+
+            async def is_read() -> bool:
+                return await committed() == 100
+
+            async def is_empty() -> bool:
+                return (await admin.groups.describe("g")).state == "Empty"
+
+            async def is_read_again() -> bool:
+                return await committed() == 105
+
+            await produce(client, 100)
+            await eventually("100 records read and committed", is_read)
+            await admin.configs.alter(ResourceType.GROUP, "g", [fence()])
+            await eventually("nobody in the fenced group", is_empty)
+            await produce(client, 5)
+            await admin.groups.alter_offsets("g", {WHERE: CommittedOffset(40)})
+            assert await committed() == 40
+            await admin.configs.alter(ResourceType.GROUP, "g", [UNFENCE])
+            await eventually("all from the new offset on read again", is_read_again)
+
+    try:
+        asyncio.run(story())
+        assert receiver.is_running, receiver.said()
+    finally:
+        receiver.stop()
+    # A member that does not know yet that it is out may have been given the five of meanwhile.
+    assert 60 <= receiver.again.total() <= 65
+    assert sum(map(len, receiver.received.values())) == 105

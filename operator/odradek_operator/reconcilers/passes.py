@@ -18,9 +18,8 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Api, Json, metadata
 from odradek_operator.reconcilers.reconciler import Outside, key_of
 
-# What is as it was is not looked at again so soon: what is written to it comes back as an event.
-LOOKED_SECONDS_MIN: Final = 10.0
-# Those that were not looked at for so long come along when another one is.
+# What is as it was left is not looked at again sooner: what was written to it comes back as an event. A resync, which
+# is for changes that no event tells of, comes later; then all come along with the first one.
 LOOKED_SECONDS_MAX: Final = 150.0
 FAILED_AGAIN_SECONDS: Final = 1.0
 
@@ -64,17 +63,21 @@ class Passes(ABC):
 
     async def reconcile(self, key: Key) -> float | None:
         """See to one resource, and to others that are due. Raises KubernetesError and what its own pass failed with."""
-        body = await self._outside.kubernetes.get(self._api, key.namespace, key.name)
-        if body is None:
-            self._forget(key)
-            return None
-        if not self._is_due(key, body):
+        if await self._is_seen_to(key):
             return self._again(key)
         async with self._locks.setdefault(key.namespace, asyncio.Lock()):
             # Whoever had the pass before may have seen to it, as it is now.
-            if self._is_due(key, body):
+            if not await self._is_seen_to(key):
                 await self._pass(key)
         return self._again(key)
+
+    async def _is_seen_to(self, key: Key) -> bool:
+        """Whether it was left as it is, or is gone."""
+        body = await self._outside.kubernetes.get(self._api, key.namespace, key.name)
+        if body is None:
+            self._forget(key)
+            return True
+        return not self._is_due(key, body)
 
     def _is_due(self, key: Key, body: Json) -> bool:
         looked = self._looked.get(key)
@@ -83,7 +86,7 @@ class Passes(ABC):
         now = self._time()
         return (
             looked.again_at is not None and now >= looked.again_at
-        ) or now - looked.at >= LOOKED_SECONDS_MIN
+        ) or now - looked.at > LOOKED_SECONDS_MAX
 
     def _again(self, key: Key) -> float | None:
         looked = self._looked.get(key)
@@ -98,8 +101,7 @@ class Passes(ABC):
     async def _pass(self, key: Key) -> None:
         bodies = await self._outside.kubernetes.list(self._api, key.namespace)
         self._forget_gone(key.namespace, bodies)
-        began = self._time()
-        due = [body for body in bodies if self._comes_along(key, body, began)]
+        due = [body for body in bodies if key_of(body) == key or self._is_due(key_of(body), body)]
         outcomes = await self.see_to(key.namespace, bodies, due)
         ended = self._time()
         for outcome in outcomes.done:
@@ -113,15 +115,6 @@ class Passes(ABC):
                 self._outside.wake(failed, after_seconds=FAILED_AGAIN_SECONDS)
         if key in outcomes.failures:
             raise outcomes.failures[key]
-
-    def _comes_along(self, key: Key, body: Json, now: float) -> bool:
-        other = key_of(body)
-        looked = self._looked.get(other)
-        if other == key or looked is None or looked.version != metadata(body)["resourceVersion"]:
-            return True
-        return (
-            looked.again_at is not None and now >= looked.again_at
-        ) or now - looked.at > LOOKED_SECONDS_MAX
 
     def _forget_gone(self, namespace: str, bodies: Sequence[Json]) -> None:
         there = {key_of(body) for body in bodies}
