@@ -7,6 +7,7 @@ else has undone already does nothing. `heal` ends them all and brings everything
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from tests.chaos.world import BROKERS, CONTROLLERS, ZOOKEEPER, World, broker, co
 Undo = Callable[[], None]
 _READY_SECONDS_MAX: Final = 30.0
 _FULL_DISK: Final = "its disk is full"
+_EXCUSED_SECONDS: Final = 30.0  # a paused or busy process learns late of what its disk refused
 
 
 class Faults:
@@ -70,7 +72,6 @@ class Faults:
             assert not thread.is_alive(), f"{thread.name} does not come to its end"
         self._world.start_zookeeper()
         for process in self._world.processes.values():
-            process.excuse = ""
             process.start()
 
     # --- each kind -----------------------------------------------------------------------------------------------
@@ -155,11 +156,13 @@ class Faults:
         return f"the session of {path} {'ends' if has_ended else 'was to end, and there is none'}", _nothing
 
     def _fill_disk(self, number: int) -> tuple[str, Undo]:
-        self._world.processes[broker(number)].excuse = _FULL_DISK
+        process = self._world.processes[broker(number)]
+        process.excuse, process.excused_until = _FULL_DISK, math.inf
         self._world.fill_disk(number)
 
         def undo() -> None:
             self._world.free_disk(number)
+            process.excused_until = time.monotonic() + _EXCUSED_SECONDS
 
         return f"the disk of {broker(number)} is full", undo
 
@@ -185,7 +188,7 @@ class Faults:
                                 process=process.name,
                                 exit_code=code or 0,
                                 said=process.said()[-600:],
-                                excuse=process.excuse,
+                                excuse=process.excuse if time.monotonic() < process.excused_until else "",
                             )
                         )
                 process.start()

@@ -6,15 +6,17 @@ import contextlib
 import queue
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.chaos.history import GroupTold, HistoryFile, now
-from tests.support.group_churn import Group, Kind
+from tests.support.group_churn import Group, Kind, MemberProcess
 
 NOTE_SECONDS: Final = 0.1
+LEAVE_SECONDS_MAX: Final = 20.0
 
 CLASSIC: Final = Kind("confluent")
 COOPERATIVE: Final = Kind("confluent", strategy="cooperative-sticky")
@@ -30,6 +32,7 @@ class RecordedGroup(Group):
         super().__init__(name, bootstrap=bootstrap, topic=topic, kinds=kinds)
         self._file = history
         self._told_gone: set[int] = set()
+        self._leaving: dict[int, tuple[MemberProcess, float]] = {}
 
     def take_notes(self, *, seconds: float = 0.0) -> None:
         """As a group does; nothing waits here."""
@@ -47,10 +50,68 @@ class RecordedGroup(Group):
             GroupTold(at=at, group=self.name, member=member, protocol=protocol, what=what, details=details)
         )
 
+    def churn_one(self, chance: random.Random) -> None:
+        """Let one member come, leave or die. Unlike `churn` it waits for nobody: to leave amid faults may take long."""
+        action = chance.choice(("start", "stop", "kill"))
+        missing = self.missing()
+        if missing and (action == "start" or not self.members):
+            self.start_member(chance.choice(missing))
+        elif self.members:
+            number = chance.choice(sorted(self.members))
+            member = self.members.pop(number)
+            if action == "kill":
+                member.kill()
+            else:
+                member.stop()
+                self._leaving[number] = (member, time.monotonic() + LEAVE_SECONDS_MAX)
+
+    def missing(self) -> list[Kind]:
+        missing = list(self.kinds)
+        for member in self.members.values():
+            missing.remove(member.kind)
+        return missing
+
+    def look_after_leaving(self) -> None:
+        """Who was told to leave and does not, because nobody answers it, is killed."""
+        for number, (member, deadline) in list(self._leaving.items()):
+            if member.process.poll() is not None:
+                member.await_stop()
+            elif time.monotonic() > deadline:
+                member.kill()
+            else:
+                continue
+            del self._leaving[number]
+
+    def leave(self) -> str:
+        """Let all members go; who did not, when everything was healed."""
+        failed = []
+        for member in self.members.values():
+            member.stop()
+        for number, member in list(self.members.items()):
+            try:
+                member.await_stop()
+            except (AssertionError, subprocess.TimeoutExpired) as failure:
+                failed.append(f"member {number} of {self.name}: {failure}"[:1000])
+            self.take_notes()
+        self.members.clear()
+        for member, _ in self._leaving.values():
+            member.kill()
+        self._leaving.clear()
+        self.take_notes()
+        self.note_gone()
+        return "; ".join(failed)
+
+    def close(self) -> None:
+        for member, _ in self._leaving.values():
+            member.kill()
+        self._leaving.clear()
+        super().close()
+
     def note_gone(self) -> None:
         """Tell the history of members that have ended."""
         for number in range(1, self.started + 1):
-            if number not in self.members and number not in self._told_gone:
+            is_there = number in self.members or number in self._leaving
+            if not is_there and number not in self._told_gone:
                 self._told_gone.add(number)
                 self._add(number, "gone", now(), [])
 
@@ -82,6 +143,7 @@ class Groups:
                 with contextlib.suppress(queue.Empty):
                     self._asked.get_nowait()()
                 for group in self.groups:
+                    group.look_after_leaving()
                     group.take_notes()
                     group.note_gone()
                     group.check_alive()
@@ -95,7 +157,7 @@ class Groups:
     def churn(self, choice: int) -> str:
         group = self.groups[choice % len(self.groups)]
         chance = random.Random(choice)
-        self._asked.put(lambda: _ignore(group.churn(chance)))
+        self._asked.put(lambda: group.churn_one(chance))
         return f"churn in the group {group.name}"
 
     def pause(self, choice: int) -> tuple[str, Callable[[], None]]:
@@ -115,10 +177,7 @@ class Groups:
 
         def start_missing() -> None:
             for group in self.groups:
-                missing = list(group.kinds)
-                for member in group.members.values():
-                    missing.remove(member.kind)
-                for kind in missing:
+                for kind in group.missing():
                     group.start_member(kind)
 
         self._asked.put(start_missing)
@@ -135,14 +194,11 @@ class Groups:
                 return "\n".join(f"{group.describe()}\n  the ends are {dict(ends)}" for group in behind)
             time.sleep(NOTE_SECONDS)
 
-    def stop(self) -> None:
-        """Let all members leave, and note their last words."""
+    def stop(self) -> str:
+        """Let all members leave, and note their last words; who did not leave."""
         self._end_thread()
         self.raise_failure()
-        for group in self.groups:
-            group.stop()
-            group.take_notes()
-            group.note_gone()
+        return "; ".join(error for group in self.groups if (error := group.leave()))
 
     def close(self) -> None:
         """For a round that failed: nothing is left running."""
@@ -163,7 +219,3 @@ def _has_committed(group: Group, ends: Mapping[int, int]) -> bool:
             for partition, position in commit.positions.items():
                 reached[partition] = max(reached.get(partition, 0), position)
     return all(reached.get(partition, 0) >= end for partition, end in ends.items() if end)
-
-
-def _ignore(_: object) -> None:
-    """For what is called for what it does."""

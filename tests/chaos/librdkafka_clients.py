@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.history import (
     Acknowledged,
+    ErrorLogged,
     HistoryFile,
     ProducerBegan,
     Refused,
@@ -71,15 +72,24 @@ class Writer:
                 **self._settings,
             }
         )
+        try:
+            self._write(producer, is_over)
+        except KafkaException as failure:
+            # librdkafka gives up for good: it holds what a broker said to be impossible.
+            text = f"the producer {self.name} gave up: {failure}"
+            self._history.add(ErrorLogged(at=now(), process="librdkafka", text=text))
+            producer.purge()
+        deadline = time.monotonic() + 3 * self._options["delivery_ms"] / 1000
+        while self._waiting and time.monotonic() < deadline:
+            producer.poll(0.1)
+
+    def _write(self, producer: Producer, is_over: threading.Event) -> None:
         number = 0
         while not is_over.is_set():
             if self._waiting < WAITING_MAX:
                 self._send(producer, number)
                 number += 1
             producer.poll(self._chance.uniform(0, 2 / self._options["per_second"]))
-        deadline = time.monotonic() + 3 * self._options["delivery_ms"] / 1000
-        while self._waiting and time.monotonic() < deadline:
-            producer.poll(0.1)
 
     def _send(self, producer: Producer, number: int) -> None:
         topic, partition = self._options["topic"], self._chance.randrange(self._options["partitions"])

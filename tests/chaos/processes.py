@@ -36,7 +36,8 @@ class Process:
         self.is_paused = False
         self.should_run = False
         self.excuse = ""
-        """Why it may end by itself at the moment."""
+        self.excused_until = 0.0
+        """Until when it may end by itself, and why, on the monotonic clock."""
         self._on_started = on_started
         self._process: subprocess.Popen[str] | None = None
         self._told_to_end: subprocess.Popen[str] | None = None
@@ -129,7 +130,7 @@ class Process:
                 process=self.name,
                 exit_code=self._process.returncode,
                 said=" / ".join(said)[-600:],
-                excuse=self.excuse,
+                excuse=self.excuse if time.monotonic() < self.excused_until else "",
             )
         if time.monotonic() > self._ended_at + RESTART_SECONDS:
             self._ended_at = 0.0

@@ -7,6 +7,7 @@ before.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,11 @@ class Round:
         }
         self._options = options
         self._workers: dict[str, Worker] = {}
+        self._is_over = threading.Event()
+        self._watch = threading.Thread(target=self._watch_processes, name="watch", daemon=True)
         self._groups = Groups(
             {
-                f"classic-{seed}-{folder.name}": [CLASSIC, COOPERATIVE],
+                f"classic-{seed}-{folder.name}": [COOPERATIVE if seed % 2 else CLASSIC] * 2,
                 f"modern-{seed}-{folder.name}": [MODERN, MODERN],
             },
             bootstrap=world.bootstrap,
@@ -124,7 +127,7 @@ class Round:
         times.append(time.monotonic())
         self._finish_clients()
         final = self._final_state()
-        self._look()
+        self._end_watch()
         times.append(time.monotonic())
         events = list(read_events(self._path))
         anomalies = check(events, final, topic=self._topic)
@@ -151,7 +154,13 @@ class Round:
         self._groups.close()
         self._moves.stop()
         self._observer.stop()
+        self._end_watch()
         self._history.close()
+
+    def _end_watch(self) -> None:
+        self._is_over.set()
+        if self._watch.ident is not None:
+            self._watch.join(30)
 
     # --- its parts -----------------------------------------------------------------------------------------------
 
@@ -191,6 +200,7 @@ class Round:
         self._groups.start()
         self._moves.start()
         self._observer.start()
+        self._watch.start()
         for worker in self._workers.values():
             worker.await_ready()
 
@@ -201,12 +211,16 @@ class Round:
             self._faults.tick()
             while planned and planned[0].at_seconds <= elapsed:
                 self._faults.begin(planned.pop(0))
-            self._look()
+            self._check_clients()
             time.sleep(TICK_SECONDS)
 
-    def _look(self) -> None:
-        for event in self._world.look():
-            self._history.add(event)
+    def _watch_processes(self) -> None:
+        """All through the round: who gives up after the faults is started again, too."""
+        while not self._is_over.wait(TICK_SECONDS):
+            for event in self._world.look():
+                self._history.add(event)
+
+    def _check_clients(self) -> None:
         for worker in self._workers.values():
             worker.check_alive()
         self._groups.raise_failure()
@@ -221,7 +235,11 @@ class Round:
             what = "every group takes and commits everything"
             self._history.add(Probed(at=now(), begun_at=begun_at, what=what, error=missing))
         self._finish(READERS)
-        self._groups.stop()
+        begun_at = now()
+        error = self._groups.stop()
+        self._history.add(
+            Probed(at=now(), begun_at=begun_at, what="every member leaves its group", error=error)
+        )
         self._observer.stop()
 
     def _finish(self, module: str) -> None:

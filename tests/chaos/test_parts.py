@@ -105,16 +105,17 @@ class Echo:
         self._socket.close()
 
 
-# Says each line that it is given to a port, and prints what comes back within a moment, or "silence".
-_CALLER = f"""
+# Says words to a port, and prints what comes back within the seconds that are given with each, or "silence".
+_CALLER = """
 import socket, sys
 host, port = sys.argv[1].rsplit(":", 1)
 connection = socket.create_connection((host, int(port)))
-connection.settimeout({SILENCE_SECONDS})
 print("up", flush=True)
 for line in sys.stdin:
+    seconds, word = line.split()
+    connection.settimeout(float(seconds))
     try:
-        connection.sendall(line.strip().encode())
+        connection.sendall(word.encode())
         print(connection.recv(100).decode() or "closed", flush=True)
     except TimeoutError:
         print("silence", flush=True)
@@ -136,9 +137,9 @@ class Caller:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def say(self, word: str) -> str:
+    def say(self, word: str, *, seconds_max: float = PATIENCE_SECONDS) -> str:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.write(f"{seconds_max} {word}\n")
         self._process.stdin.flush()
         return self.hears()
 
@@ -165,12 +166,12 @@ def test_a_proxy_cuts_between_the_named_alone(proxies: Proxies) -> None:
         assert [caller.hears() for caller in callers] == ["up", "up"]
         assert [caller.say("one") for caller in callers] == ["one", "one"]
         proxies.cut("target", "named")
-        assert named.say("two") == "silence"
+        assert named.say("two", seconds_max=SILENCE_SECONDS) == "silence"
         assert unnamed.say("two") == "two"
         proxies.mend("target", "named")
         assert named.say("three") == "closed", "bytes were lost: the connection makes no sense any more"
         proxies.cut(CLIENTS, "target")
-        assert unnamed.say("three") == "silence"
+        assert unnamed.say("three", seconds_max=SILENCE_SECONDS) == "silence"
     finally:
         for caller in callers:
             caller.close()
