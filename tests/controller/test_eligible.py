@@ -69,6 +69,9 @@ def test_no_more_need_to_be_in_sync_than_there_are_replicas() -> None:
     before = partition((1,), elr=(2,))._replace(replicas=(1, 2))
     after = remembered(before, before._replace(replicas=(1,)), min_in_sync=2)
     assert after.elr == ()
+    # One that only comes does not count, for the leader neither.
+    coming = partition((1,))._replace(replicas=(1, 2), adding=(2,), elr=(2,))
+    assert remembered(coming, coming, min_in_sync=2).elr == ()
 
 
 def test_an_eligible_replica_leads_when_none_in_sync_is_live() -> None:

@@ -44,8 +44,8 @@ def decides_eligibility(kind: ResourceKind, before: Mapping[str, str], after: Ma
 
 
 def is_enough(partition: PartitionImage, *, min_in_sync: int) -> bool:
-    """Whether the high watermark moves with this in-sync set, if there is a leader."""
-    return len(partition.isr) >= min(min_in_sync, len(partition.replicas))
+    """Whether the high watermark moves with this in-sync set, if there is a leader (who counts alike)."""
+    return len(partition.isr) >= min(min_in_sync, len(partition.replicas) - len(partition.adding))
 
 
 def remembered(
