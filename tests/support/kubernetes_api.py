@@ -97,7 +97,7 @@ def running_api_server(folder: Path) -> Iterator[ApiServer]:
         "service-account-signing-key-file": folder / "accounts.key",
         "token-auth-file": folder / "tokens.csv",
         "authorization-mode": "RBAC",
-        "service-cluster-ip-range": "10.0.0.0/24",
+        "service-cluster-ip-range": "10.0.0.0/20",
         "disable-admission-plugins": "ServiceAccount",
     }
     with (

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import aiohttp
 
@@ -66,7 +66,7 @@ class KubernetesHttp:
         self._session: aiohttp.ClientSession | None = None
         self._places = asyncio.Semaphore(REQUESTS_UNDER_WAY_MAX)
 
-    async def __aenter__(self) -> KubernetesHttp:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

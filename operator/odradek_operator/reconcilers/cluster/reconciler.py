@@ -163,11 +163,12 @@ class ClusterReconciler:
             unreachable=look.unreachable,
             settings_problem=look.settings_problem,
         )
-        current = (
-            sum(pod.broker not in look.reasons and not pod.deleting for pod in look.pods)
-            if brokers.settled
-            else 0
+        # A broker that did not tell its settings may have old ones.
+        current = sum(
+            pod.broker in look.compared and pod.broker not in look.reasons and not pod.deleting
+            for pod in look.pods
         )
+        current = current if brokers.settled else 0
         whole = serving == current == wanted == len(look.pods) and brokers.settled
         status = replace(
             look.before,

@@ -24,6 +24,7 @@ from odradek_operator.gateways.kubernetes import (
     VOLUME_CLAIMS,
     Forbidden,
     Json,
+    NotFound,
     Refused,
     metadata,
 )
@@ -57,6 +58,7 @@ class Look:
     pending: tuple[addresses.Pending, ...] = ()
     pods: tuple[facts.BrokerPod, ...] = ()
     settings: SettingsPlan = field(default_factory=SettingsPlan)
+    compared: frozenset[int] = frozenset()
     reasons: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     roll: rolling.Roll = field(default_factory=rolling.Roll)
     cluster_id: str | None = None
@@ -188,10 +190,14 @@ class Look:
             address = (pod.get("status") or {}).get("podIP")
             active = address is not None and await self.admin.is_active_controller(address, HTTP_PORT)
             cost = "100" if active else None
-            if (metadata(pod).get("annotations") or {}).get(DELETION_COST) != cost:
+            if (metadata(pod).get("annotations") or {}).get(DELETION_COST) == cost:
+                continue
+            try:
                 await self.outside.kubernetes.set_annotations(
                     PODS, self.key.namespace, name, {DELETION_COST: cost}
                 )
+            except NotFound:
+                continue  # It went meanwhile, and need not be protected.
 
     # --- brokers -------------------------------------------------------------------------------------------------
 
@@ -206,6 +212,7 @@ class Look:
                 self.cluster_id = await self.admin.cluster_id(self.context.bootstrap)
         except OdradekError as failure:
             self.unreachable = f"brokers do not answer the operator: {failure}"
+        self.compared = frozenset(in_force)
         wanted = {pod.broker: self._file_of(pod) for pod in serving}
         self.settings = plan_settings(wanted, in_force, live=self.before.live_settings)
         if not self.settings.alter:
