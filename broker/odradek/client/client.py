@@ -78,6 +78,7 @@ class Client:
         self._lanes = 0
         self._cluster = ClusterInfo(cluster_id=None, controller_id=NO_LEADER)
         self._cluster_at = float("-inf")
+        self._cluster_sent_at = float("-inf")  # what has happened since may be missing
         self._refreshing = asyncio.Lock()
         self._coordinators: dict[str, int] = {}
         self._closed = False
@@ -132,10 +133,11 @@ class Client:
         """Ask a broker about these topics and all that the cache holds (every topic for None)."""
         asked_at = _now()
         async with self._refreshing:
-            fresh = self._cluster_at >= asked_at and names is not None
+            fresh = self._cluster_sent_at >= asked_at and names is not None
             if fresh and all(name in self._cluster.topics for name in names or ()):
                 return self._cluster
             wanted = None if names is None else sorted({*names, *self._cluster.topics})
+            sent_at = _now()
             response = await (await self.any_broker()).request(
                 ApiKey.METADATA,
                 versions=METADATA_VERSIONS,
@@ -153,6 +155,7 @@ class Client:
                 known = ClusterInfo(known.cluster_id, known.controller_id, known.brokers, kept)
             self._cluster = known
             self._cluster_at = _now()
+            self._cluster_sent_at = sent_at
             return self._cluster
 
     # --- connections ----------------------------------------------------------------------------------------------

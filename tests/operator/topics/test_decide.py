@@ -112,10 +112,25 @@ def test_a_careful_owner_notes_that_it_makes_the_topic_and_knows_it_again_after_
 
 def test_one_that_was_made_by_somebody_quicker_is_a_strangers() -> None:
     noted = wanted(TopicStatus(creating="me"), adoptionPolicy="Fail")
-    decision = decide(noted, there(None, failure=Failure("TopicAlreadyExists", "it is there", False)))
+    quicker = Failure("TopicAlreadyExists", "it is there", False)
+    decision = decide(noted, there(None, failure=quicker, noted_now=True))
     assert decision.status is not None
     assert decision.status.creating is None
+    assert (news(decision), decision.again_seconds) == ([], 1)
     assert reason(decide(replace(noted, status=decision.status), there(topic()))) == ("False", "TopicExists")
+
+
+def test_one_that_an_interrupted_run_has_made_is_known_though_it_showed_late() -> None:
+    noted = wanted(TopicStatus(creating="me"), adoptionPolicy="Fail")
+    decision = decide(noted, there(None, failure=Failure("TopicAlreadyExists", "it is there", False)))
+    assert decision.status is not None
+    assert decision.status.creating == "me"
+    assert reason(decide(replace(noted, status=decision.status), there(topic()))) == ("True", "AsWanted")
+
+
+def test_one_that_was_made_and_does_not_show_yet_is_not_made_again() -> None:
+    decision = decide(wanted(), there(None, made_now=True))
+    assert (decision.actions, reason(decision), decision.again_seconds) == ((), ("False", "Creating"), 1)
 
 
 def test_a_refusal_is_shown_and_told_once() -> None:

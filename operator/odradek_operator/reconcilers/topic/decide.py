@@ -22,6 +22,7 @@ UNREACHABLE_AGAIN_SECONDS = 10.0
 NO_CLUSTER_AGAIN_SECONDS = 30.0
 REFUSED_AGAIN_SECONDS = 60.0
 MOVING_AGAIN_SECONDS = 3.0
+SOON_AGAIN_SECONDS = 1.0
 # For so long a deletion waits for a cluster that does not answer. Then the resource goes, and the topic may stay.
 DELETION_SECONDS_MAX = 600.0
 DRIFTED = "Drifted"
@@ -123,6 +124,10 @@ def _without_finalizer(desired: Desired) -> tuple[Action, ...]:
 
 def _missing(desired: Desired, actual: Actual) -> Decision:
     spec = desired.spec
+    if actual.made_now:
+        # Brokers hear of a new topic one after the other.
+        waits = ready(False, "Creating", "the topic was made and does not show on every broker yet")
+        return Decision(status=desired.status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
     is_lost = desired.status.owner_uid == desired.uid and desired.status.topic_id is not None
     is_drift = is_lost and desired.status.applied_generation == desired.generation
     if is_drift and spec.drift is not DriftMode.ENFORCE:
@@ -147,13 +152,13 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
 def _refused(desired: Desired, actual: Actual) -> Decision:
     assert actual.failure is not None
     failure = actual.failure
+    if failure.reason == ALREADY_EXISTS:
+        return _made_by_somebody(desired, actual)
     news: tuple[News, ...] = ()
     if _ready_reason(desired) != failure.reason:
         news = (News(failure.reason, failure.message, is_warning=True),)
     status = desired.status
-    if failure.reason == ALREADY_EXISTS:
-        status = replace(status, creating=None)  # somebody else was quicker: it is a stranger's
-    elif actual.topic is not None and (status.owner_uid == desired.uid or actual.made_now):
+    if actual.topic is not None and (status.owner_uid == desired.uid or actual.made_now):
         status = observed_status(desired, actual)
     return Decision(
         status=status,
@@ -161,6 +166,17 @@ def _refused(desired: Desired, actual: Actual) -> Decision:
         news=news,
         again_seconds=REFUSED_AGAIN_SECONDS if failure.is_lasting else UNREACHABLE_AGAIN_SECONDS,
     )
+
+
+def _made_by_somebody(desired: Desired, actual: Actual) -> Decision:
+    """The topic came to be between the look and the making: by a stranger, or by a run of ours that was cut off after
+    it had noted that it would.
+    """
+    status = replace(desired.status, creating=None) if actual.noted_now else desired.status
+    waits = ready(
+        False, "Creating", "the topic was made by somebody else at this moment; it is looked at again"
+    )
+    return Decision(status=status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
 
 
 # --- a topic that is there -----------------------------------------------------------------------------------------

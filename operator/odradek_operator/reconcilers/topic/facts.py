@@ -36,7 +36,7 @@ class Desired:
 class Actual:
     """What there is. `older` is the resource that has the topic, where this one came later; `failure` the last
     refusal of what was tried in this run; `measures` are absent when they were not asked for; `made_now` says that this
-    run has made the topic.
+    run has made the topic, `noted_now` that it has noted that it would.
     """
 
     reach: Reach = Reach.REACHED
@@ -47,6 +47,7 @@ class Actual:
     older: str | None = None
     sharers: int = 0
     made_now: bool = False
+    noted_now: bool = False
     failure: Failure | None = None
 
 

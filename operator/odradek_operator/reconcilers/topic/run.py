@@ -59,6 +59,13 @@ class _Work:
     actual: Actual = field(default_factory=Actual)
     decision: Decision = field(default_factory=Decision)
     is_open: bool = True
+    has_changed: bool = False
+
+
+class LooksOld(Exception):
+    """A look showed less than what had been done before it; the next one will show more."""
+
+    is_expected = True
 
 
 class TopicsRun:
@@ -183,6 +190,11 @@ class TopicsRun:
         refused = await topics.carry_out(steps)
         for work in works:
             failure = refused.get(work.desired.topic)
+            if failure is not None and work.has_changed:
+                # What was looked at in between was older than what this run had done: brokers hear of it in turn.
+                self._fail(work, LooksOld(f"{work.key}: a broker has not heard of what was done: {failure}"))
+                continue
+            work.has_changed = failure is None
             is_made = any(isinstance(step, Create) for step in work.decision.actions) and failure is None
             work.actual = replace(
                 work.actual,
@@ -204,6 +216,7 @@ class TopicsRun:
                 stated = [ready(False, "Creating", "the topic is about to be made")]
                 work.body = await self._outside.report(work.body, noted, stated) or work.body
                 work.desired = replace(work.desired, status=noted)
+                work.actual = replace(work.actual, noted_now=True)
 
     async def _after_brokers(self, work: _Work) -> None:
         decision = work.decision
