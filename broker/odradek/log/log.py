@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import InvalidRecord, KafkaStorageError
+from odradek.foundation.errors import InvalidRecord, KafkaStorageError, OutOfOrderSequence
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED
 from odradek.log.appending import AppendResult, Origin, Records, require_fit, verified_headers
 from odradek.log.checkpoints import (
     PARTITION_METADATA_FILE,
@@ -30,6 +31,7 @@ from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.log.files import Disk
 from odradek.log.loading import Loader
 from odradek.log.lookup import TimestampOffset
+from odradek.log.older_batches import older_batches
 from odradek.log.producers import EXPIRATION_MS_DEFAULT, AppendedBatch
 from odradek.log.reading import ReadableLog
 from odradek.log.recovery import note_abort
@@ -167,7 +169,7 @@ class Log(ReadableLog):
             if header[5] & CONTROL_FLAG:
                 self._check_marker(records)
             else:
-                known = self.producers.check(header, is_client=is_client)
+                known = self._check_producer(header, is_client=is_client)
                 if known is not None:
                     return self._duplicate(header, known)
         first_offset = self.log_end_offset
@@ -262,6 +264,29 @@ class Log(ReadableLog):
         marker = parse_marker(BatchView(records))
         if marker is not None:
             self.producers.check_marker(marker)
+
+    def _check_producer(self, header: BatchHeader, *, is_client: bool) -> AppendedBatch | None:
+        """As `producers.check`, which may have forgotten batches at a restart that the log still has."""
+        try:
+            return self.producers.check(header, is_client=is_client)
+        except OutOfOrderSequence:
+            below_offset = self.producers.unremembered_below(header)
+            if below_offset is None:
+                raise
+        self.producers.remember_older(
+            header.producer_id,
+            older_batches(
+                lambda offset, bytes_max: self.read(
+                    offset, bytes_max=bytes_max, at_least_one_batch=True
+                ).read(),
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                below_offset=below_offset,
+                floor_offset=self.log_start_offset,
+                count_max=PRODUCER_BATCHES_REMEMBERED - 1,
+            ),
+        )
+        return self.producers.check(header, is_client=is_client)
 
     def _duplicate(self, header: BatchHeader, known: AppendedBatch) -> AppendResult:
         return AppendResult(

@@ -12,15 +12,16 @@ The rules are Apache Kafka 4.1's:
 
 A log calls `check` before it writes a batch and `note` after it did, and `replay` for batches that were taken
 already (recovery, a follower). Snapshots spare it from reading the whole log at start; see
-`producer_snapshots`. Who may write transactionally, and when a transaction ends, is the transaction
-coordinator's.
+`producer_snapshots`. They have the last batch of each producer alone: the four before it are looked up in the log
+(`older_batches`) when one of them may have come again. Who may write transactionally, and when a transaction ends, is
+the transaction coordinator's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from odradek.foundation.errors import (
@@ -76,6 +77,7 @@ class _Producer:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "is_restored",
         "seen_ms",
         "timestamp_ms",
         "transaction_first_offset",
@@ -84,6 +86,8 @@ class _Producer:
     def __init__(self, *, epoch: int) -> None:
         self.epoch = epoch
         self.batches: list[AppendedBatch] = []
+        # From a snapshot, which has the last batch alone.
+        self.is_restored = False
         self.timestamp_ms = -1
         self.seen_ms = -1
         self.coordinator_epoch = -1
@@ -168,6 +172,7 @@ class ProducerStates:
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
+            producer.is_restored = False
         delta = header[6]
         batches = producer.batches
         if len(batches) >= PRODUCER_BATCHES_REMEMBERED:
@@ -179,6 +184,28 @@ class ProducerStates:
         if header[5] & TRANSACTIONAL_FLAG and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = first_offset
             self._open[first_offset] = producer_id
+
+    # --- what a snapshot does not have
+    # ------------------------------------------------------------------------------
+
+    def unremembered_below(self, header: BatchHeader) -> int | None:
+        """The offset below which batches of this producer and epoch may lie that a snapshot did not have and that still
+        count; None when all that count are remembered.
+        """
+        producer = self._producers.get(header[9])
+        if producer is None or not producer.is_restored or producer.epoch != header[10]:
+            return None
+        batches = producer.batches
+        if not batches or len(batches) >= PRODUCER_BATCHES_REMEMBERED:
+            return None
+        return batches[0].first_offset
+
+    def remember_older(self, producer_id: int, older: Sequence[AppendedBatch]) -> None:
+        """Add batches from before those that are remembered, in the log's order: all that were found."""
+        producer = self._producers[producer_id]
+        producer.batches[:0] = older
+        del producer.batches[: max(len(producer.batches) - PRODUCER_BATCHES_REMEMBERED, 0)]
+        producer.is_restored = False
 
     def _add(self, producer_id: int, epoch: int) -> _Producer:
         if len(self._producers) >= self._producers_max:
@@ -372,6 +399,7 @@ class ProducerStates:
             if not is_open and now_ms - entry.timestamp_ms >= self.expiration_ms:
                 continue
             producer = self._producers[entry.producer_id] = _Producer(epoch=entry.producer_epoch)
+            producer.is_restored = True
             if entry.last_offset >= 0:
                 producer.batches.append(
                     AppendedBatch(

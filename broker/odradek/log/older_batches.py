@@ -1,0 +1,71 @@
+"""Finds in a log what a snapshot of producer states does not tell: the batches before each producer's last.
+
+A client may have five batches under way. When their leader goes before it has answered, all of them are sent again, and
+the broker that leads next may know that producer from a snapshot: after a stop in order, a roll, or a cut. Apache
+Kafka's snapshots, which these are, have one batch for each producer; it answers OutOfOrderSequence to the older ones,
+and librdkafka gives up for good. The log has them, mostly close to its end, so it is asked, once for each producer.
+
+Left out: batches further back than a few megabytes. Whoever has that much under way is refused, as with Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from odradek.log.producers import AppendedBatch
+from odradek.records.batch import HEADER_BYTES, BatchHeader, read_header
+
+# Offsets to go back by at first; each step is as long as all before it, so that nearby batches cost one read.
+_STEP_OFFSETS: Final = 256
+_READ_BYTES_MAX: Final = 1024 * 1024
+LOOKED_THROUGH_BYTES_MAX: Final = 4 * 1024 * 1024
+
+Read = Callable[[int, int], bytes]
+"""(offset, most bytes) -> batches from the one that holds the offset, the last perhaps cut off; b"" at the end."""
+
+
+def older_batches(
+    read: Read, *, producer_id: int, producer_epoch: int, below_offset: int, floor_offset: int, count_max: int
+) -> list[AppendedBatch]:
+    """The last `count_max` batches of a producer in its epoch between the two offsets, in the log's order; fewer where
+    more would have to be looked through than is bearable. Raises what `read` raises.
+    """
+    found: list[AppendedBatch] = []
+    bytes_left = LOOKED_THROUGH_BYTES_MAX
+    end, step = below_offset, _STEP_OFFSETS
+    while end > floor_offset and len(found) < count_max and bytes_left > 0:
+        begin = position = max(end - step, floor_offset)
+        here: list[AppendedBatch] = []
+        while position < end and bytes_left > 0:
+            data = read(position, min(_READ_BYTES_MAX, bytes_left))
+            bytes_left -= max(len(data), 1)
+            for header in _headers(data):
+                position = header.last_offset + 1
+                if header.base_offset >= end:
+                    break
+                begin = min(begin, header.base_offset)
+                is_theirs = (header.producer_id, header.producer_epoch) == (producer_id, producer_epoch)
+                if is_theirs and not header.is_control:
+                    here.append(
+                        AppendedBatch(
+                            header.last_sequence,
+                            header.last_offset,
+                            header.last_offset_delta,
+                            header.max_timestamp_ms,
+                        )
+                    )
+            if not data:
+                break
+        found[:0] = here
+        end, step = begin, 2 * step
+    return found[-count_max:]
+
+
+def _headers(data: bytes) -> Iterator[BatchHeader]:
+    """Of all batches in `data`, the last of which may be cut off."""
+    position = 0
+    while position + HEADER_BYTES <= len(data):
+        header = read_header(data, position)
+        yield header
+        position += header.size_bytes
