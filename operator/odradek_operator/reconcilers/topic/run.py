@@ -101,8 +101,13 @@ class TopicsRun:
                 continue
             works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
         await self._each(invalid, self._say_invalid)
-        # One cluster that hangs must not hold up the others.
-        await asyncio.gather(*(self._on_cluster(cluster, some) for cluster, some in works.items()))
+        # One cluster that hangs or fails must not hold up the others.
+        ends = await asyncio.gather(
+            *(self._on_cluster(cluster, some) for cluster, some in works.items()), return_exceptions=True
+        )
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
         return Outcomes(self._outcomes, self._failures)
 
     # --- one cluster --------------------------------------------------------------------------------------------------
