@@ -70,9 +70,11 @@ _FAMILY_OF: Final = {
 class BrokerSources:
     """The places where broker settings come from, at one moment."""
 
-    def __init__(self, static: Settings, image: ClusterImage) -> None:
+    def __init__(self, static: Settings, image: ClusterImage, *, is_broker: bool = True) -> None:
+        """`is_broker` is false for a controller, which may have a broker's number and not its settings."""
         self.static = static
-        self.own = image.config(ResourceKind.BROKER, str(static.effective_broker_id))
+        own_name = str(static.effective_broker_id)
+        self.own = image.config(ResourceKind.BROKER, own_name) if is_broker else {}
         self.default = image.config(ResourceKind.BROKER, DEFAULT_BROKER)
         self.current = _with_overrides(static, merged_overrides(default=self.default, own=self.own))
         self.known = all_settings()

@@ -50,6 +50,8 @@ class BrokerParts:
         "settings",
     )
 
+    is_broker: Final = True
+
     def __init__(
         self,
         *,
@@ -110,6 +112,8 @@ class ControllerParts:
         "leadership",
         "settings",
     )
+
+    is_broker: Final = False
 
     def __init__(
         self,

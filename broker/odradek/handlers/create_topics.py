@@ -74,7 +74,8 @@ class _Describer:
 
     def __init__(self, context: RequestContext) -> None:
         self._with_details = context.header.api_version >= _DETAILS_VERSION
-        self._sources = BrokerSources(context.broker.settings, context.broker.images.current)
+        broker = context.broker
+        self._sources = BrokerSources(broker.settings, broker.images.current, is_broker=broker.is_broker)
         self._described: dict[frozenset[tuple[str, str]], list[dict[str, Any]]] = {}
 
     def answer(self, name: str, outcome: CreateOutcome) -> dict[str, Any]:
