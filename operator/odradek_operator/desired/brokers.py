@@ -65,10 +65,10 @@ def broker_stateful_set(context: Context) -> Json:
             "/healthz", HTTP_PORT, periodSeconds=1, timeoutSeconds=2, failureThreshold=300
         ),
         livenessProbe=http_probe(
-            "/healthz", HTTP_PORT, periodSeconds=10, timeoutSeconds=5, failureThreshold=6
+            "/healthz", HTTP_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
         ),
         readinessProbe=http_probe(
-            "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=3, failureThreshold=3
+            "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=5, failureThreshold=5
         ),
     )
     annotations = {

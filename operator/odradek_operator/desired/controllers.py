@@ -57,10 +57,10 @@ def controller_deployment(context: Context) -> Json:
             "/healthz", HTTP_PORT, periodSeconds=1, timeoutSeconds=2, failureThreshold=120
         ),
         livenessProbe=http_probe(
-            "/healthz", HTTP_PORT, periodSeconds=10, timeoutSeconds=5, failureThreshold=6
+            "/healthz", HTTP_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
         ),
         readinessProbe=http_probe(
-            "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=3, failureThreshold=3
+            "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=5, failureThreshold=5
         ),
     )
     annotations = {"odradek.io/settings": _digest(context)}

@@ -58,8 +58,8 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
             {"name": "logs", "mountPath": "/logs"},
         ],
         startupProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 120},
-        livenessProbe={**ready, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
-        readinessProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 3},
+        livenessProbe={**ready, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
+        readinessProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 5},
     )
     digest = hashlib.sha256("".join(_files(context, servers).values()).encode()).hexdigest()[:16]
     annotations = {"odradek.io/settings": digest}

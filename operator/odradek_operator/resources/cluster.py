@@ -113,7 +113,7 @@ class Brokers:
         default_factory=Storage
     )
     resources: Annotated[Resources, Nested(Resources), Doc("Each broker's share of its node.")] = field(
-        default_factory=Resources
+        default_factory=lambda: Resources(requests={"cpu": "100m", "memory": "256Mi"})
     )
     move_rate: Annotated[
         str | None,
@@ -140,7 +140,7 @@ class Controllers:
 
     replicas: Annotated[int, Whole(minimum=1, maximum=9), Doc("How many, the active one included.")] = 2
     resources: Annotated[Resources, Nested(Resources), Doc("Each controller's share of its node.")] = field(
-        default_factory=Resources
+        default_factory=lambda: Resources(requests={"cpu": "50m", "memory": "128Mi"})
     )
     pod: Annotated[Pod, Nested(Pod), Doc("Additions to the controllers' pods.")] = field(default_factory=Pod)
 
@@ -176,7 +176,7 @@ class ZookeeperServers:
         default_factory=lambda: Storage(size="2Gi")
     )
     resources: Annotated[Resources, Nested(Resources), Doc("Each server's share of its node.")] = field(
-        default_factory=Resources
+        default_factory=lambda: Resources(requests={"cpu": "50m", "memory": "384Mi"})
     )
     heap_megabytes: Annotated[
         int, Whole(minimum=64, maximum=65_536), Doc("The heap of each server's JVM.")

@@ -111,6 +111,7 @@ class ClusterReconciler:
         look.movement = None
         look.context = replace(look.context, brokers=look.context.spec.brokers.replicas)
         await look.apply_brokers()
+        await look.wake_topics()
         await self._outside.tell(look.body, "BrokersRemoved", f"brokers {gone} were empty and are gone")
 
     def _context(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int) -> Context:

@@ -21,6 +21,7 @@ from odradek_operator.gateways.kubernetes import (
     NODES,
     PODS,
     STATEFUL_SETS,
+    TOPICS,
     VOLUME_CLAIMS,
     Forbidden,
     Json,
@@ -31,7 +32,7 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.reconcilers.cluster import addresses, facts, rolling, scaling, storage
 from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.settings import SettingsPlan, plan_settings
-from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.reconciler import Outside, key_of
 from odradek_operator.resources.cluster import ClusterStatus, Movement
 from odradek_operator.resources.schema import quantity_value
 
@@ -312,9 +313,16 @@ class Look:
             if bytes_per_second is not None:
                 await self.admin.end_throttle(bootstrap)
             which = rolling.named(tuple(str(broker) for broker in movement.brokers))
+            await self.wake_topics()
             await self.outside.tell(
                 self.body, "BrokersFilled", f"brokers {which} have their share of all partitions"
             )
+
+    async def wake_topics(self) -> None:
+        """Have this Cluster's Topics looked at: their partitions are elsewhere now."""
+        for topic in await self.outside.kubernetes.list(TOPICS, self.key.namespace):
+            if (topic.get("spec") or {}).get("cluster") == self.key.name:
+                self.outside.wake(key_of(topic))
 
     @property
     def is_emptied(self) -> bool:
