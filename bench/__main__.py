@@ -10,6 +10,7 @@ python -m bench cluster --quick        three brokers against three, records with
 python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
 python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
 python -m bench growth --gigabytes 20  does a longer log slow it down?
+python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
 python -m bench spark                  a Spark job writes, copies and reads a million records
 """
 
@@ -37,6 +38,8 @@ def main() -> int:
             return _takeover(arguments)
         case "restarts":
             return _restarts(arguments)
+        case "operator":
+            return _operator(arguments)
         case "compare":
             return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
         case _:
@@ -59,7 +62,7 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    programs = ["compare", "cluster", "takeover", "restarts", "growth", "spark", "everything"]
+    programs = ["compare", "cluster", "takeover", "restarts", "growth", "operator", "spark", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -139,6 +142,12 @@ def _restarts(arguments: argparse.Namespace) -> int:
     from bench.restarts import restart_in_turn
 
     return restart_in_turn(rounds=arguments.rounds, disk=arguments.disk, is_json=arguments.output == "json")
+
+
+def _operator(arguments: argparse.Namespace) -> int:
+    from bench.operator_topics import measure_operator
+
+    return measure_operator(disk=arguments.disk, is_json=arguments.output == "json")
 
 
 def _growth(arguments: argparse.Namespace) -> int:
