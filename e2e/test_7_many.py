@@ -17,7 +17,8 @@ TOPICS = 1000
 TOPICS_UNDER_FIRE = 60
 KILLS = 5
 CONVERGE_SECONDS_MAX = 300.0
-IDLE_SECONDS = 20.0
+IDLE_SECONDS = 10.0
+IDLE_WINDOWS = 4
 OPERATOR = Kube(OPERATOR_NAMESPACE)
 
 
@@ -86,12 +87,13 @@ def test_a_thousand_topics_become_true(kube: Kube) -> None:
         f"{done - began:.1f} s after the first"
     )
     pod = operator_pod()
-    before, _ = spent(pod)
-    time.sleep(IDLE_SECONDS)  # what is measured is time in which nothing happens
-    after, resident = spent(pod)
-    print(
-        f"an idle operator of {TOPICS} Topics: {(after - before) / IDLE_SECONDS:.1%} of a core, {resident:.0f} MB"
-    )
+    shares = []
+    for _ in range(IDLE_WINDOWS):  # the first still has what the topics' last changes gave to do
+        before, _ = spent(pod)
+        time.sleep(IDLE_SECONDS)  # what is measured is time in which nothing happens
+        after, resident = spent(pod)
+        shares.append(f"{(after - before) / IDLE_SECONDS:.1%}")
+    print(f"an idle operator of {TOPICS} Topics: {', '.join(shares)} of a core, {resident:.0f} MB")
     all_deleted(kube, selector)
 
 
