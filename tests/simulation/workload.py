@@ -140,7 +140,7 @@ class Workload:
         try:
             while not await self._begun(producer):
                 await asyncio.sleep(0.5)
-            pause_seconds = rng.choice([0.02, 0.1, 0.4])
+            pause_seconds = rng.choice([0.05, 0.2, 0.5])
             number = 0
             while not self._is_over:
                 partition = rng.randrange(self.cluster.partition_count)
