@@ -35,8 +35,12 @@ def scale(*, wanted: int, there: int | None, before: Movement | None) -> Scale:
         return Scale(pods=wanted)
     if wanted < there:
         leaving = tuple(range(wanted, there))
-        same = before is not None and before.reason == Reason.DOWN and before.brokers == leaving
-        return Scale(pods=there, movement=before if same else Movement(reason=Reason.DOWN, brokers=leaving))
+        if before is None or before.reason != Reason.DOWN:
+            return Scale(pods=there, movement=Movement(reason=Reason.DOWN, brokers=leaving))
+        if before.brokers == leaving:
+            return Scale(pods=there, movement=before)
+        staying = tuple(broker for broker in before.brokers if broker < wanted)
+        return Scale(pods=there, movement=Movement(reason=Reason.DOWN, brokers=leaving), stop_drain=staying)
     filled = set(range(there, wanted))
     stay: tuple[int, ...] = ()
     if before is not None:

@@ -1,0 +1,263 @@
+"""What a Cluster is made of, as pure functions; and the start scripts, run by a real /bin/sh."""
+
+from __future__ import annotations
+
+import subprocess
+from base64 import b64decode
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings import Settings
+from odradek_operator.desired import binding, brokers, controllers, policies, scripts, services, zookeeper
+from odradek_operator.desired.names import Context
+from odradek_operator.gateways.cluster_admin import InForce
+from odradek_operator.gateways.kubernetes import Json
+from odradek_operator.reconcilers.cluster.addresses import outside_addresses
+from odradek_operator.reconcilers.cluster.images import image_of, version_of
+from odradek_operator.reconcilers.cluster.scaling import Reason, scale
+from odradek_operator.reconcilers.cluster.settings import plan_settings
+from odradek_operator.resources.cluster import ClusterSpec, Movement, ZookeeperServers
+from odradek_operator.resources.structure import parse
+
+NODE_PORT = {"name": "out", "type": "NodePort", "port": 9094}
+TEMPLATE = "b{broker}.{cluster}.example.com"
+
+
+def context(**spec: Any) -> Context:
+    """A Cluster called `events` in `default`."""
+    wanted = parse(ClusterSpec, {"zookeeper": {"servers": {"replicas": 3}}, **spec})
+    return Context(
+        name="events",
+        namespace="default",
+        spec=wanted,
+        owner={"uid": "u"},
+        image="odradek:1",
+        zookeeper_image="zookeeper:3.9",
+        domain="cluster.local",
+        brokers=wanted.brokers.replicas,
+        addresses={},
+        zones={},
+    )
+
+
+def workloads(of: Context) -> list[Json]:
+    servers = of.spec.zookeeper.servers or ZookeeperServers()
+    return [
+        brokers.broker_stateful_set(of),
+        controllers.controller_deployment(of),
+        zookeeper.zookeeper_stateful_set(of, servers),
+    ]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_pods_are_restricted_whatever_users_add(number: int) -> None:
+    user = {
+        "labels": {"app.kubernetes.io/instance": "mine", "team": "a"},
+        "env": [{"name": "A", "value": "b"}],
+    }
+    of = context(brokers={"pod": user}, controllers={"pod": user}, zookeeper={"servers": {"pod": user}})
+    workload = workloads(of)[number]
+    template = workload["spec"]["template"]
+    assert template["spec"]["automountServiceAccountToken"] is False
+    assert template["spec"]["securityContext"]["runAsUser"] == 10001
+    assert template["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = template["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {"name": "A", "value": "b"} in container["env"]
+    # What selects pods wins over what users say, and says nothing that changes.
+    selector = workload["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= template["metadata"]["labels"].items()
+    assert set(selector) == {"app.kubernetes.io/instance", "app.kubernetes.io/component"}
+    assert template["metadata"]["labels"]["team"] == "a"
+    # Every path that is written to is a volume.
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert "/tmp" in mounts
+
+
+def test_brokers_read_their_file_without_a_word_of_doubt() -> None:
+    of = context(
+        brokers={"config": {"num.partitions": 5}},
+        listeners=[{"name": "out", "type": "NodePort", "port": 9094}],
+    )
+    file = brokers.broker_config_map(of)["data"]["broker.properties"]
+    settings = Settings(
+        {**parse_properties(file, source="file"), "advertised.listeners": scripts.advertised(of, 0)}
+    )
+    assert settings.warnings == ()
+    assert settings.num_partitions == 5 and settings.default_replication_factor == 3
+    assert settings.min_insync_replicas == 2
+    assert [one.port for one in settings.listener_endpoints] == [9092, 9094]
+    connect = "events-zookeeper.default.svc.cluster.local:2181/default/events"
+    assert parse_properties(file, source="file")["zookeeper.connect"] == connect
+    one = context(brokers={"replicas": 1})
+    alone = Settings(
+        parse_properties(brokers.broker_config_map(one)["data"]["broker.properties"], source="file")
+    )
+    assert (alone.default_replication_factor, alone.min_insync_replicas) == (1, 1)
+
+
+def run_start(folder: Path, files: dict[str, str], **environment: str) -> list[str]:
+    """What `odradek` is called with by a start script."""
+    for name, text in files.items():
+        (folder / name).write_text(text.replace(scripts.SETTINGS_FOLDER, str(folder)))
+    fake = folder / "odradek"
+    fake.write_text('#!/bin/sh\nfor one in "$@"; do echo "$one"; done\n')
+    fake.chmod(0o755)
+    path = {"PATH": f"{folder}:/usr/bin:/bin"}
+    done = subprocess.run(
+        ["/bin/sh", str(folder / "start")],
+        env=path | environment,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_broker_starts_with_its_own_number_addresses_and_rack(tmp_path: Path) -> None:
+    of = context(
+        brokers={"rackLabel": "topology.kubernetes.io/zone"},
+        listeners=[{"name": "out", "type": "NodePort", "port": 9094}],
+    )
+    of = replace(
+        of, addresses={"out": (None, "${NODE_IP}:31001", None)}, zones={"node-1": "zone a", "node-2": "b"}
+    )
+    files = brokers.broker_config_map(of)["data"]
+    told = run_start(tmp_path, files, POD_INDEX="1", NODE_NAME="node-1", NODE_IP="fd00::1")
+    assert told[0] == "broker" and told[told.index("--id") + 1] == "1"
+    advertised = next(one for one in told if one.startswith("advertised.listeners="))
+    assert advertised == (
+        "advertised.listeners=INTERNAL://events-broker-1.events-brokers.default.svc.cluster.local:9092,"
+        "OUT://[fd00::1]:31001"
+    )
+    assert "broker.rack=zone a" in told
+    # An address that is not known yet is left out.
+    other = run_start(tmp_path, files, POD_INDEX="0", NODE_NAME="node-2", NODE_IP="10.0.0.1")
+    assert not any("OUT://" in one for one in other) and "broker.rack=b" in other
+
+
+def test_a_controllers_number_follows_from_its_pods_name(tmp_path: Path) -> None:
+    files = controllers.controller_config_map(context())["data"]
+    numbers = set()
+    for name in ("events-controller-a", "events-controller-b", "events-controller-a"):
+        told = run_start(tmp_path, files, POD_NAME=name, POD_IP="10.0.0.7")
+        assert told[0] == "controller" and "CONTROLLER://10.0.0.7:9093" in told
+        numbers.add(int(told[told.index("--id") + 1]))
+    assert len(numbers) == 2 and all(2**20 <= number < 2**31 for number in numbers)
+
+
+def test_only_who_must_may_talk_to_controllers_and_zookeeper() -> None:
+    found = {one["metadata"]["name"]: one["spec"]["ingress"] for one in policies.network_policies(context())}
+    assert set(found) == {"events-broker", "events-controller", "events-zookeeper"}
+    assert "from" not in found["events-broker"][0], (
+        "clients come from anywhere unless somebody says otherwise"
+    )
+    of_zookeeper = {rule["ports"][0]["port"]: rule["from"] for rule in found["events-zookeeper"]}
+    components = {
+        one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in of_zookeeper[2181]
+    }
+    assert components == {"broker", "controller"}
+    named = policies.network_policies(context(network={"clients": [{"podSelector": {}}]}))
+    assert {"podSelector": {}} in named[0]["spec"]["ingress"][0]["from"]
+
+
+def test_bindings_hold_what_clients_and_spark_need() -> None:
+    secret = {
+        key: b64decode(value).decode() for key, value in binding.binding_secret(context())["data"].items()
+    }
+    assert secret["bootstrap.servers"] == "events-bootstrap.default.svc.cluster.local:9092"
+    assert (secret["type"], secret["port"]) == ("kafka", "9092")
+    spark = binding.spark_config_map(context())["data"]
+    assert spark["spark.odradek.bootstrap.servers"] == secret["bootstrap.servers"]
+
+
+LISTENER = {"name": "out", "type": "LoadBalancer", "port": 9094}
+
+
+@pytest.mark.parametrize(
+    ("listener", "service", "address"),
+    [
+        (LISTENER, {"status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}}, "lb.example.com:9094"),
+        (LISTENER, {"status": {}}, None),
+        ({**LISTENER, "advertisedHost": TEMPLATE, "advertisedPort": 443}, {}, "b0.events.example.com:443"),
+        ({**LISTENER, "type": "NodePort"}, {"spec": {"ports": [{"nodePort": 31000}]}}, "${NODE_IP}:31000"),
+        ({**LISTENER, "type": "NodePort"}, {"spec": {"ports": [{}]}}, None),
+        ({**LISTENER, "type": "Internal"}, {}, "events-out-0.default.svc.cluster.local:9094"),
+        ({**LISTENER, "brokers": [{"broker": 0, "host": "fd00::2", "port": 7}]}, {}, "[fd00::2]:7"),
+    ],
+)  # fmt: skip
+def test_addresses_outside(listener: Json, service: Json, address: str | None) -> None:
+    of = context(listeners=[listener])
+    found, pending = outside_addresses(of, {("Service", "events-out-0"): service}, 1)
+    assert found == {"out": (address,)}
+    assert [one.broker for one in pending] == ([] if address else [0])
+
+
+def test_each_listener_has_a_service_for_each_broker_and_one_to_begin_at() -> None:
+    made = services.outside_services(context(listeners=[{**LISTENER, "localTraffic": True}]), 2)
+    assert [one["metadata"]["name"] for one in made] == [
+        "events-out-bootstrap",
+        "events-out-0",
+        "events-out-1",
+    ]
+    assert made[1]["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] == "events-broker-0"
+    assert all(one["spec"]["externalTrafficPolicy"] == "Local" for one in made)
+
+
+def test_settings_are_judged_by_what_brokers_have() -> None:
+    def broker(**values: str) -> dict[str, InForce]:
+        return {key.replace("_", "."): InForce(value=value, given=True) for key, value in values.items()}
+
+    file = {"log.retention.ms": "5", "num.partitions": "3"}
+    same = plan_settings({0: file}, {0: broker(log_retention_ms="5", num_partitions="3")}, live=())
+    assert same.alter == {} and same.restart == {}
+    differs = plan_settings({0: file}, {0: broker(log_retention_ms="6", num_partitions="4")}, live=())
+    assert differs.alter == {"log.retention.ms": "5"} and differs.live == ("log.retention.ms",)
+    assert differs.restart == {0: ("num.partitions is 4, wanted 3",)}
+    # Taken out of the Cluster: back to the default, live where that is possible.
+    gone = plan_settings({0: {}}, {0: broker(log_cleaner_threads="4")}, live=("log.cleaner.threads",))
+    assert gone.alter == {"log.cleaner.threads": "1"}
+    own = {"log.retention.ms": InForce(value="6", given=True, own_override=True)}
+    assert plan_settings({0: file}, {0: own}, live=()).alter == {}
+
+
+def test_how_many_pods_there_shall_be() -> None:
+    assert scale(wanted=3, there=None, before=None).pods == 3
+    assert scale(wanted=3, there=3, before=None).movement is None
+    up = scale(wanted=5, there=3, before=None)
+    assert up.pods == 5 and up.movement == Movement(reason=Reason.UP, brokers=(3, 4))
+    # What was begun goes on, and adds to what comes.
+    begun = Movement(reason=Reason.UP, brokers=(3,), total=4, left=2)
+    assert scale(wanted=4, there=4, before=begun).movement == begun
+    assert scale(wanted=5, there=4, before=begun).movement == Movement(reason=Reason.UP, brokers=(3, 4))
+    down = scale(wanted=2, there=4, before=None)
+    assert down.pods == 4 and down.movement == Movement(reason=Reason.DOWN, brokers=(2, 3))
+    # Thought better of: those that were being emptied are filled again.
+    back = scale(wanted=3, there=4, before=down.movement)
+    assert back.pods == 4 and back.movement == Movement(reason=Reason.DOWN, brokers=(3,))
+    assert back.stop_drain == (2,)
+    whole = scale(wanted=4, there=4, before=down.movement)
+    assert whole.stop_drain == (2, 3) and whole.movement == Movement(reason=Reason.UP, brokers=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("spec", "default", "image", "version"),
+    [
+        ({}, "r/odradek:1", "r/odradek:1", "1"),
+        ({"version": "2"}, "r:5000/odradek:1", "r:5000/odradek:2", "2"),
+        ({"image": "mine"}, "r/odradek:1", "mine", None),
+        ({"image": "mine", "version": "2"}, "r/odradek:1", "mine:2", "2"),
+        ({"image": "mine:3", "version": "2"}, "", "mine:3", "3"),
+        ({"image": "mine@sha256:ab"}, "", "mine@sha256:ab", "sha256:ab"),
+    ],
+)
+def test_images(spec: Json, default: str, image: str, version: str | None) -> None:
+    found = image_of(context(**spec).spec, default)
+    assert found == image and (version_of(found) or None) == version
