@@ -54,6 +54,7 @@ class OneBroker:
             listener_name=listener_name,
             broker=SimpleNamespace(
                 broker_id=self.settings.effective_broker_id,
+                is_broker=True,
                 images=self.images,
                 controller=self.controller,
                 settings=self.settings,
