@@ -12,7 +12,8 @@ import hashlib
 import json
 import logging
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -20,6 +21,8 @@ from typing import Any, Final, Self
 
 import aiohttp
 
+from odradek.foundation.metrics import Sample
+from odradek_operator.foundation.metrics import API_REQUESTS
 from odradek_operator.gateways.kubernetes import (
     EVENTS,
     FIELD_MANAGER,
@@ -65,6 +68,7 @@ class KubernetesHttp:
         self._access = access
         self._session: aiohttp.ClientSession | None = None
         self._places = asyncio.Semaphore(REQUESTS_UNDER_WAY_MAX)
+        self._answers: Counter[tuple[str, int]] = Counter()
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,6 +82,11 @@ class KubernetesHttp:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+    def samples(self) -> Iterator[Sample]:
+        """How many requests there were, by method and status."""
+        for (method, status), count in sorted(self._answers.items()):
+            yield API_REQUESTS.sample(count, method, status)
 
     async def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
         try:
@@ -202,10 +211,12 @@ class KubernetesHttp:
                     content = await answer.read()
                     status = answer.status
             except (aiohttp.ClientError, TimeoutError) as failure:
+                self._answers[method, 0] += 1
                 reason = str(failure) or type(failure).__name__
                 raise KubernetesError(
                     f"{method} {path}: the API server cannot be reached: {reason}"
                 ) from failure
+        self._answers[method, status] += 1
         parsed = _parsed(content)
         if status >= 400:
             message = parsed.get("message") or content[:500].decode(errors="replace")

@@ -79,6 +79,7 @@ async def _run(settings: OperatorSettings) -> None:
                 outside, settings=settings, brokers=brokers, admin=admin, record_times=record_times
             ),
             login=log_in,
+            sources=[kubernetes.samples],
         )
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
