@@ -1,6 +1,6 @@
 """`python -m bench`: Odradek against Apache Kafka 4.1.1, in one interleaved run on one machine.
 
-python -m bench everything             what `make bench` does: all of the below, about half an hour
+python -m bench everything             what `make bench` does: all of the below, about an hour
 python -m bench --rounds 5             the comparison: medians of five rounds after a discarded one
 python -m bench --quick                one round of small sizes, about three minutes
 python -m bench --only tiny latency    some questions
@@ -33,7 +33,7 @@ def main() -> int:
         case "spark":
             return _spark(arguments)
         case "cluster":
-            return _cluster(arguments)
+            return _cluster(arguments, rounds=arguments.rounds)
         case "takeover":
             return _takeover(arguments)
         case "restarts":
@@ -46,7 +46,7 @@ def main() -> int:
             codes = [
                 _compare(arguments, rounds=arguments.rounds, disk=None),
                 _compare(arguments, rounds=1, disk=arguments.disk or DISK),
-                _cluster(arguments),
+                _cluster(arguments, rounds=1),
                 _takeover(arguments),
                 _restarts(arguments),
                 _spark(arguments),
@@ -115,12 +115,12 @@ def _compare(arguments: argparse.Namespace, *, rounds: int, disk: str | None) ->
     return 0
 
 
-def _cluster(arguments: argparse.Namespace) -> int:
+def _cluster(arguments: argparse.Namespace, *, rounds: int) -> int:
     from bench import report
     from bench.cluster_rounds import FULL, QUICK, compare_clusters
 
     answers, done = compare_clusters(
-        rounds=arguments.rounds,
+        rounds=rounds,
         sizes=QUICK if arguments.quick else FULL,
         disk=arguments.disk,
         only=arguments.only,
