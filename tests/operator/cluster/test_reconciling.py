@@ -248,6 +248,36 @@ def test_a_pod_and_its_volume_are_replaced_when_asked_for() -> None:
     run(scenario())
 
 
+def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.settle()
+        claim, before = world.get(VOLUME_CLAIMS, "data-events-broker-1"), world.pods()
+        assert claim is not None
+        # Kubernetes has begun to remove it, and waits for a node that is no more.
+        world.objects.merge(
+            PODS,
+            "default",
+            "events-broker-1",
+            {
+                "metadata": {
+                    "annotations": {"odradek.io/replace": "true"},
+                    "finalizers": ["example.com/kubelet"],
+                }
+            },
+        )
+        world.objects.delete(PODS, "default", "events-broker-1", uid=None, orphan=False)
+        await world.look()
+        assert world.kubernetes.forced == ["events-broker-1"]
+        renewed = world.get(VOLUME_CLAIMS, "data-events-broker-1")
+        assert renewed is None or renewed["metadata"]["uid"] != claim["metadata"]["uid"]
+        world.objects.merge(PODS, "default", "events-broker-1", {"metadata": {"finalizers": None}})
+        await world.settle()
+        assert [name for name, uid in world.pods().items() if before[name] != uid] == ["events-broker-1"]
+
+    run(scenario())
+
+
 def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> None:
     listener = {"name": "outside", "type": "LoadBalancer", "port": 9094}
 

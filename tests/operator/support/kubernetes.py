@@ -43,6 +43,7 @@ class MemoryKubernetes:
         self.objects = objects or Objects()
         self.told: list[Told] = []
         self.written: list[tuple[str, str, str]] = []
+        self.forced: list[str] = []
         self.cut_after: int | None = None
         self.broken: KubernetesError | None = None
 
@@ -99,6 +100,8 @@ class MemoryKubernetes:
         force: bool = False,
     ) -> bool:
         await self._write("delete", api.kind, name)
+        if force:
+            self.forced.append(name)
         try:
             self.objects.delete(api, namespace, name, uid=uid, orphan=orphan)
         except (NotFound, Conflict):

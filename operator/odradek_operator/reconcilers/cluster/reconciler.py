@@ -34,6 +34,8 @@ from odradek_operator.resources.structure import InvalidResource, parse
 
 BUSY_SECONDS: Final = 1.0
 UNSETTLED_SECONDS: Final = 5.0
+# What cannot be done as long as the Cluster is as it is: events bring the next look sooner.
+BLOCKED_SECONDS: Final = 30.0
 # So long a first start waits for addresses of load balancers, that brokers need not start twice.
 ADDRESS_SECONDS_MAX: Final = 60.0
 
@@ -192,7 +194,7 @@ class ClusterReconciler:
         stated = conditions(found)
         await self._outside.report(look.body, status, stated)
         if look.roll.left or look.movement is not None or look.settings.alter or not brokers.settled:
-            return BUSY_SECONDS
+            return BLOCKED_SECONDS if look.moving_problem and not look.roll.left else BUSY_SECONDS
         settled = whole and controllers.current == controllers.ready == context.spec.controllers.replicas
         return None if settled and not look.pending and look.unreachable is None else UNSETTLED_SECONDS
 

@@ -274,6 +274,9 @@ class Look:
             except Forbidden:
                 continue
             if facts.node_is_lost(node):
+                # The claim first: a volume of the lost node would hold the new pod to it.
+                claim = f"{VOLUME}-{pod.name}"
+                await self.outside.kubernetes.delete(VOLUME_CLAIMS, self.key.namespace, claim)
                 await self.outside.kubernetes.delete(
                     PODS, self.key.namespace, pod.name, uid=pod.uid, force=True
                 )
