@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from odradek.protocol.api import ApiKey
@@ -9,6 +10,7 @@ from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR = 85, 39, 38
+NOT_COORDINATOR = 16
 
 
 async def reassign(
@@ -187,6 +189,71 @@ def test_partitions_are_added_while_others_move() -> None:
         assert (await under_way(cluster))["t", 0] == ([away, home], [away], [home])
         cluster.network.heal()
         await cluster.until(lambda: replicas(cluster, "t", 1)[0] == (away,))
+        await cluster.stop()
+
+    run(story())
+
+
+def test_groups_go_on_where_their_partition_moved() -> None:
+    async def story() -> None:
+        entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
+        cluster = await WholeCluster.start(brokers=2, controllers=1, entries=entries)
+        assert await cluster.create_topic("t", partitions=1) == 0
+        home = await _coordinator(cluster, 1)
+        committed = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+        answer = await cluster.ask(
+            home,
+            ApiKey.OFFSET_COMMIT,
+            8,
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[{"name": "t", "partitions": [committed]}],
+        )
+        assert int(answer.topics[0].partitions[0].error_code) == 0
+        away = 3 - home
+        assert await reassign(cluster, "__consumer_offsets", [away]) == [0]
+        await cluster.until(lambda: replicas(cluster, "__consumer_offsets", home) == [(away,)])
+        asked = {
+            "group_id": "g",
+            "topics": [{"name": "t", "partition_indexes": [0]}],
+            "require_stable": False,
+        }
+        refused = await cluster.ask(home, ApiKey.OFFSET_FETCH, 7, **asked)
+        assert int(refused.error_code) == NOT_COORDINATOR
+        assert await _coordinator(cluster, home) == away
+        while int((found := await cluster.ask(away, ApiKey.OFFSET_FETCH, 7, **asked)).error_code):
+            await asyncio.sleep(0.1)
+        assert found.topics[0].partitions[0].committed_offset == 7
+        await cluster.stop()
+
+    run(story())
+
+
+async def _coordinator(cluster: WholeCluster, through: int) -> int:
+    while True:
+        found = await cluster.ask(through, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
+        if int(found.error_code) == 0:
+            return int(found.node_id)
+        await asyncio.sleep(0.1)
+
+
+def test_a_broker_that_was_away_while_its_replica_moved_has_no_log_of_it_when_it_is_back() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=3, controllers=1)
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        first, gone = replicas(cluster, "t", 1)[0]
+        (new,) = {1, 2, 3} - {first, gone}
+        await cluster.produce(first, "t", 0, b"x", acks=-1)
+        await cluster.stop_broker(gone)
+        assert await reassign(cluster, "t", [first, new], through=first) == [0]
+        await cluster.until(lambda: replicas(cluster, "t", first) == [(first, new)])
+        broker = await cluster.start_broker(gone)
+        assert list(broker.directories.logs()) == []
+        # And it can have it again.
+        assert await reassign(cluster, "t", [gone, new], through=first) == [0]
+        await cluster.until(lambda: replicas(cluster, "t", first) == [(gone, new)])
+        assert cluster.brokers[gone].partitions.get("t", 0).log.log_end_offset == 1
         await cluster.stop()
 
     run(story())
