@@ -86,6 +86,10 @@ class TopicSpec:
             "name must not be . or .., as folders are",
         ),
         Rule(
+            "!has(self.name) || !self.name.startsWith('__')",
+            "the brokers' own topics begin with __; name another one",
+        ),
+        Rule(
             "!has(self.replicas) || !has(self.config) || !has(self.config.min__dot__insync__dot__replicas)"
             " || self.config.min__dot__insync__dot__replicas <= self.replicas",
             "min.insync.replicas must not be more than replicas, or nothing could be written with acks=all",

@@ -180,6 +180,11 @@ def test_the_younger_of_two_resources_gets_a_condition_and_holds_nothing() -> No
     assert "first" in decision.conditions[0].message
 
 
+def test_the_brokers_own_topics_are_left_alone() -> None:
+    decision = decide(wanted(name="__consumer_offsets"), there(topic()))
+    assert (decision.actions, reason(decision)) == ((), ("False", "InternalTopic"))
+
+
 # --- changing ------------------------------------------------------------------------------------------------------
 
 

@@ -117,6 +117,7 @@ def ready(server: ApiServer, kind: str, called: str) -> tuple[str, str] | None:
     [
         ({"name": "a b"}, "spec.name"),
         ({"name": ".."}, "name must not be . or .."),
+        ({"name": "__consumer_offsets"}, "the brokers' own topics"),
         ({"partitions": 0}, "spec.partitions"),
         ({"replicas": 0}, "spec.replicas"),
         (

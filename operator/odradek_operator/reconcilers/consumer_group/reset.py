@@ -5,8 +5,8 @@
 
 What is to be done is written down before it is done: `target` and the snapshot before offsets are set, `fenced` before
 the fence is. So whoever takes over knows whether it is to go on, and a reset is made once. Whether offsets have been
-set is seen from the group; where consumers have moved them since, they had been. A fence ends by itself should nobody
-come.
+set is seen from the group, also where consumers have gone on since (`was_applied`). A fence ends by itself should
+nobody come.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime
 
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, SetFence, SetOffsets
-from odradek_operator.reconcilers.consumer_group.facts import Action, Actual, Desired, Note, Resolve
+from odradek_operator.reconcilers.consumer_group.facts import Action, Actual, Desired, Note, Offsets, Resolve
 from odradek_operator.reconcilers.consumer_group.positions import (
     missing_topics,
     offsets_of,
@@ -182,13 +182,24 @@ def _apply(desired: Desired, actual: Actual, group: ActualGroup, known: ResetSta
     if not group.members:
         return Step(actions=(SetOffsets(group.group_id, target),))
     snapshot = {} if desired.status.snapshot is None else offsets_of(desired.status.snapshot.offsets)
-    is_untouched = all(group.committed.get(where) == snapshot.get(where) for where in target)
-    if not is_untouched:
-        # They were set, and the consumers that came back have gone on from there.
+    if was_applied(target, before=snapshot, now=group.committed):
+        # The consumers that came back have gone on from there.
         return _done(desired, actual, known, len(target))
     wish = desired.spec.reset
     assert wish is not None
     return _members_in_the_way(desired, actual, group, known, wish)
+
+
+def was_applied(target: Offsets, *, before: Offsets, now: Offsets) -> bool:
+    """Whether offsets that are neither as they were nor as they were to be show that they had been set.
+
+    Consumers only go forward, so where one is behind where it had been it was set back. Where the target lies ahead
+    of all, it is the same whether they were set or have come there by themselves.
+    """
+    back = [where for where, offset in target.items() if offset < before.get(where, -1)]
+    if back:
+        return any(now.get(where, -1) < before[where] for where in back)
+    return all(now.get(where, -1) >= offset for where, offset in target.items())
 
 
 def _done(desired: Desired, actual: Actual, known: ResetStatus, count: int) -> Step:

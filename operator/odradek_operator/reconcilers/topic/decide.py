@@ -26,6 +26,7 @@ SOON_AGAIN_SECONDS = 1.0
 # For so long a deletion waits for a cluster that does not answer. Then the resource goes, and the topic may stay.
 DELETION_SECONDS_MAX = 600.0
 DRIFTED = "Drifted"
+INTERNAL_PREFIX = "__"
 ALREADY_EXISTS = "TopicAlreadyExists"
 
 
@@ -43,6 +44,11 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             ),
             *_without_finalizer(desired),
         )
+    if desired.topic.startswith(INTERNAL_PREFIX):
+        message = (
+            f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
+        )
+        return _said(desired, ready(False, "InternalTopic", message), *_without_finalizer(desired))
     if actual.reach is Reach.GONE:
         return _said(
             desired,
