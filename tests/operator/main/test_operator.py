@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -179,18 +180,18 @@ def test_one_has_the_lease_and_the_other_takes_over_when_it_stops() -> None:
     async def play(server: ApiServer) -> None:
         async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
             first, second = (
-                Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=1.5)
+                Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=3)
                 for one in ("one", "two")
             )
             await first.acquire()
             keeping = asyncio.ensure_future(first.keep())
             waiting = asyncio.ensure_future(second.acquire())
             # Longer than a holder that is silent keeps it.
-            await asyncio.wait({waiting}, timeout=2.5)
+            await asyncio.wait({waiting}, timeout=3.5)
             assert first.is_held and not waiting.done() and not keeping.done()
             keeping.cancel()
             await first.release()
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(10):
                 await waiting
             lease = server.objects.get(LEASES, "system", "odradek-operator")
             assert lease is not None and lease["spec"]["holderIdentity"] == "two"
@@ -214,7 +215,7 @@ def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease() -> 
 
 def test_who_loses_the_lease_ends() -> None:
     async def play(server: ApiServer) -> None:
-        running = Running(server)
+        running = Running(server, replace(SETTINGS, lease_seconds=5))
         server.objects.create(resource("Topic", "a"))
         await running.woken_for(Key("Topic", "default", "a"))
         lease = server.objects.get(LEASES, "system", "odradek-operator")
@@ -234,7 +235,7 @@ def test_who_loses_the_lease_ends() -> None:
 
 def test_a_lease_that_cannot_be_renewed_ends_it_too() -> None:
     async def play(server: ApiServer) -> None:
-        running = Running(server)
+        running = Running(server, replace(SETTINGS, lease_seconds=3))
         server.objects.create(resource("Topic", "a"))
         await running.woken_for(Key("Topic", "default", "a"))
         server.refusals["PUT", LEASES.path("system", "odradek-operator")] = 500
