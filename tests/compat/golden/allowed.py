@@ -78,6 +78,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",
     },
     "configs": {
+        "an unknown group: configs/odradek.fenced.until": "our own: Kafka has no way to keep members out of a group",
         "operation 9/responses/0/error_code": (
             "Kafka fails on it unexpectedly; INVALID_REQUEST says what is wrong"
         ),
