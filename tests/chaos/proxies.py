@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
-
-import psutil
 
 from tests.chaos.network import CLIENTS, Endpoint
 from tests.support.broker_process import free_port
@@ -128,9 +127,23 @@ class Proxies:
 
     def _owner_of(self, port: int) -> str:
         """Who has the connection with this port of its own; `CLIENTS` when it is none of the named."""
+        inode = _inode_of(port)
         for name, pid in list(self._pids.items()):
-            with contextlib.suppress(psutil.Error):
-                for connection in psutil.Process(pid).net_connections("tcp"):
-                    if connection.laddr and connection.laddr.port == port and connection.raddr:
-                        return name
+            # It may have ended meanwhile, and its descriptors come and go.
+            with contextlib.suppress(OSError):
+                for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                    with contextlib.suppress(OSError):
+                        if os.readlink(f"/proc/{pid}/fd/{descriptor}") == f"socket:[{inode}]":
+                            return name
         return CLIENTS
+
+
+def _inode_of(port: int) -> str:
+    """Of the socket on 127.0.0.1 that began a connection from this port."""
+    ours = f"0100007F:{port:04X}"
+    with open("/proc/net/tcp") as table:
+        for line in table:
+            fields = line.split()
+            if fields[1] == ours:
+                return fields[9]
+    return ""

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 
 from tests.support.broker_process import CHECKOUT
 
-READY_SECONDS_MAX: Final = 90.0
+READY_SECONDS_MAX: Final = 180.0
 
 
 class Worker:
