@@ -30,11 +30,12 @@ run: $(VENV)/.product
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy broker operator pipeline tests bench demo helm
+	$(BIN)/mypy broker operator pipeline tests bench demo e2e helm
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
 
+# JOBS=n files of tests at a time; PYTEST_ARGS='-x tests/log'.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile $(PYTEST_ARGS)
 
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test
