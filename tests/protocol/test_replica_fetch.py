@@ -36,9 +36,16 @@ FEW = settings(max_examples=60, deadline=None)
 def test_what_is_asked(numbers: Any, topics: Any, forgotten: Any) -> None:
     replica_id, replica_epoch, wait_ms, bytes_min, bytes_max, partition_bytes_max, session, epoch = numbers
     fetch = ReplicaFetch(
-        *numbers,
-        {topic.bytes: asked for topic, asked in topics.items()},
-        {topic.bytes: indexes for topic, indexes in forgotten.items()},
+        replica_id=replica_id,
+        replica_epoch=replica_epoch,
+        max_wait_ms=wait_ms,
+        min_bytes=bytes_min,
+        max_bytes=bytes_max,
+        partition_max_bytes=partition_bytes_max,
+        session_id=session,
+        session_epoch=epoch,
+        topics={topic.bytes: asked for topic, asked in topics.items()},
+        forgotten={topic.bytes: indexes for topic, indexes in forgotten.items()},
     )
     frame = pack_replica_fetch(fetch, correlation_id=9, client_id=b"broker-1-fetcher")
     wanted = messages.request(
