@@ -373,6 +373,8 @@ class Fetcher:
             # Not one whole batch: asking again at once would bring the same.
             self._pause(key)
         self.bytes_in += size
+        if partition.is_throttled_as_follower:
+            self._context.throttles.follower.record(size)
         return size
 
     async def _find_place(self, partition: Partition, position: FetchPosition) -> None:
