@@ -30,6 +30,7 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
     ("Topic", TOPIC, {"cluster": "other"}, "cluster cannot be changed"),
     ("Topic", TOPIC, {"name": "other"}, "name cannot be changed"),
     ("Topic", None, {**TOPIC, "name": ".."}, "must not be . or .."),
+    ("Topic", None, {**TOPIC, "name": "__own"}, "the brokers' own topics begin with __"),
     ("Topic", None, {**TOPIC, "config": {"min.insync.replicas": 3}}, "must not be more than replicas"),
     (
         "Topic",
