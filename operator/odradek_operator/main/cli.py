@@ -129,6 +129,8 @@ def set_up_logging(level: str, form: str) -> None:
     # kopf tells of each event it handles.
     for chatty in ("kopf.objects", "kopf.activities", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
+    # It warns that signals are not for it: they are for us (`main.watching`).
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     os.environ.setdefault("LOGNAME", "odradek-operator")
 
 
