@@ -5,25 +5,29 @@
 ARG BASE=python:3.11-slim-bookworm
 
 # ------------------------------------------------------------------------------------------------ dependencies
+# Lists of what pyproject.toml asks for. Stages below copy a list: another change of that file leaves their layers alone.
+FROM ${BASE} AS requirements
+COPY pyproject.toml /
+RUN printf '%s\n' 'import tomllib' \
+      'project = tomllib.load(open("/pyproject.toml", "rb"))["project"]' \
+      'for extra in ("operator", "pipeline"):' \
+      '    wanted = project["optional-dependencies"][extra] + (project["dependencies"] if extra == "operator" else [])' \
+      '    print(*wanted, sep="\n", file=open(f"/{extra}.txt", "w"))' \
+      'print(*project["dependencies"], sep="\n", file=open("/broker.txt", "w"))' | python3
+
 FROM ${BASE} AS venv
 RUN python3 -m venv /opt/odradek
-COPY pyproject.toml /source/
-# What pyproject.toml asks for, by the name of the extra, one requirement on a line.
-RUN printf '%s\n' 'import sys, tomllib' \
-      'project = tomllib.load(open("/source/pyproject.toml", "rb"))["project"]' \
-      'print(*(project["dependencies"] if sys.argv[1] == "product" else project["optional-dependencies"][sys.argv[1]]), sep="\n")' \
-      > /source/requirements.py
 
 FROM venv AS broker-dependencies
+COPY --from=requirements /broker.txt /source/requirements.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    python3 /source/requirements.py product > /source/requirements.txt \
- && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
+    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
  && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools
 
 FROM venv AS operator-dependencies
+COPY --from=requirements /operator.txt /source/requirements.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    { python3 /source/requirements.py product; python3 /source/requirements.py operator; } > /source/requirements.txt \
- && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
+    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
  && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools
 
 # Spark with its Kafka connector: PySpark carries Spark's jars and the client of Maven's repositories, Ivy.
@@ -34,11 +38,9 @@ RUN apt-get update -qq \
 
 FROM java AS pipeline-dependencies
 RUN python3 -m venv /opt/odradek
-COPY pyproject.toml /source/
-COPY --from=venv /source/requirements.py /source/
+COPY --from=requirements /pipeline.txt /source/requirements.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    python3 /source/requirements.py pipeline > /source/requirements.txt \
- && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r /source/requirements.txt \
+    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r /source/requirements.txt \
  && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools \
  && ln -s "$(/opt/odradek/bin/python -c 'import pyspark; print(pyspark.__path__[0])')" /opt/odradek/spark \
  && rm -rf /opt/odradek/spark/examples /opt/odradek/spark/data
