@@ -20,13 +20,18 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerBegan:
-    """`acks` is -1 for all. `is_ordered` promises that its records of a partition are written in the order sent."""
+    """`acks` is -1 for all. `is_ordered` promises that its records of a partition are written in the order sent.
+
+    `renews_itself` is for clients that take another epoch, for all partitions, when one of several batches under way
+    is refused (librdkafka does: "skipped sequence numbers"); what was not answered elsewhere is written again then.
+    """
 
     at: float
     producer: str
     acks: int
     is_idempotent: bool
     is_ordered: bool
+    renews_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

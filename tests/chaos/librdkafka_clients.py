@@ -60,6 +60,7 @@ class Writer:
                 # What the old leader refuses is sent to the new one behind what had never gone to the old: one request
                 # in flight is one for each broker, not for each partition.
                 is_ordered=is_idempotent,
+                renews_itself=is_idempotent,
             )
         )
         producer = Producer(

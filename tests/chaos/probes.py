@@ -70,7 +70,9 @@ class Probes:
     def _write(self) -> str:
         name = f"probe-{uuid.uuid4().hex[:8]}"
         self._history.add(
-            ProducerBegan(at=now(), producer=name, acks=-1, is_idempotent=True, is_ordered=True)
+            ProducerBegan(
+                at=now(), producer=name, acks=-1, is_idempotent=True, is_ordered=True, renews_itself=True
+            )
         )
         producer = Producer(
             {

@@ -19,6 +19,7 @@ from tests.chaos.history import (
     HistoryFile,
     Probed,
     ProcessEnded,
+    ProducerBegan,
     Refused,
     Sent,
     StateSeen,
@@ -51,6 +52,14 @@ def test_what_is_allowed_passes_too() -> None:
     story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 3, 6]])
     story.change(next(one for one in story.of(GroupTold) if one.at == 7.1), details=["2.1", [0, 7]])
     assert story.find() == []
+
+
+def test_a_producer_that_renews_itself_may_write_again_under_another_epoch_alone() -> None:
+    for identity, expected in (((7, 1), []), ((7, 0), [("I4", "duplicate record")])):
+        story = clean()
+        story.change(story.of(ProducerBegan)[0], renews_itself=True)
+        story.set_records([*story.records(), StoredRecord(8, 1, "p.5", identity=identity)])
+        assert story.find() == expected
 
 
 Plant = Callable[[Story], None]
