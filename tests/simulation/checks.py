@@ -199,8 +199,6 @@ class Checker:
                 f"{value!r} was shown at {index}:{offset}; there is {found.get(offset)!r} now",
             )
         self._check_order(index, [value for _, value in values])
-        for failure in operations.out_of_range:
-            self._require(False, "I1", f"what a reader had read is gone: {failure}")
 
     def _check_order(self, index: int, values: list[bytes]) -> None:
         # Of those that asked for little only that they sent what is there.

@@ -21,7 +21,6 @@ from odradek.client.errors import raise_for
 from odradek.foundation.errors import (
     FencedMemberEpoch,
     OdradekError,
-    OffsetOutOfRange,
     StaleMemberEpoch,
     UnknownMemberId,
 )
@@ -55,8 +54,6 @@ class ConsumerMembers(Members):
                         await asyncio.sleep(STALL_SECONDS)
                     if rng.random() < 0.5:
                         await member.commit()
-                except OffsetOutOfRange as failure:
-                    history.require(False, "I1", f"what was committed is gone: {failure}")
                 except OdradekError as failure:
                     history.add(name, f"failed: {failure}")
                     await asyncio.sleep(0.3)
