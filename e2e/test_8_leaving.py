@@ -10,7 +10,6 @@ from e2e.install import (
     OPERATOR_RELEASE,
     RELEASE,
     install_cluster,
-    install_operator,
     uninstall,
     upgrade_operator,
 )
@@ -71,6 +70,3 @@ def test_nothing_hangs_when_the_operator_goes_first(kube: Kube) -> None:
     assert "odradek.io" in kube.run("get", "crd", "-o", "name"), (
         "definitions stay, and with them what others declared"
     )
-    install_operator()
-    install_cluster()
-    kube.ready("cluster", "demo", READY_SECONDS_MAX)
