@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from odradek.log.checkpoints import CheckpointDamagedError
 from odradek.log.epochs import EpochEntry, LeaderEpochs
 from odradek.log.files import SystemDisk
+from tests.support.disk import SimulatedDisk
 
 
 def _epochs(*pairs: tuple[int, int]) -> LeaderEpochs:
@@ -134,3 +135,17 @@ def test_a_damaged_file_is_said_to_be_so(tmp_path: Path, content: bytes) -> None
     path.write_bytes(content)
     with pytest.raises(CheckpointDamagedError, match="leader-epoch-checkpoint"):
         LeaderEpochs.load(disk=SystemDisk(), path=str(path))
+
+
+def test_what_could_not_be_written_is_news_again() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/t-0")
+    epochs = LeaderEpochs(disk=disk, path="/t-0/epochs")
+    assert epochs.assign(epoch=1, start_offset=5)
+    disk.capacity_bytes = 0
+    with pytest.raises(OSError, match="No space"):
+        epochs.assign(epoch=3, start_offset=2)
+    assert epochs.entries == [EpochEntry(1, 5)]
+    disk.capacity_bytes = None
+    assert epochs.assign(epoch=3, start_offset=2)
+    assert LeaderEpochs.load(disk=disk, path="/t-0/epochs").entries == [EpochEntry(3, 2)]

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -220,6 +221,76 @@ def test_a_power_loss_after_a_start_does_not_bring_back_the_clean_stop_before_it
         broker = await power_lost(broker)
         (log,) = broker.broker.directories.logs()
         assert broker.broker.directories.may_have_lost(log)
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_partition_that_a_full_disk_kept_from_being_opened_comes_when_there_is_room() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start({"log.initial.task.delay.ms": "0"})
+        await broker.create_topic("before")
+        broker.disk.capacity_bytes = broker.disk.used_bytes
+        await broker.create_topic("t", partitions=2)
+        for partition in (0, 1):
+            with pytest.raises(KafkaStorageError, match="offline"):
+                broker.broker.partitions.get("t", partition)
+        await asyncio.sleep(300)
+        assert broker.broker.partitions.try_again() == 2, "there is no room yet"
+        assert (await broker.produce("t", b"a")).error_code == 56
+        broker.disk.capacity_bytes = None
+        await asyncio.sleep(31)
+        assert broker.broker.partitions.try_again() == 0
+        for partition in (0, 1):
+            assert (await broker.produce("t", b"a", partition=partition)).error_code == 0
+        broker = await broker.restart()
+        assert broker.broker.partitions.get("t", 0).high_watermark == 1
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_what_a_full_disk_kept_away_is_not_made_once_its_topic_is_gone() -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start({"log.initial.task.delay.ms": "0"})
+        broker.disk.capacity_bytes = broker.disk.used_bytes
+        await broker.create_topic("t")
+        await broker.broker.controller.delete_topics(["t"])
+        broker.disk.capacity_bytes = None
+        assert broker.broker.partitions.try_again() == 0
+        assert list(broker.broker.directories.logs()) == []
+        with pytest.raises(UnknownTopicOrPartition):
+            broker.broker.partitions.get("t", 0)
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_leader_that_a_full_disk_kept_from_noting_its_epoch_leads_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        broker = await WholeBroker.start({"log.initial.task.delay.ms": "0"})
+        await broker.create_topic("t")
+        partitions = broker.broker.partitions
+        partition = partitions.get("t", 0)
+        (state,) = broker.broker.images.current.topics["t"].partitions
+        # A second replica, on a broker that is not there.
+        moved = state._replace(leader_epoch=state.leader_epoch + 1, replicas=(*state.replicas, 99))
+        topic = broker.broker.images.current.topics["t"]._replace(partitions=(moved,))
+        image = replace(broker.broker.images.current, topics={"t": topic})
+        told: list[int] = []
+        monkeypatch.setattr(partitions.context, "role_changed", lambda one: told.append(one.leader_epoch))
+        broker.disk.capacity_bytes = broker.disk.used_bytes
+        broker.broker.images.replace(image)
+        assert not partitions.get("t", 0).is_leader
+        assert told == [moved.leader_epoch], "whoever followed or fetched hears of the epoch all the same"
+        assert partitions.try_again() == 1
+        broker.disk.capacity_bytes = None
+        assert partitions.try_again() == 0
+        assert partitions.get("t", 0).is_leader
+        assert partition.followers is not None
+        assert partition.log.epochs.entries[-1].epoch == moved.leader_epoch
         await broker.broker.stop()
 
     run(scenario())

@@ -264,23 +264,11 @@ class SimulatedCluster(WholeCluster):
         for disk in self.disks.values():
             disk.capacity_bytes = None
             disk.failing_paths.clear()
-        for broker_id in sorted(self.brokers):
-            if self._has_offline(broker_id):
-                self.on_refused(broker_id, "its disk was full when a partition was to be opened")
         self.slow_registry()
         for store in list(self.stores.values()):
             store.mend()
         for number in BROKERS:
             self.begin_start(number)
-
-    def _has_offline(self, broker_id: int) -> bool:
-        """Whether a full disk keeps a partition offline: it needs a restart once there is room."""
-        broker = self.brokers[broker_id]
-        topic = broker.images.current.topics.get(TOPIC)
-        return topic is not None and any(
-            broker_id in one.replicas and self.partition_of(broker, one.partition) is None
-            for one in topic.partitions
-        )
 
     # --- looking -------------------------------------------------------------------------------------------------
 

@@ -79,19 +79,25 @@ class LeaderEpochs:
         """Note that `epoch` begins at `start_offset`; True when that was news.
 
         Called for every batch in recovery and replication and once by a new leader. Entries that the new one
-        contradicts are dropped: those of the same or a later epoch, and those that start at or after it.
+        contradicts are dropped: those of the same or a later epoch, and those that start at or after it. Raises
+        OSError when the file cannot be written; nothing is noted then, so that it is news to the next try too.
         """
         epochs, start_offsets = self._epochs, self._start_offsets
         if epochs and epochs[-1] == epoch and start_offsets[-1] <= start_offset:
             return False
         if epoch < 0 or start_offset < 0:
             return False
+        before = epochs[:], start_offsets[:]
         while epochs and (epochs[-1] >= epoch or start_offsets[-1] >= start_offset):
             epochs.pop()
             start_offsets.pop()
         epochs.append(epoch)
         start_offsets.append(start_offset)
-        self.write()
+        try:
+            self.write()
+        except OSError:
+            epochs[:], start_offsets[:] = before
+            raise
         return True
 
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEntry:

@@ -1,5 +1,5 @@
 """What a broker does for its logs now and then: retention, flushes, checkpoints, forgetting producers,
-removing files.
+removing files, taking up what a full disk kept away.
 
 Everything that waits for a device runs in the blocking threads; everything that changes a log runs on the
 loop, between whose steps other work has its turn. A duty that fails is logged and done again at its next
@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 _FLUSH_ROUND_SECONDS_MAX: Final = 1.0
 _REMOVAL_ROUND_SECONDS: Final = 1.0
+# Between two looks whether there is room for what a full disk keeps offline: at first, and at most.
+_SECOND_TRY_SECONDS_MIN: Final = 1.0
+_SECOND_TRY_SECONDS_MAX: Final = 30.0
 
 
 class Housekeeping:
@@ -49,6 +52,7 @@ class Housekeeping:
         self._flusher = flusher
         self._clock = clock
         self._settings = current_settings
+        self._second_try_seconds = _SECOND_TRY_SECONDS_MIN
         self._tasks = TaskOwner("housekeeping")
         # Work in threads, one piece for each duty at most, which goes on when its duty is cancelled.
         self._under_way: set[asyncio.Future[Any]] = set()
@@ -79,6 +83,7 @@ class Housekeeping:
                 lambda: settings().replica_high_watermark_checkpoint_interval_ms / 1000,
             ),
             ("removal", self.remove_due, lambda: _REMOVAL_ROUND_SECONDS),
+            ("second try", self.try_again, lambda: self._second_try_seconds),
         )
         for name, duty, seconds in duties:
             self._tasks.start(self._repeat(name, duty, seconds), name=name)
@@ -153,6 +158,13 @@ class Housekeeping:
         remove = self._directories.removal_due()
         if remove is not None:
             await self._in_thread(remove)
+
+    async def try_again(self) -> None:
+        """Take up the partitions that a full disk kept offline, less and less often while it stays full."""
+        pause_seconds = _SECOND_TRY_SECONDS_MIN
+        if self._partitions.try_again():
+            pause_seconds = min(2 * self._second_try_seconds, _SECOND_TRY_SECONDS_MAX)
+        self._second_try_seconds = pause_seconds
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         future = self._blocking.submit(work)

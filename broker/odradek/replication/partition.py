@@ -195,7 +195,7 @@ class Partition(LeadingReplica):
         """Follow the cluster's image; a state older than the one followed is passed over.
 
         A new epoch wakes whoever waits, who may have to look for another leader. Raises KafkaStorageError when the
-        epoch cannot be noted; the partition leads nothing then.
+        epoch cannot be noted; the partition leads nothing then, until the same state is taken again with success.
         """
         if (state.leader_epoch, state.partition_epoch) < (self.leader_epoch, self.partition_epoch):
             return
@@ -209,12 +209,15 @@ class Partition(LeadingReplica):
         self.in_sync_replicas = state.isr
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
-        if state.leader == self.context.broker_id:
-            self._lead(is_new=is_new, is_settled=is_settled)
-        elif is_new:
-            self._stop_leading()
-        if is_new:
-            self.context.role_changed(self)
+        try:
+            if state.leader == self.context.broker_id:
+                self._lead(is_new=is_new, is_settled=is_settled)
+            elif is_new:
+                self._stop_leading()
+        finally:
+            # Also where it cannot lead: whom it followed until now it follows no more.
+            if is_new:
+                self.context.role_changed(self)
 
     def _lead(self, *, is_new: bool, is_settled: bool) -> None:
         now = self.context.now()
@@ -240,6 +243,7 @@ class Partition(LeadingReplica):
         else:
             self.followers.update(self.replicas, self.in_sync_replicas, now=now, is_settled=is_settled)
         self.refusal = None
+        self._note_for_followers()
         self._give_up_without_enough_replicas()
         self._advance_high_watermark()
 

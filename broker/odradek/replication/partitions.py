@@ -5,7 +5,8 @@ before its creator is answered, so a client's first produce finds them. Logs of 
 away at once and removed later; a topic deleted and made anew is told apart by its id. Topic settings reach
 the logs as they change.
 
-A partition's role follows the image as well: who leads it and who is in sync is the partition's to act upon.
+A partition's role follows the image as well: who leads it and who is in sync is the partition's to act upon. What a
+full disk keeps from being opened, or from leading, is offline until `try_again` finds room.
 
 What it leaves out: periodic work on the logs (`housekeeping`), fetching from other leaders (`fetchers`).
 """
@@ -32,6 +33,7 @@ from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
 from odradek.log.log import Log
+from odradek.log.storage import SHORTAGES
 from odradek.replication.acknowledgements import Acknowledgements
 from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext
@@ -70,6 +72,8 @@ class Partitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._failed: dict[tuple[str, int], Exception] = {}
+        # Those that a shortage, such as a full disk, keeps from being opened or from taking their role.
+        self._short: set[TopicPartition] = set()
         # As written down before this start, until each partition is taken up.
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._unsubscribe: Callable[[], None] | None = None
@@ -91,7 +95,9 @@ class Partitions:
         self._high_watermarks = read_high_watermarks(self._directories)
         for topic in image.topics.values():
             self._take_up(topic, image)
-        self._high_watermarks = {}
+        self._high_watermarks = {
+            key: offset for key, offset in self._high_watermarks.items() if key in self._short
+        }
         self._unsubscribe = self._images.subscribe(self._changed)
 
     def stop(self) -> None:
@@ -169,8 +175,10 @@ class Partitions:
         for partition in topic.partitions:
             known = self._partitions.get((topic.name, partition.partition))
             if self._broker_id not in partition.replicas:
+                key = TopicPartition(topic.name, partition.partition)
+                self._forget_failure(key)
                 if known is not None:
-                    self._remove(TopicPartition(topic.name, partition.partition), known.mark_removed)
+                    self._remove(key, known.mark_removed)
                 continue
             if known is None:
                 config = config or self._log_config(topic.name, image)
@@ -178,11 +186,40 @@ class Partitions:
             if known is not None:
                 self._take_role(known, partition)
 
+    def try_again(self) -> int:
+        """Open the partitions that a shortage kept from it, and give those their role that could not take it.
+
+        Returns how many there still are; the next change of their topics tries them again too.
+        """
+        image = self._images.current
+        for name in sorted({key.topic for key in self._short}):
+            topic = image.topics.get(name)
+            if topic is not None:
+                self._take_up(topic, image)
+        return len(self._short)
+
     def _take_role(self, partition: Partition, state: PartitionImage) -> None:
+        key = partition.topic_partition
         try:
             partition.take_role(state)
         except KafkaStorageError as failure:
-            logger.error("%s cannot take its role: %s", partition.topic_partition, failure)
+            self._fell_short(key, failure, "cannot take its role")
+            return
+        if key in self._short:
+            self._short.discard(key)
+            logger.info("%s has its place on the disk again, and takes its role", key)
+
+    def _fell_short(self, key: TopicPartition, failure: Exception, what: str) -> None:
+        """Told once for each reason: it is tried often."""
+        cause = failure if isinstance(failure, OSError) else failure.__cause__
+        is_short = isinstance(cause, OSError) and cause.errno in SHORTAGES
+        if not is_short or key not in self._short:
+            advice = "; it is tried again" if is_short else ""
+            logger.error("%s %s: %s%s", key, what, failure, advice)
+        if is_short:
+            self._short.add(key)
+        else:
+            self._short.discard(key)
 
     def _add(
         self, topic: TopicImage, partition: PartitionImage, config: LogConfig, image: ClusterImage
@@ -191,13 +228,15 @@ class Partitions:
         try:
             log = self._log(topic_partition, topic.id, config)
         except (OSError, KafkaStorageError) as failure:
-            logger.error("%s stays offline: %s", topic_partition, failure)
+            self._fell_short(topic_partition, failure, "stays offline")
             self._failed[topic_partition] = failure
             return None
+        self._failed.pop(topic_partition, None)
         # Alone it has all that there is; with others only what it was told that all have.
         high_watermark = log.log_end_offset
+        noted = self._high_watermarks.pop(topic_partition, log.log_start_offset)
         if len(partition.replicas) > 1:
-            high_watermark = self._high_watermarks.get(topic_partition, log.log_start_offset)
+            high_watermark = noted
         added = self._partitions[topic_partition] = Partition(
             topic_partition,
             topic.id,
@@ -241,10 +280,15 @@ class Partitions:
         self._names_by_id.pop(topic.id.bytes, None)
         for image in topic.partitions:
             key = TopicPartition(topic.name, image.partition)
-            self._failed.pop(key, None)
+            self._forget_failure(key)
             partition = self._partitions.get(key)
             if partition is not None:
                 self._remove(key, partition.mark_deleted)
+
+    def _forget_failure(self, key: TopicPartition) -> None:
+        self._failed.pop(key, None)
+        self._short.discard(key)
+        self._high_watermarks.pop(key, None)
 
     def _remove(self, key: TopicPartition, mark: Callable[[], None]) -> None:
         partition = self._partitions.pop(key)
