@@ -120,6 +120,8 @@ class SimulatedCluster(WholeCluster):
         self.slow_registry()
         self.ever_started: list[tuple[int, ClusterBroker]] = []
         """Every broker that served, with its id, also those that died."""
+        self._ever_seen: dict[int, set[Partition]] = {}
+        self._is_peace = False
         self.memory = Memory()
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._starting: dict[int, asyncio.Task[None]] = {}
@@ -232,6 +234,9 @@ class SimulatedCluster(WholeCluster):
         self.disks[broker_id].failing_paths.clear()
         self.history.add(f"broker {broker_id}", "ended")
         del self._ending[broker_id]
+        if self._is_peace:
+            # What watches over processes starts them again; before, that is a matter of chance.
+            self.begin_start(broker_id)
 
     def slow_network(self, seconds_max: float) -> None:
         """How long a message takes at most."""
@@ -270,6 +275,11 @@ class SimulatedCluster(WholeCluster):
         for number in BROKERS:
             self.begin_start(number)
 
+    def make_peace(self) -> None:
+        """Restore it for good."""
+        self._is_peace = True
+        self.restore()
+
     # --- looking -------------------------------------------------------------------------------------------------
 
     def hosts(self) -> list[str]:
@@ -279,18 +289,17 @@ class SimulatedCluster(WholeCluster):
     def partition_of(self, broker: ClusterBroker, index: int) -> Partition | None:
         """A broker's replica; None while it has not heard of it."""
         try:
-            return broker.partitions.get(TOPIC, index)
+            found = broker.partitions.get(TOPIC, index)
         except RequestError:
             return None
+        self._ever_seen.setdefault(index, set()).add(found)
+        return found
 
     def high_watermark(self, index: int) -> int:
-        """The highest that any broker ever came to, as far as it is in memory."""
-        marks = [
-            found.high_watermark
-            for _, broker in self.ever_started
-            if (found := self.partition_of(broker, index)) is not None
-        ]
-        return max(marks, default=0)
+        """The highest that any replica ever came to, also those that their brokers gave up since."""
+        for _, broker in self.ever_started:
+            self.partition_of(broker, index)
+        return max((one.high_watermark for one in self._ever_seen.get(index, ())), default=0)
 
     def client_network(self, host: str) -> Network:
         """The network as a client's host sees it."""

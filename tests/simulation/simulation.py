@@ -97,7 +97,7 @@ async def _play(
     await _while_looking(checker, trouble)
     await _while_looking(checker, asyncio.create_task(asyncio.sleep(rng.uniform(1.0, 4.0))))
     history.add("PEACE", "all is mended")
-    cluster.restore()
+    cluster.make_peace()
     await _while_looking(checker, asyncio.create_task(_works_again(cluster, workload)))
     for one in others:
         await _while_looking(checker, asyncio.create_task(one.settle()))
