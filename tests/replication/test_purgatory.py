@@ -2,13 +2,13 @@
 
 import asyncio
 
-from odradek.replication.purgatory import Purgatory, WaitingFetch
+from odradek.replication.purgatory import Listener, Purgatory, WaitingFetch
 from tests.support.loop import run
 
 
 class Place:
     def __init__(self) -> None:
-        self.waiting: dict[WaitingFetch, None] = {}
+        self.waiting: dict[Listener, None] = {}
 
     def advance(self, size_bytes: int) -> None:
         for fetch in tuple(self.waiting):

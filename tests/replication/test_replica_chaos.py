@@ -84,7 +84,7 @@ def _begin_at_the_end(patch: pytest.MonkeyPatch) -> None:
     """A broker that starts takes all that it holds for committed."""
 
     class Everything(dict[TopicPartition, int]):
-        def get(self, key: TopicPartition, default: object = None) -> int:
+        def pop(self, key: TopicPartition, default: object = None) -> int:
             return 1 << 60
 
     patch.setattr(partitions, "read_high_watermarks", lambda _: Everything())

@@ -94,7 +94,7 @@ class PartitionsOffsetsLog:
 
     def advance_start(self, partition: int, offset: int) -> None:
         # Not `delete_records`, which is for clients and refuses compacted topics.
-        self._partitions.get(OFFSETS_TOPIC, partition).log.advance_log_start(offset)
+        self._partitions.get(OFFSETS_TOPIC, partition).advance_log_start(offset)
 
     async def ensure_topic(self) -> None:
         await self._controller.ensure_topic(OFFSETS_TOPIC)

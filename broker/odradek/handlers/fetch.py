@@ -178,7 +178,7 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             bytes_max=bytes_max,
             broker_id=request.replica_id,
             broker_epoch=request.replica_epoch,
-            only_news=is_incremental,
+            news=session.news_for(request.replica_id) if session is not None and is_incremental else None,
         )
     else:
         reading = FetchReading(

@@ -4,14 +4,15 @@ A follower is given everything up to the log's end, and the offset that it asks 
 high watermark moves by it. It counts only when the fetch fits the leader's log; where it does not, the answer tells
 where the two part, and the follower cuts its log there first.
 
-A session asks for all that a follower takes from here, though little of it has changed since: a partition where
-neither has, costs no more than noting the time.
+A session asks for all that a follower takes from here, though little of it has changed since: `fetch_news` knows
+where nothing has, and those partitions are not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from odradek.handlers.fetch_news import SessionNews
 from odradek.handlers.fetch_reading import Fetched, FetchReading
 from odradek.handlers.fetch_sessions import Target
 from odradek.replication.partition import Partition
@@ -22,7 +23,7 @@ from odradek.replication.purgatory import Watched
 class FollowerReading(FetchReading):
     """One follower's fetch."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_held_back", "_is_again", "_only_news", "_throttled_bytes")
+    __slots__ = ("_broker_epoch", "_broker_id", "_held_back", "_is_again", "_news", "_throttled_bytes")
 
     def __init__(
         self,
@@ -32,27 +33,31 @@ class FollowerReading(FetchReading):
         bytes_max: int,
         broker_id: int,
         broker_epoch: int,
-        only_news: bool,
+        news: SessionNews | None,
     ) -> None:
-        """With `only_news` partitions of which there is nothing to tell are left out of what is read."""
+        """With `news`, those of the session, partitions of which there is nothing to tell are left out of what is
+        read."""
         super().__init__(partitions, targets, bytes_max=bytes_max)
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._is_again = False
-        self._only_news = only_news
+        self._news = news
         # Those that have to wait for the throttle, and what was counted for it in the last `read`.
         self._held_back: set[int] = set()
         self._throttled_bytes = 0
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
         """The ends of the logs. What waits for the throttle is not to be woken by more of it."""
-        del results  # Those that were left out are watched too.
-        held_back = self._held_back
-        return [
+        del results  # What is watched is what was read, and the session for what was not.
+        held_back, news = self._held_back, self._news
+        watched: list[Watched] = [
             target.partition.log_end_watch
-            for target in self.targets
+            for target in (self.targets if news is None else news.changed)
             if target.partition is not None and id(target) not in held_back
         ]
+        if news is not None:
+            watched.append(news.watch)
+        return watched
 
     def read(self, *, is_again: bool = False) -> list[Fetched]:
         """As for a client; what is read again says nothing new of the follower."""
@@ -62,12 +67,15 @@ class FollowerReading(FetchReading):
             self._partitions.context.throttles.leader.record(-self._throttled_bytes)
             self._throttled_bytes = 0
         self._held_back.clear()
-        if not self._only_news:
+        news = self._news
+        if news is None:
             return self._read(self.targets)
-        return self._read([target for target in self.targets if not self._is_settled(target)])
+        if not is_again:
+            news.asked.at = self._partitions.context.now()
+        return self._read([target for target in list(news.changed) if not self._settle(news, target)])
 
-    def _is_settled(self, target: Target) -> bool:
-        """Whether all is as when this was answered last; takes note that the follower is caught up, if so."""
+    def _settle(self, news: SessionNews, target: Target) -> bool:
+        """Leave `target` out from now on, if all is as when it was answered last; whether it is."""
         partition = target.partition
         if (
             partition is None
@@ -82,8 +90,10 @@ class FollowerReading(FetchReading):
         followers = partition.followers
         if followers is None or self._broker_id not in followers.in_sync:
             return False
-        if not self._is_again:
-            followers.still_caught_up(self._broker_id, partition.context.now())
+        follower = followers.known.get(self._broker_id)
+        if follower is None or not follower.end_offset == follower.leader_end_offset == target.fetch_offset:
+            return False
+        news.settle(target, partition, follower)
         return True
 
     def _read_one(self, target: Target, fetched: Fetched) -> None:

@@ -7,7 +7,8 @@ move to the end of the session's order, so that with a small byte limit the othe
 The cache is bounded (max.incremental.fetch.session.cache.slots). A new session takes the place of one not
 used for two minutes, or else of a smaller one that has lived as long; otherwise the client gets session id
 0 and sends full requests. Followers' sessions are privileged: they take the place of any client's, and no client
-takes theirs while they use it. What it leaves out: reading, and bytes on the wire.
+takes theirs while they use it; which of their partitions are worth a look is kept in `fetch_news`. What it
+leaves out: reading, and bytes on the wire.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
+from odradek.handlers.fetch_news import SessionNews
 from odradek.replication.partition import Partition
 
 INITIAL_EPOCH: Final = 0
@@ -90,7 +92,7 @@ class Target:
 class Session:
     """The partitions of one client, in the order in which they have their turn."""
 
-    __slots__ = ("created_at", "epoch", "id", "is_privileged", "targets", "used_at", "uses_topic_ids")
+    __slots__ = ("created_at", "epoch", "id", "is_privileged", "news", "targets", "used_at", "uses_topic_ids")
 
     def __init__(self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool, now: float) -> None:
         self.id = session_id
@@ -100,6 +102,8 @@ class Session:
         self.created_at = now
         self.used_at = now
         self.targets: dict[Key, Target] = {}
+        self.news: SessionNews | None = None
+        """Of a follower's session, from its first incremental fetch on."""
 
     def replace(self, targets: Iterable[Target]) -> None:
         """Hold exactly `targets`."""
@@ -111,16 +115,35 @@ class Session:
         for target in targets:
             known = held.get(target.key)
             if known is None:
-                held[target.key] = target
+                known = held[target.key] = target
             else:
                 known.update(target)
+            if self.news is not None:
+                self.news.named(known)
         for key in forgotten:
-            held.pop(key, None)
+            dropped = held.pop(key, None)
+            if dropped is not None and self.news is not None:
+                self.news.forget(dropped)
+
+    def news_for(self, broker_id: int) -> SessionNews:
+        """What the follower `broker_id` has to be told; all partitions are looked at once."""
+        if self.news is None or self.news.broker_id != broker_id:
+            self.close()
+            self.news = SessionNews(broker_id, self.targets.values())
+        return self.news
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        if self.news is not None:
+            self.news.close()
+            self.news = None
 
     def to_the_end(self, target: Target) -> None:
         """Records were sent for `target`: the others come first next time."""
         if self.targets.pop(target.key, None) is not None:
             self.targets[target.key] = target
+            if self.news is not None:
+                self.news.to_the_end(target)
 
 
 def next_epoch(epoch: int) -> int:
@@ -149,7 +172,9 @@ class FetchSessions:
 
     def remove(self, session_id: int) -> None:
         """Forget a session; unknown ones are no error."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def create(
         self, targets: list[Target], *, uses_topic_ids: bool, is_privileged: bool = False
@@ -198,7 +223,7 @@ class FetchSessions:
             )
         session.update(targets, forgotten)
         if not session.targets:
-            del self._sessions[session_id]
+            self.remove(session_id)
             return session
         session.used_at = self._now()
         session.epoch = next_epoch(epoch)
@@ -224,6 +249,6 @@ class FetchSessions:
             if not beneath:
                 return False
             victim = min(beneath, key=lambda session: (session.is_privileged, len(session.targets)))
-        del self._sessions[victim.id]
+        self.remove(victim.id)
         self.evictions += 1
         return True

@@ -25,7 +25,7 @@ def _nobody_is_told(_: Any) -> None:
 
 
 class ReplicaContext:
-    """`propose` and `role_changed` are set by whoever asks the controller and fetches from leaders."""
+    """`propose`, `role_changed`, `log_start_moved` are set by whoever asks the controller and fetches from leaders."""
 
     __slots__ = (
         "_clock",
@@ -34,6 +34,7 @@ class ReplicaContext:
         "acknowledgements",
         "broker_id",
         "flusher",
+        "log_start_moved",
         "propose",
         "role_changed",
         "throttles",
@@ -55,6 +56,8 @@ class ReplicaContext:
         """A partition has a new proposal for its in-sync set."""
         self.role_changed: Callable[[Partition], None] = _nobody_is_told
         """A partition has another leader, another epoch, or is gone."""
+        self.log_start_moved: Callable[[Any], None] = _nobody_is_told
+        """A partition's log starts later than before."""
         self._images = images
         self._clock = clock
         self._current_settings = current_settings

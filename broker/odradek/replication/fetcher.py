@@ -56,8 +56,6 @@ _GRACE_SECONDS: Final = 0.02
 _SESSION_ERRORS: Final = frozenset({70, 71, 106})  # unknown id, wrong epoch, other kind of topic names
 _LATEST: Final = -1
 _EARLIEST_LOCAL: Final = -4
-# How often every partition is looked at: the start of a log moves without a fetch.
-_REFRESH_SECONDS: Final = 1.0
 
 _TROUBLE: Final = (OSError, RequestError, FrameError)
 
@@ -102,7 +100,6 @@ class Fetcher:
         self._paused: dict[Key, float] = {}
         # Of those whose leader does not know of it yet, how long they were left out last.
         self._hesitant: dict[Key, float] = {}
-        self._refresh_at = 0.0
         self._work = asyncio.Event()
         self._is_asking = False
         self._interruption: asyncio.TimerHandle | None = None
@@ -133,6 +130,12 @@ class Fetcher:
             del self._followed[key]
             self._paused.pop(key, None)
             self._hesitant.pop(key, None)
+            self._changed[key] = None
+
+    def touch(self, partition: Partition) -> None:
+        """Its log starts elsewhere, which the next request tells."""
+        key = _key(partition)
+        if self._followed.get(key) is partition:
             self._changed[key] = None
 
     async def run(self) -> None:
@@ -192,9 +195,7 @@ class Fetcher:
         self._resume()
         told = self._session.told
         is_new = self._session.is_new
-        now = self._context.now()
-        if is_new or now >= self._refresh_at:
-            self._refresh_at = now + _REFRESH_SECONDS
+        if is_new:
             self._changed.update(dict.fromkeys(self._followed))
         changed: dict[Key, FetchPosition] = {}
         forgotten: list[Key] = []

@@ -43,6 +43,7 @@ class Fetchers:
     def start(self) -> None:
         """Take up what is to be followed now, and what will be."""
         self._context.role_changed = self.role_changed
+        self._context.log_start_moved = self._log_start_moved
         for partition in self._partitions:
             self.role_changed(partition)
 
@@ -55,6 +56,11 @@ class Fetchers:
         if wanted is not None:
             self._by_partition[partition] = wanted
             wanted.add(partition)
+
+    def _log_start_moved(self, partition: Partition) -> None:
+        fetcher = self._by_partition.get(partition)
+        if fetcher is not None:
+            fetcher.touch(partition)
 
     def _fetcher(self, partition: Partition) -> Fetcher:
         topic, index = partition.topic_partition

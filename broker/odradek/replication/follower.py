@@ -77,7 +77,7 @@ class FollowingReplica(Replica):
         if shown > self.high_watermark:
             self._show(shown)
         if log_start_offset > log.log_start_offset:
-            log.advance_log_start(min(log_start_offset, self.high_watermark))
+            self.advance_log_start(min(log_start_offset, self.high_watermark))
 
     def truncate_at_divergence(self, epoch: int, end_offset: int) -> None:
         """The leader says that `epoch`, the last one that it has in common with what was fetched, ends there."""

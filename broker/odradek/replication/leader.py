@@ -25,13 +25,23 @@ UNKNOWN: Final = -1
 Eligible = Callable[[int, int], bool]
 
 
+class Asked:
+    """When a follower's fetch session asked last: one object for all partitions of which it has everything."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = float("-inf")
+
+
 class Follower:
     """One follower as its leader knows it; offsets are UNKNOWN before its first fetch in this epoch."""
 
     __slots__ = (
+        "_asked",
+        "_caught_up_at",
         "broker_epoch",
         "broker_id",
-        "caught_up_at",
         "end_offset",
         "fetched_at",
         "leader_end_offset",
@@ -43,11 +53,31 @@ class Follower:
         self.broker_epoch = UNKNOWN
         self.end_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
-        self.caught_up_at = caught_up_at
-        """When it last had all that the leader had."""
+        self._caught_up_at = caught_up_at
+        # Of the session in which it rests.
+        self._asked: Asked | None = None
         self.fetched_at = float("-inf")
         self.leader_end_offset = UNKNOWN
         """Where the leader's log ended at its last fetch."""
+
+    @property
+    def caught_up_at(self) -> float:
+        """When it last had all that the leader had."""
+        asked = self._asked
+        return self._caught_up_at if asked is None else max(self._caught_up_at, asked.at)
+
+    def rest(self, asked: Asked) -> None:
+        """It has all there is: until it stirs, each question of its session shows that it is caught up."""
+        if self._asked is not None:
+            self.stir(self._asked)
+        self._asked = asked
+
+    def stir(self, asked: Asked) -> None:
+        """It does not rest in that session any more."""
+        if self._asked is asked:
+            self._caught_up_at = self.caught_up_at
+            self.fetched_at = max(self.fetched_at, asked.at)
+            self._asked = None
 
     def fetched(
         self, *, offset: int, log_start_offset: int, leader_end_offset: int, now: float, broker_epoch: int
@@ -58,10 +88,12 @@ class Follower:
                 f"broker {self.broker_id} fetches with epoch {broker_epoch} and has registered with "
                 f"{self.broker_epoch} since."
             )
+        if self._asked is not None:
+            self.stir(self._asked)
         if offset >= leader_end_offset:
-            self.caught_up_at = max(self.caught_up_at, now)
+            self._caught_up_at = max(self._caught_up_at, now)
         elif offset >= self.leader_end_offset:
-            self.caught_up_at = max(self.caught_up_at, self.fetched_at)
+            self._caught_up_at = max(self._caught_up_at, self.fetched_at)
         self.end_offset = offset
         self.log_start_offset = log_start_offset
         self.leader_end_offset = leader_end_offset
@@ -109,12 +141,6 @@ class Followers:
         if is_settled:
             self.proposed = None
         self._count()
-
-    def still_caught_up(self, broker_id: int, now: float) -> None:
-        """A follower that had all asked again, and nothing has come since."""
-        follower = self.known.get(broker_id)
-        if follower is not None and follower.end_offset == follower.leader_end_offset:
-            follower.caught_up_at = follower.fetched_at = now
 
     def propose(self, members: Collection[int]) -> None:
         """Ask for `members`: until that is settled the high watermark waits for all of either set."""

@@ -64,7 +64,7 @@ class LeadingReplica(FollowingReplica):
         self.epoch_start_offset = log.log_end_offset
         """Where the log ended when this broker began to lead."""
         self.log_end_watch = Watch()
-        """Followers' fetches that wait for the log's end."""
+        """Followers' fetches that wait for the log's end, and what their sessions have settled."""
         # What this broker itself vouches for: the log's end, less what flush.messages wants flushed first.
         self._own_end_offset = log.log_end_offset
 
@@ -214,6 +214,15 @@ class LeadingReplica(FollowingReplica):
             broker: end - max(follower.end_offset, start) for broker, follower in self.followers.known.items()
         }
 
+    def _log_start_moved(self) -> None:
+        super()._log_start_moved()
+        self._note_for_followers()
+
+    def _note_for_followers(self) -> None:
+        """Something that followers hear of with their next fetch."""
+        for listener in tuple(self.log_end_watch.waiting):
+            listener.noted()
+
     # --- deletion ----------------------------------------------------------------------------------------------------
 
     @property
@@ -244,7 +253,7 @@ class LeadingReplica(FollowingReplica):
                 f"{self.topic_partition} can delete records below its high watermark {self.high_watermark}, "
                 f"not below {before_offset}."
             )
-        self.log.advance_log_start(target)
+        self.advance_log_start(target)
         for fetch in tuple(self.log_end_watch.waiting):
             fetch.disturbed()
         start: int = self.log.log_start_offset

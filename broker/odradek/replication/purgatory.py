@@ -15,10 +15,26 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
+class Listener(Protocol):
+    """Whoever registers with a partition to hear what happens there; above all fetches that wait."""
+
+    def advanced(self, size_bytes: int) -> None:
+        """So many bytes more can be read."""
+        ...
+
+    def disturbed(self) -> None:
+        """Something changed that a reader has to learn now."""
+        ...
+
+    def noted(self) -> None:
+        """Something changed that a reader may learn whenever it asks next."""
+        ...
+
+
 class Watched(Protocol):
     """What a waiting fetch registers with; a partition."""
 
-    waiting: dict[WaitingFetch, None]
+    waiting: dict[Listener, None]
 
 
 class Watch:
@@ -27,7 +43,7 @@ class Watch:
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self.waiting: dict[WaitingFetch, None] = {}
+        self.waiting: dict[Listener, None] = {}
 
 
 class WaitingFetch:
@@ -47,12 +63,12 @@ class WaitingFetch:
     ) -> None:
         self._purgatory = purgatory
         self._loop = loop
-        self._watched = watched
+        self._watched = list(watched)
         self._bytes_missing = bytes_missing
         self._on_ready: Callable[[], None] | None = on_ready
         self._scheduled = False
-        for partition in watched:
-            partition.waiting[self] = None
+        for place in self._watched:
+            place.waiting[self] = None
         self._timer = loop.call_later(wait_seconds, self._complete)
 
     def advanced(self, size_bytes: int) -> None:
@@ -69,6 +85,15 @@ class WaitingFetch:
             self._scheduled = True
             self._loop.call_soon(self._complete)
 
+    def noted(self) -> None:
+        """Nothing that it waits for."""
+
+    def watch_also(self, place: Watched) -> None:
+        """Register with one more place, once; it hears of what happens there from now on."""
+        if self._on_ready is not None and not self._scheduled and self not in place.waiting:
+            place.waiting[self] = None
+            self._watched.append(place)
+
     def cancel(self) -> None:
         """Forget the fetch; its connection is gone. Doing so twice, or after it was answered, is harmless."""
         self._release()
@@ -84,9 +109,9 @@ class WaitingFetch:
             return
         self._on_ready = None
         self._timer.cancel()
-        for partition in self._watched:
-            partition.waiting.pop(self, None)
-        self._watched = ()
+        for place in self._watched:
+            place.waiting.pop(self, None)
+        self._watched.clear()
         self._purgatory.forget(self)
 
 

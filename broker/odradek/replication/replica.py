@@ -23,7 +23,7 @@ from odradek.log.files import FileSlice
 from odradek.log.log import Log
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.context import ReplicaContext
-from odradek.replication.purgatory import WaitingFetch
+from odradek.replication.purgatory import Listener
 
 
 class PartitionRead(NamedTuple):
@@ -95,7 +95,7 @@ class Replica:
         """Whether what followers are fed from here counts for the broker's throttle, and may wait for it (KIP-73)."""
         self.is_throttled_as_follower = False
         self.high_watermark: int = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.waiting: dict[WaitingFetch, None] = {}
+        self.waiting: dict[Listener, None] = {}
         """Clients' fetches that wait for the high watermark."""
         self.unacknowledged = Waiters()
         """Produces that wait for the high watermark."""
@@ -256,8 +256,23 @@ class Replica:
 
     def apply_retention(self) -> int:
         """Delete the segments that are past retention and below the high watermark; how many."""
+        before = self.log.log_start_offset
         count: int = self.log.delete_old_segments(self.high_watermark)
+        if self.log.log_start_offset != before:
+            self._log_start_moved()
         return count
+
+    def advance_log_start(self, offset: int) -> None:
+        """Give up the records below `offset`, unless the log starts there or later. Raises as `Log.advance_log_start`;
+        nothing else is to call that, as whoever asks a leader, or is asked by a follower, has to hear of it.
+        """
+        before = self.log.log_start_offset
+        self.log.advance_log_start(offset)
+        if self.log.log_start_offset != before:
+            self._log_start_moved()
+
+    def _log_start_moved(self) -> None:
+        self.context.log_start_moved(self)
 
     # --- the high watermark ------------------------------------------------------------------------------------------
 
