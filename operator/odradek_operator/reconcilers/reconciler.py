@@ -7,6 +7,7 @@ are as they should be writes nothing at all.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,13 +15,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
-from odradek_operator.gateways.kubernetes import Api, EventType, Json, Kubernetes, api_of, metadata
+from odradek_operator.gateways.kubernetes import Api, EventType, Json, Kubernetes, NotFound, api_of, metadata
 from odradek_operator.resources.conditions import PAUSED, Condition, condition, merged
 from odradek_operator.resources.structure import InvalidResource, parse, render
 
 PAUSED_ANNOTATION: Final = "odradek.io/paused"
 CLEANUP_FINALIZER: Final = "odradek.io/cleanup"
 S = TypeVar("S")
+logger = logging.getLogger(__name__)
 
 
 class Reconciler(Protocol):
@@ -46,7 +48,8 @@ class Outside:
         """Write the status of the resource read as `body`: the structure `status` with the conditions `stated`.
 
         Conditions keep the time of their last change. Nothing is written when nothing would change; the answer is the
-        resource as it was written, or None. A resource that is paused says so besides.
+        resource as it was written, or None. A resource that is paused says so besides; one that is gone meanwhile needs
+        no status.
         """
         generation = int(metadata(body).get("generation") or 0)
         paused = is_paused(body)
@@ -58,7 +61,11 @@ class Outside:
         self.conditions.note(key_of(body), {known.type: str(known.status) for known in conditions})
         if after == before:
             return None
-        return await self.kubernetes.set_status(api_of(body), body, after)
+        try:
+            return await self.kubernetes.set_status(api_of(body), body, after)
+        except NotFound:
+            logger.debug("%s was deleted before its status was written", key_of(body))
+            return None
 
     async def tell(self, body: Json, reason: str, message: str, *, warning: bool = False) -> None:
         """Put an event on a resource."""
@@ -104,7 +111,10 @@ async def remove_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> None
     finalizers = metadata(body).get("finalizers") or []
     if CLEANUP_FINALIZER in finalizers:
         left = [name for name in finalizers if name != CLEANUP_FINALIZER]
-        await kubernetes.set_finalizers(api, body, left)
+        try:
+            await kubernetes.set_finalizers(api, body, left)
+        except NotFound:
+            logger.debug("%s went without its finalizer being taken off", key_of(body))
 
 
 async def add_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> Json:

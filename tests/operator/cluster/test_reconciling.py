@@ -8,7 +8,15 @@ import pytest
 
 from odradek.client.errors import ConnectionFailed
 from odradek_operator.gateways.cluster_admin import RestartAnswer
-from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, SERVICES, STATEFUL_SETS, VOLUME_CLAIMS
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+    Api,
+    metadata,
+)
 from tests.operator.support.world import KEY, World
 from tests.support.loop import run
 
@@ -358,6 +366,70 @@ def test_brokers_that_do_not_answer_are_no_reason_to_touch_them() -> None:
         world.brokers.failure = None
         await world.settle()
         assert world.condition("Reachable") == {}
+
+    run(scenario())
+
+
+def test_a_broker_that_does_not_tell_its_settings_is_not_current_and_controllers_wait_for_it() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.settle()
+        before, controllers = world.pods(), world.pods("controller")
+        world.brokers.silent = {1}
+        world.change(spec__brokers={"config": {"num.partitions": 7}})
+        for _ in range(8):
+            assert await world.look() is not None
+        assert [name for name, uid in world.pods().items() if before[name] == uid] == ["events-broker-1"]
+        assert world.status["brokers"] == {"wanted": 3, "ready": 3, "current": 2}
+        rolling = world.condition("Rolling")
+        assert rolling["status"] == "Unknown" and "settings: 1" in rolling["message"]
+        assert "broker 1 says nothing" in world.condition("Reachable")["message"]
+        assert world.pods("controller") == controllers, "controllers go after the brokers"
+        world.brokers.silent = set()
+        await world.settle()
+        assert world.pods()["events-broker-1"] != before["events-broker-1"]
+        assert world.status["brokers"]["current"] == 3 and world.condition("Rolling")["status"] == "False"
+        assert set(world.pods("controller")).isdisjoint(controllers)
+
+    run(scenario())
+
+
+def test_what_vanishes_while_it_is_worked_on_is_done() -> None:
+    """Between what was read and what is written a controller's pod goes, a claim goes, and at last the Cluster."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.settle()
+        gone: list[str] = []
+
+        def losing(kind: str, of: Api) -> None:
+            for name in [metadata(one)["name"] for one in world.objects.list(of, "default")]:
+                if kind in name:
+                    world.objects.delete(of, "default", name, uid=None, orphan=False)
+                    gone.append(name)
+
+        world.kubernetes.before_write = lambda what, kind, name: (
+            losing("controller", PODS) if (what, kind) == ("annotations", "Pod") else None
+        )
+        pods = world.pods("controller")
+        for name in pods:  # So that one is to be marked as the active one.
+            patch = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "7"}}}
+            world.objects.merge(PODS, "default", name, patch)
+        await world.look()
+        assert set(gone) == set(pods)
+        world.kubernetes.before_write = lambda what, kind, name: (
+            losing("broker-1", VOLUME_CLAIMS) if (what, kind) == ("apply", "PersistentVolumeClaim") else None
+        )
+        world.change(spec__brokers={"storage": {"size": "20Gi"}})
+        await world.look()
+        assert "data-events-broker-1" in gone and world.condition("Volumes") == {}
+        world.kubernetes.before_write = lambda what, kind, name: (
+            losing("events", CLUSTERS) if what == "status" else None
+        )
+        world.change(spec__image="odradek:2")
+        while world.objects.get(CLUSTERS, "default", "events") is not None:
+            await world.reconciler.reconcile(KEY)
+        assert await world.reconciler.reconcile(KEY) is None
 
     run(scenario())
 

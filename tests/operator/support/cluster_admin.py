@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from odradek.client.errors import ConnectionFailed
 from odradek.foundation.errors import InvalidReplicationFactor
 from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import USED
@@ -17,7 +18,9 @@ from tests.operator.support.objects import Objects
 
 @dataclass
 class Brokers:
-    """A broker takes its file when its pod is made, by the pod's uid; `overrides` are the common ones set since."""
+    """A broker takes its file when its pod is made, by the pod's uid; `overrides` are the common ones set since,
+    `silent` brokers do not tell their settings.
+    """
 
     objects: Objects
     cluster: str = "events"
@@ -26,6 +29,7 @@ class Brokers:
     replicas: dict[int, int] = field(default_factory=dict)
     moving_to: dict[int, int] = field(default_factory=dict)
     cordoned: set[int] = field(default_factory=set)
+    silent: set[int] = field(default_factory=set)
     too_few: bool = False
     failure: Exception | None = None
     asked: list[int] = field(default_factory=list)
@@ -45,6 +49,8 @@ class Brokers:
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         if self.failure is not None:
             raise self.failure
+        if broker in self.silent:
+            raise ConnectionFailed(f"broker {broker} says nothing")
         pod = self.objects.get(PODS, "default", f"{self.cluster}-broker-{broker}")
         assert pod is not None
         file = self._files.setdefault(metadata(pod)["uid"], self._file(broker))

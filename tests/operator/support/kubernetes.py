@@ -1,12 +1,13 @@
 """Kubernetes in memory, for reconcilers: the gateway's calls on `Objects`, with faults.
 
-`cut_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail.
+`cut_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail;
+`before_write` lets somebody else act between what was read and what is written.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek_operator.gateways.kubernetes import (
@@ -46,6 +47,7 @@ class MemoryKubernetes:
         self.forced: list[str] = []
         self.cut_after: int | None = None
         self.broken: KubernetesError | None = None
+        self.before_write: Callable[[str, str, str], None] | None = None
 
     async def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
         await self._read()
@@ -125,3 +127,5 @@ class MemoryKubernetes:
                 raise Killed
             self.cut_after -= 1
         self.written.append((what, kind, name))
+        if self.before_write is not None:
+            self.before_write(what, kind, name)

@@ -89,6 +89,11 @@ class Objects:
     def apply(self, manifest: Json, *, manager: str, force: bool = True) -> Json:
         """Server-side apply. Lists are taken whole."""
         address = _address(manifest)
+        uid = manifest["metadata"].get("uid")
+        if uid is not None and (
+            address not in self._objects or self._objects[address].body["metadata"]["uid"] != uid
+        ):
+            raise Conflict(f"{address} is another object now", status=409)
         if address not in self._objects:
             bare = {key: manifest[key] for key in ("apiVersion", "kind")}
             bare["metadata"] = {

@@ -159,6 +159,7 @@ class ClusterReconciler:
             zookeeper=zookeeper,
             pods=look.pods,
             roll=look.roll,
+            unknown=look.unknown,
             movement=look.movement,
             pending=look.pending,
             moving_problem=look.moving_problem,
@@ -168,7 +169,7 @@ class ClusterReconciler:
         )
         # A broker that did not tell its settings may have old ones.
         current = sum(
-            pod.broker in look.compared and pod.broker not in look.reasons and not pod.deleting
+            pod.ready and pod.broker not in (*look.unknown, *look.reasons) and not pod.deleting
             for pod in look.pods
         )
         current = current if brokers.settled else 0

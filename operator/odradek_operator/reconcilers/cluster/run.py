@@ -6,6 +6,7 @@ by the same process.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from odradek_operator.gateways.kubernetes import (
     STATEFUL_SETS,
     TOPICS,
     VOLUME_CLAIMS,
+    Conflict,
     Forbidden,
     Json,
     NotFound,
@@ -59,7 +61,7 @@ class Look:
     pending: tuple[addresses.Pending, ...] = ()
     pods: tuple[facts.BrokerPod, ...] = ()
     settings: SettingsPlan = field(default_factory=SettingsPlan)
-    compared: frozenset[int] = frozenset()
+    unknown: tuple[int, ...] = ()
     reasons: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     roll: rolling.Roll = field(default_factory=rolling.Roll)
     cluster_id: str | None = None
@@ -160,7 +162,8 @@ class Look:
             manifest = {
                 "apiVersion": VOLUME_CLAIMS.group_version,
                 "kind": VOLUME_CLAIMS.kind,
-                "metadata": {"name": growth.claim, "namespace": self.key.namespace},
+                # With its uid: a claim that is gone is not made here.
+                "metadata": {"name": growth.claim, "namespace": self.key.namespace, "uid": growth.uid},
                 "spec": {"resources": {"requests": {"storage": growth.size}}},
             }
             try:
@@ -168,6 +171,8 @@ class Look:
                 await self.outside.tell(
                     self.body, "VolumeGrows", f"{growth.claim} asks for {growth.size} now"
                 )
+            except Conflict:
+                logger.info("%s: %s went before it could grow", self.key, growth.claim)
             except (Refused, Forbidden) as refusal:
                 why = f"{refusal}. Its storage class must allow expansion"
                 self.volume_problem = f"{growth.claim} cannot grow to {growth.size}: {why}"
@@ -176,7 +181,8 @@ class Look:
         """Controllers: after the brokers' roll, unless there are none; the active one's pod goes last."""
         there = facts.set_state(self.objects.get(("Deployment", self.context.called(CONTROLLER))))
         brokers_settled = facts.set_state(self.stateful_set()).settled
-        if there.there and there.ready and (self.roll.left or not brokers_settled):
+        # Of a broker whose settings are not known nobody can say that it is done.
+        if there.there and there.ready and (self.roll.left or self.unknown or not brokers_settled):
             return
         await self.applier.apply(self.key, controllers.controller_config_map(self.context), self.objects)
         if there.there:
@@ -204,16 +210,16 @@ class Look:
 
     async def settle_settings(self) -> None:
         """Alter what brokers take while they run, and learn who must be restarted for the rest."""
-        in_force: dict[int, Mapping[str, InForce]] = {}
         serving = [pod for pod in self.pods if pod.ready]
+        # Together: one that is silent holds up neither the others nor what is known of them.
+        asked = await asyncio.gather(*(self._settings_of(pod.broker) for pod in serving))
+        in_force = {pod.broker: told for pod, told in zip(serving, asked, strict=True) if told is not None}
+        self.unknown = tuple(pod.broker for pod in serving if pod.broker not in in_force)
         try:
-            for pod in serving:
-                in_force[pod.broker] = await self.admin.settings(self.context.bootstrap, pod.broker)
-            if serving:
+            if in_force:
                 self.cluster_id = await self.admin.cluster_id(self.context.bootstrap)
         except OdradekError as failure:
             self.unreachable = f"brokers do not answer the operator: {failure}"
-        self.compared = frozenset(in_force)
         wanted = {pod.broker: self._file_of(pod) for pod in serving}
         self.settings = plan_settings(wanted, in_force, live=self.before.live_settings)
         if not self.settings.alter:
@@ -224,6 +230,13 @@ class Look:
             await self.outside.tell(self.body, "SettingsAltered", f"without a restart: {altered}")
         except OdradekError as failure:
             self.settings_problem = f"{', '.join(self.settings.alter)} could not be altered: {failure}"
+
+    async def _settings_of(self, broker: int) -> Mapping[str, InForce] | None:
+        try:
+            return await self.admin.settings(self.context.bootstrap, broker)
+        except OdradekError as failure:
+            self.unreachable = f"broker {broker} does not tell the operator its settings: {failure}"
+            return None
 
     def _file_of(self, pod: facts.BrokerPod) -> Mapping[str, str]:
         file = settings.broker_settings(self.context)

@@ -20,7 +20,10 @@ REACHABLE = "Reachable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a reconcile has found, as far as conditions tell of it. Texts are problems; None is none."""
+    """What a reconcile has found, as far as conditions tell of it. Texts are problems; None is none.
+
+    `unknown` are the brokers that serve and do not tell their settings.
+    """
 
     wanted: int
     brokers: SetState
@@ -28,6 +31,7 @@ class Findings:
     zookeeper: SetState | None
     pods: tuple[BrokerPod, ...]
     roll: Roll
+    unknown: tuple[int, ...] = ()
     movement: Movement | None
     pending: tuple[Pending, ...]
     moving_problem: str | None = None
@@ -38,7 +42,7 @@ class Findings:
 
 def conditions(found: Findings) -> list[Condition]:
     """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
-    stated = [_ready(found), _rolling(found.roll)]
+    stated = [_ready(found), _rolling(found.roll, found.unknown)]
     if found.movement is not None or found.moving_problem:
         stated.append(_scaling(found))
     if found.pending:
@@ -83,7 +87,13 @@ def _ready(found: Findings) -> Condition:
     return ready(False, "BrokersNotReady", message)
 
 
-def _rolling(roll: Roll) -> Condition:
+def _rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
+    silent = named(tuple(str(broker) for broker in unknown))
+    if not roll.left and unknown:
+        message = (
+            f"whether these must be restarted is not known, as they do not tell their settings: {silent}"
+        )
+        return condition(ROLLING, None, "NoAnswer", message)
     if not roll.left:
         return condition(ROLLING, False, "Current", "all brokers are as they are wanted")
     parts = [f"to be restarted: {named(tuple(str(broker) for broker in roll.left))}"]
@@ -91,6 +101,8 @@ def _rolling(roll: Roll) -> Condition:
         parts.append(f"now broker {roll.replace.broker}: {roll.why}")
     if roll.waiting:
         parts.append(f"waiting: {roll.waiting}")
+    if unknown:
+        parts.append(f"not known, as they do not tell their settings: {silent}")
     if roll.never_safe:
         parts.append(
             "away while their broker restarts, since they need all of their replicas in sync: "

@@ -17,6 +17,7 @@ class Growth:
     """A claim that is to ask for more."""
 
     claim: str
+    uid: str
     size: str
 
 
@@ -29,7 +30,7 @@ def claims_to_grow(claims: Iterable[Json], *, stateful_set: str, size: str) -> t
             continue
         asked = ((claim.get("spec") or {}).get("resources") or {}).get("requests", {}).get("storage", "0")
         if quantity_value(str(asked)) < quantity_value(size):
-            grown.append(Growth(claim=name, size=size))
+            grown.append(Growth(claim=name, uid=str(metadata(claim).get("uid", "")), size=size))
     return tuple(grown)
 
 
