@@ -49,13 +49,6 @@ exec odradek controller --config {SETTINGS_FOLDER}/controller.properties --id "$
   --advertise "CONTROLLER://$POD_IP:{CONTROLLER_PORT}" --admin ":{HTTP_PORT}"
 """
 
-START_ZOOKEEPER: Final = """\
-set -eu
-echo $((POD_INDEX + 1)) > /data/myid
-PATH=$PATH:/usr/share/zookeeper/bin  # where Debian's packages have it
-exec zkServer.sh start-foreground /conf/zoo.cfg
-"""
-
 
 def start_broker() -> str:
     """The start of a broker's container."""

@@ -32,13 +32,14 @@ def own_services(context: Context) -> list[Json]:
         _service(context, context.called("bootstrap"), BROKER, [internal]),
         _headless(context, "controllers", CONTROLLER, [_port("controller", CONTROLLER_PORT), http]),
     ]
-    if context.spec.zookeeper.servers is not None:
+    servers = context.spec.zookeeper.servers
+    if servers is not None:
         client = _port("client", ZOOKEEPER_PORT)
         leader, election = ZOOKEEPER_PEER_PORTS
         peers = [_port("leader", leader), _port("election", election)]
         services += [
             _headless(context, "zookeepers", ZOOKEEPER, [client, *peers]),
-            _service(context, context.called(ZOOKEEPER), ZOOKEEPER, [client]),
+            _service(context, context.called(ZOOKEEPER), ZOOKEEPER, [client], at_once=servers.replicas == 1),
         ]
     return services
 
@@ -104,10 +105,13 @@ def _headless(context: Context, suffix: str, component: str, ports: list[Json]) 
     )
 
 
-def _service(context: Context, name: str, component: str, ports: list[Json]) -> Json:
-    return context.manifest(
-        "v1", "Service", name, component, spec={"selector": context.selector(component), "ports": ports}
-    )
+def _service(
+    context: Context, name: str, component: str, ports: list[Json], *, at_once: bool = False
+) -> Json:
+    # Where there is one pod, all wait for it: they may find it before a probe has said what its port says anyway.
+    early = {"publishNotReadyAddresses": True} if at_once else {}
+    spec = {"selector": context.selector(component), "ports": ports, **early}
+    return context.manifest("v1", "Service", name, component, spec=spec)
 
 
 def _port(name: str, port: int) -> Json:

@@ -13,7 +13,7 @@ from odradek_operator.desired.names import (
     Json,
 )
 from odradek_operator.desired.pods import claim_template, container, field, pod_template
-from odradek_operator.desired.scripts import START_ZOOKEEPER
+from odradek_operator.desired.zookeeper_files import zookeeper_files
 from odradek_operator.resources.cluster import DeletionPolicy, ZookeeperServers
 
 _GRACE_SECONDS = 30
@@ -21,9 +21,9 @@ _QUICK_HEAP_MEGABYTES = 1024
 
 
 def zookeeper_config_map(context: Context, servers: ZookeeperServers) -> Json:
-    """zoo.cfg, and the script that says which server a pod is."""
+    """The files of /conf."""
     return context.manifest(
-        "v1", "ConfigMap", context.called(ZOOKEEPER), ZOOKEEPER, data=_files(context, servers)
+        "v1", "ConfigMap", context.called(ZOOKEEPER), ZOOKEEPER, data=zookeeper_files(context, servers)
     )
 
 
@@ -48,6 +48,8 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
             {"name": "ZOOCFGDIR", "value": "/conf"},
             {"name": "ZOO_LOG_DIR", "value": "/tmp"},
             {"name": "SERVER_JVMFLAGS", "value": _jvm_flags(servers)},
+            # It would listen inside of the container alone, where nobody asks, and takes time at each start.
+            {"name": "JMXDISABLE", "value": "true"},
         ],
         volumeMounts=[
             {"name": "data", "mountPath": "/data"},
@@ -59,7 +61,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         livenessProbe={**ready, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
         readinessProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 5},
     )
-    digest = hashlib.sha256("".join(_files(context, servers).values()).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("".join(zookeeper_files(context, servers).values()).encode()).hexdigest()[:16]
     annotations = {"odradek.io/settings": digest}
     if context.restart:
         annotations[RESTART_ANNOTATION] = context.restart
@@ -103,29 +105,3 @@ def _jvm_flags(servers: ZookeeperServers) -> str:
         " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if servers.heap_megabytes <= _QUICK_HEAP_MEGABYTES else ""
     )
     return heap + quick
-
-
-def _files(context: Context, servers: ZookeeperServers) -> dict[str, str]:
-    lines = [
-        "tickTime=2000",
-        "initLimit=10",
-        "syncLimit=5",
-        "dataDir=/data",
-        f"clientPort={ZOOKEEPER_PORT}",
-        "maxClientCnxns=0",
-        # Sessions last as long as brokers ask, between these; a broker's is 18 s.
-        "minSessionTimeout=4000",
-        "maxSessionTimeout=60000",
-        "autopurge.snapRetainCount=3",
-        "autopurge.purgeInterval=1",
-        "admin.enableServer=false",
-        "4lw.commands.whitelist=srvr,ruok,mntr",
-        f"standaloneEnabled={'true' if servers.replicas == 1 else 'false'}",
-    ]
-    if servers.replicas > 1:
-        leader_port, election_port = ZOOKEEPER_PEER_PORTS
-        lines.append("quorumListenOnAllIPs=true")
-        for number in range(servers.replicas):
-            host = context.dns(context.called("zookeepers"), pod=f"{context.called(ZOOKEEPER)}-{number}")
-            lines.append(f"server.{number + 1}={host}:{leader_port}:{election_port}")
-    return {"zoo.cfg": "\n".join([*lines, ""]), "start": START_ZOOKEEPER}

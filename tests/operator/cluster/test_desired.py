@@ -7,6 +7,7 @@ from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -151,6 +152,46 @@ def test_a_controllers_number_follows_from_its_pods_name(tmp_path: Path) -> None
         assert told[0] == "controller" and "CONTROLLER://10.0.0.7:9093" in told
         numbers.add(int(told[told.index("--id") + 1]))
     assert len(numbers) == 2 and all(2**20 <= number < 2**31 for number in numbers)
+
+
+@pytest.mark.parametrize("image", ["official", "debian"])
+def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: str) -> None:
+    of = context()
+    files = zookeeper.zookeeper_config_map(of, of.spec.zookeeper.servers or ZookeeperServers())["data"]
+    bin_folder = tmp_path / ("bin" if image == "official" else "share/zookeeper/bin")
+    bin_folder.mkdir(parents=True)
+    server = bin_folder / "zkServer.sh"
+    server.write_text('#!/bin/sh\necho "$*"\necho "$SERVER_JVMFLAGS"\n')
+    server.chmod(0o755)
+    start = files["start"].replace("/usr/share", str(tmp_path / "share")).replace("/data", str(tmp_path))
+    done = subprocess.run(
+        ["/bin/sh", "-c", start],
+        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "POD_INDEX": "2", "SERVER_JVMFLAGS": "-Xmx1m"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    called, flags = done.stdout.splitlines()
+    assert called == "start-foreground /conf/zoo.cfg" and (tmp_path / "myid").read_text() == "3\n"
+    # Each image's way to log finds a file of its own beside zoo.cfg, at a level for people.
+    if image == "official":
+        assert flags == "-Xmx1m"
+        tree = ElementTree.fromstring(files["logback.xml"])
+        assert [one.get("level") for one in tree.findall("root")] == ["INFO"]
+        assert [one.get("ref") for one in tree.findall("root/appender-ref")] == ["CONSOLE"]
+    else:
+        assert flags.startswith("-Xmx1m -cp /conf:") and "slf4j-log4j12.jar" in flags
+        assert (
+            parse_properties(files["log4j.properties"], source="file")["log4j.rootLogger"] == "INFO, CONSOLE"
+        )
+
+
+def test_one_zookeeper_is_connected_to_as_soon_as_it_listens_and_one_of_several_when_it_is_ready() -> None:
+    for replicas, at_once in ((1, True), (3, False)):
+        made = services.own_services(context(zookeeper={"servers": {"replicas": replicas}}))
+        client = next(one for one in made if one["metadata"]["name"] == "events-zookeeper")
+        assert client["spec"].get("publishNotReadyAddresses", False) is at_once
 
 
 def test_only_who_must_may_talk_to_controllers_and_zookeeper() -> None:

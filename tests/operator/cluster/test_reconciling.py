@@ -42,6 +42,20 @@ def test_a_cluster_is_made_and_then_left_alone() -> None:
     run(scenario())
 
 
+def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.look()
+        applied = [(kind, name) for what, kind, name in world.kubernetes.written if what == "apply"]
+        sets = [place for place in applied if place[0] in ("StatefulSet", "Deployment")]
+        assert sets[0] == ("StatefulSet", "events-zookeeper") and len(sets) == 3
+        for place in sets:
+            assert applied.index(("ServiceAccount", place[1])) < applied.index(place)
+        assert applied.index(sets[0]) <= 4, "ZooKeeper waits for nothing but the accounts and its settings"
+
+    run(scenario())
+
+
 def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None:
     async def scenario() -> None:
         whole = World()

@@ -91,9 +91,11 @@ class ClusterReconciler:
             objects=objects,
             scale=scale,
         )
+        # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
+        await look.apply_accounts()
+        await look.apply_zookeeper()
         await look.read_nodes()
         await look.apply_surroundings()
-        await look.apply_zookeeper()
         if not there.there and look.pending and self._is_young(body):
             await look.apply_controllers()
             return await self._report(look)

@@ -91,11 +91,16 @@ class Look:
         if label is not None:
             self.context = replace(self.context, zones=facts.zones(found, label))
 
+    async def apply_accounts(self) -> None:
+        """Who the pods are: before all pods, since a pod without its account is not made."""
+        for manifest in policies.service_accounts(self.context):
+            await self.applier.apply(self.key, manifest, self.objects)
+
     async def apply_surroundings(self) -> None:
-        """Services, accounts, budgets, policies and bindings; then the addresses that brokers will tell follow."""
+        """Services, budgets, policies and bindings; then the addresses that brokers will tell follow."""
         most = max(self.scale.pods, self.context.spec.brokers.replicas)
+        accounts = policies.service_accounts(self.context)
         wanted = [
-            *policies.service_accounts(self.context),
             *services.own_services(self.context),
             *services.outside_services(self.context, most),
             *policies.disruption_budgets(self.context),
@@ -107,7 +112,7 @@ class Look:
             await self.applier.apply(self.key, manifest, self.objects)
         found, self.pending = addresses.outside_addresses(self.context, self.objects, self.scale.pods)
         self.context = replace(self.context, addresses=found)
-        await self._prune(wanted)
+        await self._prune([*accounts, *wanted])
 
     async def _prune(self, wanted: list[Json]) -> None:
         names = {BROKER, CONTROLLER, ZOOKEEPER}
