@@ -9,12 +9,14 @@ from dataclasses import dataclass
 class OperatorSettings:
     """`namespaces` are those it acts in; none stands for all of them, which needs a ClusterRole.
 
-    `home` is the namespace of its Lease, `identity` what it writes into it (the pod's name).
+    `home` is the namespace of its Lease, `identity` what it writes into it (the pod's name). `pod` is the pod in `home`
+    that it is; empty outside of Kubernetes.
     """
 
     namespaces: tuple[str, ...] = ()
     home: str = "default"
     identity: str = "odradek-operator"
+    pod: str = ""
     lease: bool = True
     lease_name: str = "odradek-operator"
     lease_seconds: float = 15.0

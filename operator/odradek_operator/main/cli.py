@@ -35,6 +35,9 @@ def main() -> None:
     "--identity", envvar="POD_NAME", default=socket.gethostname, help="The holder's name in the Lease."
 )
 @click.option(
+    "--pod", envvar="POD_NAME", default="", help="The pod that this is: when it is gone, its Lease is free."
+)
+@click.option(
     "--lease/--no-lease", default=True, help="Act only while holding the Lease; off for a run by hand."
 )
 @click.option("--lease-seconds", default=15.0, help="How long a silent holder keeps the Lease.")

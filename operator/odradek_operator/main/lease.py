@@ -3,7 +3,8 @@
 A holder renews; whoever sees the same renewal for the lease's whole length, by its own clock, may take it over. A
 holder that could not renew for two thirds of that length gives up before anybody can have taken it, and its process
 ends: what is under way then is cut off, and the successor begins from what is there. A clean stop hands the Lease
-back, so that the next one need not wait.
+back, so that the next one need not wait. One that could not (Helm's uninstall takes its role away first) is followed as
+soon as its pod is gone and a renewal that would be due did not come: a pod that was removed by force may still run.
 """
 
 from __future__ import annotations
@@ -11,11 +12,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from odradek_operator.gateways.kubernetes import LEASES, Conflict, Json, Kubernetes, KubernetesError
+from odradek_operator.gateways.kubernetes import (
+    LEASES,
+    PODS,
+    Conflict,
+    Forbidden,
+    Json,
+    Kubernetes,
+    KubernetesError,
+    metadata,
+)
 
 logger = logging.getLogger(__name__)
+
+HOLDER_POD: Final = "odradek.io/holder-pod"
+"""The annotation that says which pod the holder is, in the Lease's namespace."""
+_RENEWAL_PART: Final = 1 / 5
+# More than one renewal of a holder that is there has come by then.
+_ORPHANED_PART: Final = 1 / 4
 
 
 class LeaseLost(Exception):
@@ -23,16 +39,26 @@ class LeaseLost(Exception):
 
 
 class Lease:
-    """A Lease that this process wants. `seconds` is for how long a silent holder keeps it."""
+    """A Lease that this process wants. `seconds` is for how long a silent holder keeps it, `pod` the pod that this
+    process is, if it is one.
+    """
 
     def __init__(
-        self, kubernetes: Kubernetes, *, namespace: str, name: str, identity: str, seconds: float = 15.0
+        self,
+        kubernetes: Kubernetes,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        seconds: float = 15.0,
+        pod: str = "",
     ) -> None:
         self._kubernetes = kubernetes
         self._namespace = namespace
         self._name = name
         self._identity = identity
         self._seconds = seconds
+        self._pod = pod
         self._held: Json | None = None
 
     @property
@@ -56,11 +82,9 @@ class Lease:
                 holder = spec.get("holderIdentity") or ""
                 if (holder, spec.get("renewTime")) != seen:
                     seen, seen_at = (holder, spec.get("renewTime")), loop.time()
-                length = float(spec.get("leaseDurationSeconds") or self._seconds)
-                if not holder or holder == self._identity or loop.time() - seen_at >= length:
-                    transitions = int(spec.get("leaseTransitions") or 0) + (holder != self._identity)
-                    lease["spec"] = self._manifest(transitions=transitions)["spec"]
-                    self._held = await self._kubernetes.replace(lease)
+                is_free = not holder or holder == self._identity
+                if is_free or await self._is_left(lease, loop.time() - seen_at):
+                    self._held = await self._kubernetes.replace(self._taken(lease, holder))
                     break
                 if holder != holder_told:
                     logger.info("standing by: %s holds the Lease %s/%s", holder, self._namespace, self._name)
@@ -77,7 +101,7 @@ class Lease:
         loop = asyncio.get_running_loop()
         renewed_at = loop.time()
         while True:
-            await asyncio.sleep(self._seconds / 5)
+            await asyncio.sleep(self._seconds * _RENEWAL_PART)
             try:
                 await asyncio.wait_for(self._renew(), timeout=self._seconds / 3)
                 renewed_at = loop.time()
@@ -103,6 +127,30 @@ class Lease:
         except KubernetesError as failure:
             logger.warning("the Lease was not handed back; it ends by itself: %s", failure)
 
+    async def _is_left(self, lease: Json, silence_seconds: float) -> bool:
+        """Whether the holder is known to be gone, or was silent for the whole length."""
+        length = float(lease["spec"].get("leaseDurationSeconds") or self._seconds)
+        if silence_seconds >= length:
+            return True
+        pod = (metadata(lease).get("annotations") or {}).get(HOLDER_POD)
+        if not pod or silence_seconds < length * _ORPHANED_PART:
+            return False
+        try:
+            is_gone = await self._kubernetes.get(PODS, self._namespace, pod) is None
+        except Forbidden:
+            return False
+        if is_gone:
+            logger.info("the pod %s is gone that holds the Lease %s/%s", pod, self._namespace, self._name)
+        return is_gone
+
+    def _taken(self, lease: Json, holder: str) -> Json:
+        transitions = int((lease.get("spec") or {}).get("leaseTransitions") or 0) + (holder != self._identity)
+        mine = self._manifest(transitions=transitions)
+        annotations = dict(metadata(lease).get("annotations") or {})
+        annotations.pop(HOLDER_POD, None)
+        annotations |= metadata(mine).get("annotations") or {}
+        return {**lease, "metadata": {**metadata(lease), "annotations": annotations}, "spec": mine["spec"]}
+
     async def _renew(self) -> None:
         assert self._held is not None
         self._held["spec"]["renewTime"] = _micro_time()
@@ -118,10 +166,13 @@ class Lease:
 
     def _manifest(self, *, transitions: int) -> Json:
         now = _micro_time()
+        about: Json = {"namespace": self._namespace, "name": self._name}
+        if self._pod:
+            about["annotations"] = {HOLDER_POD: self._pod}
         return {
             "apiVersion": LEASES.group_version,
             "kind": LEASES.kind,
-            "metadata": {"namespace": self._namespace, "name": self._name},
+            "metadata": about,
             "spec": {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": max(1, round(self._seconds)),

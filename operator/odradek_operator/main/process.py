@@ -69,6 +69,7 @@ class Operator:
             name=settings.lease_name,
             identity=settings.identity,
             seconds=settings.lease_seconds,
+            pod=settings.pod,
         )
         self._leading = False
         self.http = HttpServer(

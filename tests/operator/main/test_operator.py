@@ -15,9 +15,9 @@ import pytest
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.gateways.kubernetes import CLUSTERS, LEASES, STATEFUL_SETS, TOPICS, Json
+from odradek_operator.gateways.kubernetes import CLUSTERS, LEASES, PODS, STATEFUL_SETS, TOPICS, Json
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
-from odradek_operator.main.lease import Lease, LeaseLost
+from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Outside, Reconciler
@@ -209,6 +209,40 @@ def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease() -> 
             began = loop.time()
             await Lease(kubernetes, **place, identity="heir", seconds=1).acquire()
             assert loop.time() - began >= 1
+
+    scenario(play)
+
+
+def test_a_holder_whose_pod_is_gone_is_followed_before_the_end_of_its_lease() -> None:
+    async def play(server: ApiServer) -> None:
+        server.objects.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old", "namespace": "system"}}
+        )
+        place: dict[str, Any] = {"namespace": "system", "name": "odradek-operator", "seconds": 8}
+        path = ("GET", PODS.path("system", "old"))
+        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+            await Lease(kubernetes, **place, identity="old", pod="old").acquire()
+            # As long as the pod is there, or nobody may say so, the holder keeps it.
+            for refusal in (None, 403):
+                heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
+                if refusal is not None:
+                    server.refusals[path] = refusal
+                asked = server.requests.count(path)
+                async with asyncio.timeout(10):
+                    while server.requests.count(path) == asked and not heir.done():
+                        await asyncio.sleep(0.02)
+                assert not heir.done()
+                heir.cancel()
+            server.refusals.clear()
+            server.objects.delete(PODS, "system", "old", uid=None, orphan=False)
+            asked = server.requests.count(path)
+            heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
+            async with asyncio.timeout(10):
+                await heir
+            assert server.requests.count(path) == asked + 1, "it was taken because the pod is gone"
+            lease = server.objects.get(LEASES, "system", "odradek-operator")
+            assert lease is not None and lease["spec"]["holderIdentity"] == "new"
+            assert lease["metadata"]["annotations"] == {HOLDER_POD: "new"}
 
     scenario(play)
 
