@@ -1,7 +1,8 @@
 """What has to hold, checked while a simulation runs and at its end; named as in the list of invariants.
 
 While it runs: I5 (nothing above the high watermark is acknowledged or read, and it never goes back within an epoch), I6
-(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I2 of
+(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I8
+(no fetch session overlooks a partition that has something new for its follower), I2 of
 what brokers show. At the end, when all logs are equal: I1, I2, I3, I4 of all that clients were told.
 """
 
@@ -15,6 +16,7 @@ from odradek.server.cluster_broker import ClusterBroker
 from tests.simulation.cluster import BROKERS, SimulatedCluster
 from tests.simulation.workload import WEAK, Workload
 from tests.support.logs import stored_batches
+from tests.support.session_news import wrong_news
 
 
 class Checker:
@@ -89,6 +91,10 @@ class Checker:
         self._workload.raise_failure()
         for start, (broker_id, broker) in enumerate(self._cluster.ever_started):
             if self._cluster.brokers.get(broker_id) is broker:
+                wrong = wrong_news(broker.parts)
+                self._require(
+                    not wrong, "I8", f"broker {broker_id} overlooks what followers ask for: {wrong}"
+                )
                 for partition in range(self._cluster.partition_count):
                     self._look_at(start, broker_id, broker, partition)
         if self._first_failure is not None:
@@ -199,6 +205,8 @@ class Checker:
                 f"{value!r} was shown at {index}:{offset}; there is {found.get(offset)!r} now",
             )
         self._check_order(index, [value for _, value in values])
+        for failure in operations.out_of_range:
+            self._require(False, "I1", f"what a reader had read is gone: {failure}")
 
     def _check_order(self, index: int, values: list[bytes]) -> None:
         # Of those that asked for little only that they sent what is there.

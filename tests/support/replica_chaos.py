@@ -4,6 +4,7 @@
 - Below the high watermark an offset has one value, for ever, on whatever replica it is looked at (I2).
 - A leader's high watermark does not go back within its epoch (I5), and every member of the in-sync set, by the
   controller, has what is below it (I7).
+- No fetch session overlooks a partition that has something new for its follower.
 
 Power is lost only where another live member of the in-sync set remains: no log survives the loss of all its copies.
 """
@@ -14,6 +15,7 @@ import asyncio
 
 from odradek.foundation.errors import OdradekError
 from tests.support.replicas import ReplicaCluster, ReplicaNode
+from tests.support.session_news import wrong_news
 
 STEPS = (
     *("produce",) * 6,
@@ -127,6 +129,8 @@ class ReplicaChaos:
                 self._look_at(node)
 
     def _look_at(self, node: ReplicaNode) -> None:
+        wrong = wrong_news(node.parts)
+        self._require(not wrong, f"broker {node.id} overlooks what followers ask for: {wrong}")
         partition = node.partition()
         values = node.values()
         for offset, value in values.items():

@@ -93,20 +93,17 @@ class _Settled:
         del news.settled[self._target]
         news.changed[self._target] = None
         self._follower.stir(news.asked)
+        # From here on a fetch that waits listens for itself: the next record has to wake it.
+        for fetch in news.watch.waiting:
+            if isinstance(fetch, WaitingFetch):
+                fetch.watch_also(self._partition.log_end_watch)
 
     def advanced(self, size_bytes: int) -> None:
         self.noted()
-        for fetch in self._waiting():
+        for fetch in tuple(self._news.watch.waiting):
             fetch.advanced(size_bytes)
 
     def disturbed(self) -> None:
         self.noted()
-        for fetch in self._waiting():
+        for fetch in tuple(self._news.watch.waiting):
             fetch.disturbed()
-
-    def _waiting(self) -> list[WaitingFetch]:
-        """The session's fetches that wait; from here on they listen for themselves."""
-        fetches = [one for one in self._news.watch.waiting if isinstance(one, WaitingFetch)]
-        for fetch in fetches:
-            fetch.watch_also(self._partition.log_end_watch)
-        return fetches

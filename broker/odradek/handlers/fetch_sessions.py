@@ -14,7 +14,7 @@ leaves out: reading, and bytes on the wire.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from odradek.foundation.errors import (
@@ -164,6 +164,9 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions.values()))
 
     @property
     def partition_count(self) -> int:

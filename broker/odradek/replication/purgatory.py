@@ -89,7 +89,7 @@ class WaitingFetch:
         """Nothing that it waits for."""
 
     def watch_also(self, place: Watched) -> None:
-        """Register with one more place, once; it hears of what happens there from now on."""
+        """It hears of what happens there too from now on, unless it is about to be answered."""
         if self._on_ready is not None and not self._scheduled and self not in place.waiting:
             place.waiting[self] = None
             self._watched.append(place)
