@@ -21,6 +21,7 @@ from odradek.client.errors import raise_for
 from odradek.foundation.errors import (
     FencedMemberEpoch,
     OdradekError,
+    OffsetOutOfRange,
     StaleMemberEpoch,
     UnknownMemberId,
 )
@@ -54,6 +55,8 @@ class ConsumerMembers(Members):
                         await asyncio.sleep(STALL_SECONDS)
                     if rng.random() < 0.5:
                         await member.commit()
+                except OffsetOutOfRange as failure:
+                    history.require(False, "I1", f"what was committed is gone: {failure}")
                 except OdradekError as failure:
                     history.add(name, f"failed: {failure}")
                     await asyncio.sleep(0.3)
@@ -140,19 +143,23 @@ class _Member:
             self._watch.takes_up(
                 self._name, {key.partition: offset for key, offset in begins.items()}, at_least=at_least
             )
-            self.consumer.assign({key: self.consumer.position(key) for key in kept} | begins)
+            self.consumer.assign(
+                {key: self.consumer.position(key) for key in kept} | begins,
+                epochs={key: found.leader_epoch for key, found in committed.items()},
+            )
             self._owned = (*kept, *new)
             self._beat_at = 0.0
 
     async def commit(self) -> None:
         """Commit all positions; refused is what was fenced or knows an older epoch."""
         positions = {key.partition: self.consumer.position(key) for key in self._owned}
+        epochs = {key.partition: self.consumer.epoch(key) for key in self._owned}
         if not positions:
             return
 
         async def attempt() -> None:
             connection = await self._client.coordinator(self._watch.group_id)
-            await self._commit_on(connection, positions)
+            await self._commit_on(connection, positions, epochs)
 
         try:
             await self._client.with_retries(attempt, group_id=self._watch.group_id)
@@ -160,7 +167,9 @@ class _Member:
             return
         self._watch.acknowledges(self._name, positions)
 
-    async def _commit_on(self, connection: BrokerConnection, positions: dict[int, int]) -> None:
+    async def _commit_on(
+        self, connection: BrokerConnection, positions: dict[int, int], epochs: dict[int, int]
+    ) -> None:
         answer = await connection.request(
             ApiKey.OFFSET_COMMIT,
             versions=(9, 9),
@@ -175,7 +184,7 @@ class _Member:
                         {
                             "partition_index": partition,
                             "committed_offset": offset,
-                            "committed_leader_epoch": -1,
+                            "committed_leader_epoch": epochs[partition],
                             "committed_metadata": "",
                         }
                         for partition, offset in positions.items()

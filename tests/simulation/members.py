@@ -11,7 +11,7 @@ from odradek.client.admin.groups import GroupAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC
 from tests.simulation.group_checks import GroupWatch
@@ -101,6 +101,8 @@ class Members:
                 await asyncio.sleep(STALL_SECONDS)
             if rng.random() < 0.5:
                 await consumer.commit()
+        except OffsetOutOfRange as failure:
+            history.require(False, "I1", f"what was committed is gone: {failure}")
         except OdradekError as failure:
             history.add(name, f"failed: {failure}")
             await asyncio.sleep(0.3)

@@ -33,6 +33,7 @@ class Operations:
     acknowledged: dict[int, dict[bytes, int]] = field(default_factory=dict)
     """Offset by value; -1 where the broker only said that it has the record already."""
     read: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    out_of_range: list[str] = field(default_factory=list)
 
 
 class Actor(Protocol):
@@ -192,7 +193,7 @@ class Workload:
                 try:
                     records = await consumer.poll(timeout_ms=1_000)
                 except OffsetOutOfRange as failure:
-                    # A leader that was replaced and cut off says so too; what was read has to be there at the end.
+                    self.operations.out_of_range.append(str(failure))
                     self.history.add("reader", f"failed: {failure}")
                     await asyncio.sleep(0.5)
                     continue

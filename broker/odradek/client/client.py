@@ -24,7 +24,7 @@ from odradek.client.errors import (
     ConnectionFailed,
     error_for,
 )
-from odradek.client.metadata import NO_LEADER, ClusterInfo, cluster_info
+from odradek.client.metadata import NO_LEADER, ClusterInfo, NewestLeaders, cluster_info
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,
@@ -77,6 +77,7 @@ class Client:
         self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
         self._lanes = 0
         self._cluster = ClusterInfo(cluster_id=None, controller_id=NO_LEADER)
+        self._newest_leaders = NewestLeaders()
         self._cluster_at = float("-inf")
         self._cluster_sent_at = float("-inf")  # what has happened since may be missing
         self._refreshing = asyncio.Lock()
@@ -129,6 +130,24 @@ class Client:
         """The picture proved wrong: the next question goes to a broker."""
         self._cluster_at = float("-inf")
 
+    def note_leader_epoch(self, key: TopicPartition, leader_epoch: int) -> bool:
+        """A committed offset is of this epoch. True when that is newer than the picture, whose leader is old then."""
+        is_news = self._newest_leaders.note(key, leader_epoch)
+        if is_news:
+            self._cluster = self._newest_leaders.merged(self._cluster)
+            self.invalidate()
+        return is_news
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The epochs of the leaders as they are known; -1 for what is not."""
+        epochs: dict[TopicPartition, int] = {}
+        for key in partitions:
+            try:
+                epochs[key] = self._cluster.partition(key).leader_epoch
+            except OdradekError:
+                epochs[key] = -1
+        return epochs
+
     async def refresh(self, names: Sequence[str] | None, *, allow_creation: bool = False) -> ClusterInfo:
         """Ask a broker about these topics and all that the cache holds (every topic for None)."""
         asked_at = _now()
@@ -153,7 +172,7 @@ class Client:
                     name: info for name, info in known.topics.items() if not info.error_code or name in names
                 }
                 known = ClusterInfo(known.cluster_id, known.controller_id, known.brokers, kept)
-            self._cluster = known
+            self._cluster = self._newest_leaders.merged(known)
             self._cluster_at = _now()
             self._cluster_sent_at = sent_at
             return self._cluster

@@ -35,6 +35,10 @@ class BufferFull(ClientError):
     """The producer's buffer stayed full for as long as a send may wait."""
 
 
+class LogTruncated(errors.OffsetOutOfRange):
+    """Records that were read are gone from the log: a replica without them was elected to lead (KIP-320)."""
+
+
 class UnexpectedErrorCode(RequestError):
     """The broker answered with an error code that this client has no name for."""
 

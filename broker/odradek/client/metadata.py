@@ -2,13 +2,14 @@
 
 The cache answers from memory until a topic is unknown, the picture is older than its allowed age, or a caller says
 that it proved wrong (`invalidate`). Questions for the same picture that come while one is under way share its answer.
+What an older picture says of a partition, as a broker that is cut off gives it, is passed over (`NewestLeaders`).
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from odradek.client.addresses import Address
@@ -17,6 +18,8 @@ from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 
 NO_LEADER = -1
+# Each comes a second after the one before it, at the least.
+PICTURES_WITHOUT_EPOCH_MAX = 10
 NO_TOPIC_ID = uuid.UUID(int=0)
 
 
@@ -31,7 +34,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition: who leads it (`NO_LEADER` when nobody does) and who holds it."""
+    """One partition: who leads it (`NO_LEADER` when nobody does) in which epoch (-1: unknown), and who holds it."""
 
     partition: int
     leader: int
@@ -94,6 +97,68 @@ class ClusterInfo:
         )
 
 
+class NewestLeaders:
+    """The newest that is known of each partition of the topics in the picture, by its leader's epoch (KIP-320)."""
+
+    def __init__(self) -> None:
+        self._newest: dict[TopicPartition, tuple[uuid.UUID, PartitionInfo]] = {}
+        # How many pictures came since an epoch was noted that none of them has.
+        self._pictures_without: dict[TopicPartition, int] = {}
+
+    def note(self, key: TopicPartition, leader_epoch: int) -> bool:
+        """Something was read that is of this epoch. True when the picture is older: who leads now is not known then.
+
+        It is taken back after some pictures without that epoch: what was read may be of a topic that was deleted.
+        """
+        topic_id, known = self._newest.get(key, (None, None))
+        if topic_id is None or known is None or known.leader_epoch >= leader_epoch:
+            return False
+        if self._is_given_up(key):
+            return False
+        self._newest[key] = (topic_id, replace(known, leader=NO_LEADER, leader_epoch=leader_epoch))
+        self._pictures_without[key] = 0
+        return True
+
+    def merged(self, told: ClusterInfo) -> ClusterInfo:
+        """The picture, with what is newer than it in the place of what it tells. Topics that are not in it are
+        forgotten; a topic with another id is another topic, whose epochs begin anew.
+        """
+        newest: dict[TopicPartition, tuple[uuid.UUID, PartitionInfo]] = {}
+        topics: dict[str, TopicInfo] = {}
+        for name, topic in told.topics.items():
+            partitions = []
+            for partition in topic.partitions:
+                key = TopicPartition(name, partition.partition)
+                known_id, known = self._newest.get(key, (None, partition))
+                is_newer = known_id == topic.id and known.leader_epoch > partition.leader_epoch
+                if not is_newer and (known_id != topic.id or not self._is_given_up(key)):
+                    self._pictures_without.pop(key, None)
+                if not is_newer or self._is_doubtful(key):
+                    known = partition
+                newest[key] = (topic.id, known)
+                partitions.append(known)
+            topics[name] = replace(topic, partitions=tuple(partitions))
+        for key, one in self._newest.items():
+            # A broker that cannot describe a topic does not make what is known of it older.
+            if key.topic in told.topics and not told.topics[key.topic].partitions:
+                newest.setdefault(key, one)
+        self._newest = newest
+        for key in self._pictures_without.keys() - newest.keys():
+            del self._pictures_without[key]
+        return replace(told, topics=topics)
+
+    def _is_doubtful(self, key: TopicPartition) -> bool:
+        """Whether an epoch that was noted is in none of many pictures."""
+        count = self._pictures_without.get(key)
+        if count is None:
+            return False
+        self._pictures_without[key] = count + 1
+        return self._is_given_up(key)
+
+    def _is_given_up(self, key: TopicPartition) -> bool:
+        return self._pictures_without.get(key, 0) >= PICTURES_WITHOUT_EPOCH_MAX
+
+
 def cluster_info(response: Any) -> ClusterInfo:
     """A Metadata response as a value."""
     brokers = {
@@ -112,11 +177,14 @@ def cluster_info(response: Any) -> ClusterInfo:
 
 
 def _topic_info(topic: Any) -> TopicInfo:
+    topic_id = getattr(topic, "topic_id", None) or NO_TOPIC_ID
+    # Brokers that tell no ids (Metadata below 10) may tell epochs that are old, or of a topic before this one.
+    has_epochs = topic_id != NO_TOPIC_ID
     partitions = (
         PartitionInfo(
             partition=int(partition.partition_index),
             leader=int(partition.leader_id),
-            leader_epoch=int(getattr(partition, "leader_epoch", -1)),
+            leader_epoch=int(partition.leader_epoch) if has_epochs else -1,
             replicas=tuple(map(int, partition.replica_nodes)),
             in_sync_replicas=tuple(map(int, partition.isr_nodes)),
             offline_replicas=tuple(map(int, getattr(partition, "offline_replicas", ()))),
@@ -126,7 +194,7 @@ def _topic_info(topic: Any) -> TopicInfo:
     )
     return TopicInfo(
         name=str(topic.name),
-        id=getattr(topic, "topic_id", None) or NO_TOPIC_ID,
+        id=topic_id,
         is_internal=bool(topic.is_internal),
         partitions=tuple(sorted(partitions, key=lambda partition: partition.partition)),
         error_code=int(topic.error_code),

@@ -64,10 +64,16 @@ class LogAdmin:
     async def _list_offsets_on(
         self, leader: int, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
     ) -> dict[TopicPartition, ListedOffset]:
+        # A leader that was replaced and does not know it yet must not answer (KIP-320).
+        leader_epochs = self._client.leader_epochs(timestamps_ms)
         topics: dict[str, list[dict[str, int]]] = {}
-        for (topic, partition), timestamp_ms in timestamps_ms.items():
-            topics.setdefault(topic, []).append(
-                {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp_ms}
+        for key, timestamp_ms in timestamps_ms.items():
+            topics.setdefault(key.topic, []).append(
+                {
+                    "partition_index": key.partition,
+                    "current_leader_epoch": leader_epochs[key],
+                    "timestamp": timestamp_ms,
+                }
             )
         response = await (await self._client.broker(leader)).request(
             ApiKey.LIST_OFFSETS,

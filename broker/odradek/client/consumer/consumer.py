@@ -1,7 +1,8 @@
 """Reads partitions chosen by hand: one fetch at a time to each leader, under way while records are handed out.
 
 Offsets are the caller's: nothing is committed here (`group` does). A partition whose leader moved is followed;
-one whose offset is gone starts anew as `on_out_of_range` says. Left out: fetch sessions, reading from followers.
+one whose offset is gone starts anew as `on_out_of_range` says. A new leader is asked first whether it has what was read
+from the one before it (KIP-320). Left out: fetch sessions, reading from followers.
 """
 
 from __future__ import annotations
@@ -13,9 +14,16 @@ from types import TracebackType
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
+from odradek.client.consumer.epochs import AskedEpoch, EpochEnd, epoch_ends
 from odradek.client.consumer.fetches import FetchBounds, FetchedPartition, fetch
 from odradek.client.consumer.positions import ConsumerRecord, PartitionPosition
-from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
+from odradek.client.errors import (
+    RETRIABLE,
+    ClientClosed,
+    ClientTimeout,
+    LogTruncated,
+    UnsupportedByBroker,
+)
 from odradek.client.metadata import NO_LEADER
 from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
@@ -31,8 +39,9 @@ RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 class Consumer:
     """`async with Consumer(client) as consumer: consumer.assign({tp: 0}); records = await consumer.poll()`.
 
-    `on_out_of_range` is `earliest`, `latest` or `error`. Offsets given to `assign` and `seek` are exact; use
-    `LogAdmin.list_offsets` to turn a time into one.
+    `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was cut below what was read, the first two go on
+    from where it was cut, and `error` raises LogTruncated until the caller seeks or assigns anew. Offsets given to
+    `assign` and `seek` are exact; use `LogAdmin.list_offsets` to turn a time into one.
     """
 
     def __init__(
@@ -78,12 +87,20 @@ class Consumer:
 
     # --- what to read ---------------------------------------------------------------------------------------------
 
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions from these offsets on. One that is kept at its position loses nothing."""
+    def assign(
+        self, offsets: Mapping[TopicPartition, int], *, epochs: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Read exactly these partitions from these offsets on. One that is kept at its position loses nothing.
+
+        `epochs` has the leader epochs of what was read before these offsets, where they are known.
+        """
+        epochs = epochs or {}
         kept: dict[TopicPartition, PartitionPosition] = {}
         for key, offset in offsets.items():
             known = self._positions.get(key)
-            kept[key] = known if known and known.position == offset else PartitionPosition(key, offset)
+            if known is None or known.position != offset:
+                known = PartitionPosition(key, offset, epoch=epochs.get(key, -1))
+            kept[key] = known
         for key, position in self._positions.items():
             if kept.get(key) is not position:
                 position.seek(position.position)  # a fetch on its way will not be taken
@@ -104,6 +121,10 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to be handed out."""
         return self._positions[partition].position
+
+    def epoch(self, partition: TopicPartition) -> int:
+        """The leader epoch of the record before the position; -1 where that is not known."""
+        return self._positions[partition].epoch
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The end of what can be read as of the last fetch; -1 before the first one."""
@@ -210,14 +231,27 @@ class Consumer:
 
     async def _fetch(self, leader: int, positions: list[PartitionPosition]) -> None:
         generations = [position.generation for position in positions]
+        epochs = self._client.leader_epochs(position.topic_partition for position in positions)
         try:
             if leader == NO_LEADER:
                 await self._find_leaders(positions)
                 return
+            ahead = [one for one in positions if self._is_ahead(one, epochs[one.topic_partition])]
+            if ahead:
+                await self._find_leaders(ahead)
+                return
+            unsure = [one for one in positions if one.must_validate(epochs[one.topic_partition])]
+            if unsure:
+                # Then all of them are fetched, at once.
+                await self._validate(leader, unsure, epochs)
+                return
+            for position in positions:
+                position.leader_epoch = epochs[position.topic_partition]
             answers = await fetch(
                 self._client,
                 leader,
                 {position.topic_partition: position.fetch_offset for position in positions},
+                leader_epochs=epochs,
                 bounds=self._bounds,
                 is_read_committed=self._is_read_committed,
                 lane=self._lane,
@@ -233,6 +267,63 @@ class Consumer:
             for position in positions:
                 position.is_fetching = False
             self._changed.set()
+
+    def _is_ahead(self, position: PartitionPosition, leader_epoch: int) -> bool:
+        """Whether what was committed is of a newer epoch than the leader that is known."""
+        return position.fetch_epoch > leader_epoch >= 0 and self._client.note_leader_epoch(
+            position.topic_partition, position.fetch_epoch
+        )
+
+    async def _validate(
+        self, leader: int, positions: list[PartitionPosition], leader_epochs: Mapping[TopicPartition, int]
+    ) -> None:
+        """Ask a new leader whether it has what was read before these positions."""
+        generations = [position.generation for position in positions]
+        asked = {
+            one.topic_partition: AskedEpoch(one.fetch_epoch, leader_epochs[one.topic_partition])
+            for one in positions
+        }
+        try:
+            ends = await epoch_ends(self._client, leader, asked, lane=self._lane)
+        except UnsupportedByBroker:
+            ends = {}
+        cut: LogTruncated | None = None
+        for position, generation in zip(positions, generations, strict=True):
+            key = position.topic_partition
+            end = ends.get(key)
+            if position.generation != generation:
+                continue
+            if end is not None and end.failure is not None:
+                self._retry_or_fail([position], end.failure)
+            elif end is None or (end.epoch >= 0 and end.end_offset >= position.fetch_offset):
+                position.leader_epoch = leader_epochs[key]
+            else:
+                cut = await self._was_cut(position, end) or cut
+        if cut is not None:
+            raise cut
+
+    async def _was_cut(self, position: PartitionPosition, end: EpochEnd) -> LogTruncated | None:
+        """The leader has other records, or none, in the place of what was fetched; the error where that is one."""
+        key, cut_offset = position.topic_partition, end.end_offset if end.epoch >= 0 else -1
+        if position.position <= cut_offset:
+            # Nothing of it was handed out.
+            position.seek(position.position, epoch=min(position.epoch, end.epoch))
+            return None
+        where = f"below offset {cut_offset}" if cut_offset >= 0 else "at an offset that it cannot tell"
+        failure = LogTruncated(
+            f"the log of partition {key} was cut {where}: its leader does not have all that was read up to offset "
+            f"{position.position} in leader epoch {position.fetch_epoch}. An unclean election does this; "
+            "seek to where reading is to go on"
+        )
+        if self._on_out_of_range == "error":
+            position.fetch_at = asyncio.get_running_loop().time() + CLIENT_RETRY_PAUSE_MS_MAX / 1000
+            return failure
+        logger.warning("%s", failure)
+        if cut_offset >= 0:
+            position.seek(cut_offset, epoch=end.epoch)
+        else:
+            await self._reset(position, failure)
+        return None
 
     async def _find_leaders(self, positions: list[PartitionPosition]) -> None:
         """Learn who leads these partitions; a topic that is not there is an error, one without a leader a pause."""
@@ -265,7 +356,7 @@ class Consumer:
             ) from failure
         found = (await self._logs.list_offsets({key: timestamp}))[key]
         logger.info("offset %d of %s is gone; going on from %d", position.fetch_offset, key, found.offset)
-        position.seek(found.offset)
+        position.seek(found.offset, epoch=found.leader_epoch)
 
     def _retry_or_fail(self, positions: list[PartitionPosition], failure: OdradekError) -> None:
         if not isinstance(failure, (*RETRIABLE, ClientTimeout)):

@@ -46,17 +46,21 @@ async def fetch(
     leader: int,
     offsets: Mapping[TopicPartition, int],
     *,
+    leader_epochs: Mapping[TopicPartition, int],
     bounds: FetchBounds,
     is_read_committed: bool,
     lane: str = "",
 ) -> dict[TopicPartition, FetchedPartition]:
-    """Fetch from these offsets, on the connection of `lane`. Raises when the request as a whole failed."""
+    """Fetch from these offsets, on the connection of `lane`. Raises when the request as a whole failed.
+
+    `leader_epochs` are those of the leaders that are meant, -1 for any: a broker that leads in another epoch refuses.
+    """
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
             {
                 "partition": partition,
-                "current_leader_epoch": -1,
+                "current_leader_epoch": leader_epochs[TopicPartition(topic, partition)],
                 "fetch_offset": offset,
                 "last_fetched_epoch": -1,
                 "log_start_offset": -1,

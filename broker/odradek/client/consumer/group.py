@@ -123,7 +123,7 @@ class GroupConsumer:
     async def commit(self) -> None:
         """Commit the position of every partition. A rebalance meanwhile is left to the next `poll`."""
         offsets = {
-            key: CommittedOffset(self._consumer.position(key))
+            key: CommittedOffset(self._consumer.position(key), self._consumer.epoch(key))
             for key in self._consumer.assignment
             if self._consumer.position(key) != self._committed.get(key)
         }
@@ -194,6 +194,7 @@ class GroupConsumer:
     async def _take_up(self, partitions: Sequence[TopicPartition]) -> None:
         committed = await self._groups.offsets(self._group_id, partitions) if partitions else {}
         offsets = {key: found.offset for key, found in committed.items()}
+        epochs = {key: found.leader_epoch for key, found in committed.items()}
         missing = [key for key in partitions if key not in offsets]
         if missing:
             if self._on_no_offset == "error":
@@ -203,8 +204,9 @@ class GroupConsumer:
             where = EARLIEST if self._on_no_offset == "earliest" else LATEST
             listed = await self._logs.list_offsets(dict.fromkeys(missing, where))
             offsets.update((key, found.offset) for key, found in listed.items())
+            epochs.update((key, found.leader_epoch) for key, found in listed.items())
         self._committed = {key: found.offset for key, found in committed.items()}
-        self._consumer.assign(offsets)
+        self._consumer.assign(offsets, epochs=epochs)
         logger.info("group %s generation %d: %d partitions", self._group_id, self.generation, len(offsets))
 
     def _lost(self, failure: OdradekError) -> None:

@@ -24,9 +24,17 @@ async def timestamps_at(client: Client, offsets: Mapping[TopicPartition, int]) -
     if not offsets:
         return found
     for leader, keys in (await client.leaders(offsets)).items():
+        epochs = client.leader_epochs(keys)
         for key in keys:
             answer = (
-                await fetch(client, leader, {key: offsets[key]}, bounds=_BOUNDS, is_read_committed=False)
+                await fetch(
+                    client,
+                    leader,
+                    {key: offsets[key]},
+                    leader_epochs=epochs,
+                    bounds=_BOUNDS,
+                    is_read_committed=False,
+                )
             ).get(key)
             if answer is None or isinstance(answer.failure, OdradekError):
                 continue

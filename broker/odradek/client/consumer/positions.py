@@ -1,5 +1,8 @@
 """Where a consumer stands in each partition, and what was fetched but not yet handed out.
 
+A position has the leader epoch of the record before it, where one is known, and the epoch of the leader in whose log it
+is known to be (KIP-320): a new leader is asked where that epoch ended in its own.
+
 Bounded: a partition holds at most `CHUNKS_PER_PARTITION_MAX` answers of one fetch each. Aborted transactions are
 left out for a reader of committed records; control records are never shown, but the position steps over them.
 """
@@ -40,6 +43,7 @@ class Chunk(NamedTuple):
     data: memoryview
     aborted: tuple[tuple[int, int], ...]
     next_offset: int
+    last_epoch: int
 
 
 class PartitionPosition:
@@ -48,18 +52,21 @@ class PartitionPosition:
     __slots__ = (
         "_reading",
         "chunks",
+        "epoch",
         "fetch_at",
+        "fetch_epoch",
         "fetch_offset",
         "generation",
         "high_watermark",
         "is_fetching",
         "last_stable_offset",
+        "leader_epoch",
         "log_start_offset",
         "position",
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
+    def __init__(self, topic_partition: TopicPartition, offset: int, *, epoch: int = -1) -> None:
         self.topic_partition = topic_partition
         self.chunks: deque[Chunk] = deque()
         self.generation = 0
@@ -68,12 +75,16 @@ class PartitionPosition:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
-        self.seek(offset)
+        self.seek(offset, epoch=epoch)
 
-    def seek(self, offset: int) -> None:
-        """Go on from `offset`; what was fetched, or is being fetched, is forgotten."""
+    def seek(self, offset: int, *, epoch: int = -1) -> None:
+        """Go on from `offset`; what was fetched, or is being fetched, is forgotten. `epoch` is the leader epoch of what
+        lies before it, -1 when that is unknown.
+        """
         self.position = offset
         self.fetch_offset = offset
+        self.epoch = self.fetch_epoch = epoch
+        self.leader_epoch = -1
         self.generation += 1
         self.chunks.clear()
         self._reading: Iterator[ConsumerRecord] | None = None
@@ -88,19 +99,25 @@ class PartitionPosition:
         """Whether records may be taken without a fetch."""
         return bool(self.chunks) or self._reading is not None
 
+    def must_validate(self, leader_epoch: int) -> bool:
+        """Whether the leader of this epoch may not have what was read before the position."""
+        return self.fetch_epoch >= 0 and leader_epoch >= 0 and leader_epoch != self.leader_epoch
+
     def add(self, data: memoryview, aborted: tuple[tuple[int, int], ...]) -> None:
         """What a fetch from `fetch_offset` brought. Raises CorruptRecord when it holds no whole batch."""
-        last_offset = -1
+        last_offset = last_epoch = -1
         for batch in whole_batches(data):
             last_offset = batch.last_offset
+            last_epoch = batch.leader_epoch
         if last_offset < 0:
             raise CorruptRecord(
                 f"partition {self.topic_partition} answered {len(data)} bytes at offset {self.fetch_offset} "
                 "without one whole batch"
             )
         next_offset = max(last_offset + 1, self.fetch_offset)
-        self.chunks.append(Chunk(data, aborted, next_offset))
+        self.chunks.append(Chunk(data, aborted, next_offset, last_epoch))
         self.fetch_offset = next_offset
+        self.fetch_epoch = last_epoch
 
     def take(self, count_max: int, *, into: list[ConsumerRecord]) -> None:
         """Append up to `count_max` records to `into` and move the position past them. Raises CorruptRecord."""
@@ -113,12 +130,14 @@ class PartitionPosition:
             for record in self._reading:
                 into.append(record)
                 self.position = record.offset + 1
+                self.epoch = record.leader_epoch
                 taken += 1
                 if taken >= count_max:
                     return
             count_max -= taken
             self._reading = None
-            self.position = self.chunks.popleft().next_offset
+            chunk = self.chunks.popleft()
+            self.position, self.epoch = chunk.next_offset, chunk.last_epoch
 
     def take_batches(self) -> list[BatchView]:
         """Every batch fetched so far, checked but not taken apart; the position moves past them."""
@@ -128,7 +147,7 @@ class PartitionPosition:
             for batch in whole_batches(chunk.data):
                 batch.verify()
                 batches.append(batch)
-            self.position = chunk.next_offset
+            self.position, self.epoch = chunk.next_offset, chunk.last_epoch
         return batches
 
     def _read(self, chunk: Chunk) -> Iterator[ConsumerRecord]:

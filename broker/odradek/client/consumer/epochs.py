@@ -1,0 +1,69 @@
+"""Where leader epochs end in the log of their leader now: how a consumer finds out that what it read was cut (KIP-320).
+
+Brokers below OffsetForLeaderEpoch 3 refuse consumers, or do not check who asks of whom; nothing is asked of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from odradek.client.client import Client
+from odradek.client.errors import error_for
+from odradek.foundation.errors import LeaderNotAvailable, OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+
+OFFSET_FOR_LEADER_EPOCH_VERSIONS: Final = (3, 4)
+CONSUMER_REPLICA_ID: Final = -1
+
+
+class AskedEpoch(NamedTuple):
+    """The epoch that was read last, and that of the leader as the client knows it."""
+
+    epoch: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """The newest epoch not after the one asked for and where it ended, both -1 where there is none; or why not."""
+
+    failure: OdradekError | None
+    epoch: int = -1
+    end_offset: int = -1
+
+
+async def epoch_ends(
+    client: Client, leader: int, asked: Mapping[TopicPartition, AskedEpoch], *, lane: str = ""
+) -> dict[TopicPartition, EpochEnd]:
+    """The ends of these epochs, for each partition asked about. Raises when the request as a whole failed, and
+    UnsupportedByBroker.
+    """
+    topics: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), epochs in asked.items():
+        topics.setdefault(topic, []).append(
+            {
+                "partition": partition,
+                "current_leader_epoch": epochs.leader_epoch,
+                "leader_epoch": epochs.epoch,
+            }
+        )
+    response = await (await client.broker(leader, lane=lane)).request(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        versions=OFFSET_FOR_LEADER_EPOCH_VERSIONS,
+        replica_id=CONSUMER_REPLICA_ID,
+        topics=[{"topic": name, "partitions": rows} for name, rows in topics.items()],
+    )
+    ends = {
+        key: EpochEnd(LeaderNotAvailable(f"broker {leader} did not answer for partition {key}"))
+        for key in asked
+    }
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(str(topic.topic), int(partition.partition))
+            ends[key] = EpochEnd(
+                error_for(int(partition.error_code), about=f"partition {key}"),
+                int(partition.leader_epoch),
+                int(partition.end_offset),
+            )
+    return ends
