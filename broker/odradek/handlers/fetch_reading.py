@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from odradek.foundation.errors import RequestError, UnknownTopicId, UnknownTopicOrPartition
+from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.handlers.errors import error_code
 from odradek.handlers.fetch_sessions import Target
 from odradek.log.files import FileSlice
@@ -153,9 +153,15 @@ class FetchReading:
         goes on.
         """
         partition.check_leader_epoch(target.current_leader_epoch)
-        fetched.diverging = partition.divergence(target.last_fetched_epoch, target.fetch_offset)
+        try:
+            fetched.diverging = partition.divergence(target.last_fetched_epoch, target.fetch_offset)
+        except OffsetOutOfRange:
+            partition.require_certainty(target.fetch_offset)
+            raise
         if fetched.diverging is None:
             return False
+        if target.last_fetched_epoch > partition.leader_epoch:
+            partition.require_certainty(target.fetch_offset)
         self._tell_offsets(partition, fetched)
         return True
 

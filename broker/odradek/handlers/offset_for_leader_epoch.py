@@ -1,12 +1,15 @@
 """OffsetForLeaderEpoch: where an epoch ended, by which consumers and followers find out that the log was
 cut.
+
+Of an epoch after the leader's own there is nothing to say, and consumers begin anew then. It happens where a topic was
+made anew; but a reader may also have been with a newer leader, of which this one has not heard.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from odradek.foundation.errors import RequestError
+from odradek.foundation.errors import NotLeaderOrFollower, RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
 from odradek.protocol import messages
@@ -31,6 +34,11 @@ def _answer(topic: str, asked: Any, context: RequestContext) -> dict[str, Any]:
         partition = context.broker.partitions.get(topic, asked.partition)
         partition.require_leader(getattr(asked, "current_leader_epoch", -1))
         epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
+        if asked.leader_epoch > partition.leader_epoch and not partition.context.is_sure():
+            raise NotLeaderOrFollower(
+                f"{partition.topic_partition} is in leader epoch {partition.leader_epoch}, before "
+                f"{asked.leader_epoch}; try again when the controller has said whether this broker still leads."
+            )
     except RequestError as error:
         return {
             "error_code": error_code(error),

@@ -24,8 +24,13 @@ def _nobody_is_told(_: Any) -> None:
     """Where one broker is the whole cluster there is nobody to propose to and nobody to fetch from."""
 
 
+def _always() -> bool:
+    """Where one broker is the whole cluster nobody else can lead."""
+    return True
+
+
 class ReplicaContext:
-    """`propose`, `role_changed`, `log_start_moved` are set by whoever asks the controller and fetches from leaders."""
+    """`propose`, `role_changed`, `log_start_moved` and `is_sure` are set by whoever asks the controller or leaders."""
 
     __slots__ = (
         "_clock",
@@ -34,6 +39,7 @@ class ReplicaContext:
         "acknowledgements",
         "broker_id",
         "flusher",
+        "is_sure",
         "log_start_moved",
         "propose",
         "role_changed",
@@ -56,6 +62,8 @@ class ReplicaContext:
         """A partition has a new proposal for its in-sync set."""
         self.role_changed: Callable[[Partition], None] = _nobody_is_told
         """A partition has another leader, another epoch, or is gone."""
+        self.is_sure: Callable[[], bool] = _always
+        """Whether the controller has lately confirmed what this broker leads; asking makes it confirm."""
         self.log_start_moved: Callable[[Any], None] = _nobody_is_told
         """A partition's log starts later than before."""
         self._images = images

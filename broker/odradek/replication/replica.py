@@ -172,8 +172,9 @@ class Replica:
         offset).
 
         A follower serves readers too, unless they want the `leader_only`: consumers that know nothing of replicas
-        (KIP-392). Raises OffsetOutOfRange below the log's start or above its end, FencedLeaderEpoch,
-        UnknownLeaderEpoch, NotLeaderOrFollower, KafkaStorageError.
+        (KIP-392). Raises OffsetOutOfRange below the log's start or above its end, if this broker can know that there is
+        no such record (`require_certainty`), FencedLeaderEpoch, UnknownLeaderEpoch, NotLeaderOrFollower,
+        KafkaStorageError.
         """
         if self.refusal is not None:
             self._require_readable(current_leader_epoch, leader_only=leader_only)
@@ -195,8 +196,30 @@ class Replica:
                 )
                 self.bytes_out += records.size
             return PartitionRead(records, high_watermark, last_stable_offset, log_start_offset)
-        self._require_in_range(fetch_offset)
+        if not log_start_offset <= fetch_offset <= log.log_end_offset:
+            self.require_certainty(fetch_offset)
+            self._require_in_range(fetch_offset)
         return PartitionRead(None, high_watermark, last_stable_offset, log_start_offset)
+
+    def require_certainty(self, offset: int) -> None:
+        """Raise NotLeaderOrFollower when this broker cannot know whether `offset`, which it does not hold, exists.
+
+        Clients that are told OFFSET_OUT_OF_RANGE begin anew at another place. A follower has what it has come to, and
+        whoever was stopped or cut off for some time may lead no more. (Kafka says OFFSET_OUT_OF_RANGE in both cases,
+        and clients that know that they read from a follower ask the leader then. Below a follower's start that is left
+        to them: franz-go goes back to the leader for nothing else, and what retention takes it takes there as well.)
+        """
+        if self.refusal is not None:
+            if offset > self.log.log_end_offset:
+                raise NotLeaderOrFollower(
+                    f"{self.topic_partition} has come to {self.log.log_end_offset} on the follower "
+                    f"{self.context.broker_id}; whether there is {offset} its leader, broker {self.leader}, knows."
+                )
+        elif not self.context.is_sure():
+            raise NotLeaderOrFollower(
+                f"{self.topic_partition} has no {offset} on broker {self.context.broker_id}, which has to hear from "
+                "the controller first whether it still leads; try again."
+            )
 
     def _require_readable(self, current_leader_epoch: int, *, leader_only: bool) -> None:
         if leader_only or self.gone is not None or not self.is_follower:

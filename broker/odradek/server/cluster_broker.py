@@ -36,6 +36,7 @@ from odradek.replication.fetchers import Fetchers
 from odradek.replication.in_sync import InSyncSets
 from odradek.replication.peers import Channel, Peers
 from odradek.server.broker import Broker
+from odradek.server.certainty import Certainty
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_location import ControllerLocation
 from odradek.server.following import ClusterFollower
@@ -177,6 +178,9 @@ class ClusterBroker(Broker):
         self.in_sync = InSyncSets(self.partitions, alter_partition=self.remote.alter_partition)
         self.in_sync.start()
         self._open.push_async_callback(self.in_sync.stop)
+        certainty = Certainty(self.remote.catch_up, self.clock)
+        self._open.push_async_callback(certainty.stop)
+        self.partitions.context.is_sure = certainty.is_sure
 
     def _peer_channel(self) -> Channel:
         return Channel(

@@ -104,18 +104,8 @@ class RemoteController:
         Raises NotController when no controller took it within `wait_ms_max`.
         """
         self.forwarded += 1
-
-        async def exchange(connection: OutboundConnection) -> ForwardResponse:
-            answer = await connection.send_frame(
-                lambda correlation_id: pack_forward(
-                    frame, correlation_id=correlation_id, client_id=self._client_id, client_host=client_host
-                ),
-                timeout_ms=wait_ms_max,
-            )
-            return parse_forwarded(answer)
-
-        response = await self._forwards.ask(
-            exchange, is_refused=lambda answer: answer.error_code != 0, wait_ms_max=wait_ms_max
+        response = await self._forwarded(
+            self._forwards, frame, client_host=client_host, wait_ms_max=wait_ms_max
         )
         applied = await self._follower.wait_until_applied(
             response.controller_epoch, response.next_number, wait_ms_max=wait_ms_max
@@ -126,6 +116,22 @@ class RemoteController:
                 self._broker_id,
             )
         return response.frame
+
+    async def _forwarded(
+        self, channel: ControllerChannel, frame: bytes | memoryview, *, client_host: str, wait_ms_max: int
+    ) -> ForwardResponse:
+        async def exchange(connection: OutboundConnection) -> ForwardResponse:
+            answer = await connection.send_frame(
+                lambda correlation_id: pack_forward(
+                    frame, correlation_id=correlation_id, client_id=self._client_id, client_host=client_host
+                ),
+                timeout_ms=wait_ms_max,
+            )
+            return parse_forwarded(answer)
+
+        return await channel.ask(
+            exchange, is_refused=lambda answer: answer.error_code != 0, wait_ms_max=wait_ms_max
+        )
 
     async def _ask_as_client(self, api: ApiKey, version: int, /, *, wait_ms_max: int, **fields: Any) -> Any:
         """A request of this broker's own, forwarded as a client's. Raises NotController."""
@@ -196,6 +202,23 @@ class RemoteController:
             "assignments": [],
             "configs": [{"name": key, "value": text} for key, text in new.config.items()],
         }
+
+    # --- what it knows -------------------------------------------------------------------------------------------
+
+    async def catch_up(self, wait_ms_max: int) -> bool:
+        """Hear from the active controller, and apply all that it had decided by then; False when not within that."""
+        versions = codec.encode_request(
+            ApiKey.API_VERSIONS, 0, 0, self._client_id, messages.request(ApiKey.API_VERSIONS, 0)
+        )
+        try:
+            response = await self._forwarded(
+                self._own, memoryview(versions)[4:], client_host="", wait_ms_max=wait_ms_max
+            )
+        except NotController:
+            return False
+        return await self._follower.wait_until_applied(
+            response.controller_epoch, response.next_number, wait_ms_max=wait_ms_max
+        )
 
     # --- settings ------------------------------------------------------------------------------------------------
 
