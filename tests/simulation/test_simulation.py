@@ -19,6 +19,8 @@ SEEDS: Final = 1_000
 ROOT: Final = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1_500)
 def test_every_promise_is_kept() -> None:
     """As `make sim` does, on all cores: some minutes."""
     played = subprocess.run(

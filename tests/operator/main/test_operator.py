@@ -164,6 +164,10 @@ def test_a_dead_watch_is_noticed_by_the_resync(monkeypatch: pytest.MonkeyPatch) 
         await running.woken_for(Key("Topic", "default", "a"))
         await running.operator.resync(TOPICS)
         assert (await running.ask("/healthz"))[0] == 200
+        # The list that kopf begins a watch with would bring it too.
+        async with asyncio.timeout(SECONDS_MAX):
+            while TOPICS.plural not in server.watched:
+                await asyncio.sleep(0.01)
         server.silent = True
         server.objects.create(resource("Topic", "b"))
         await running.operator.resync(TOPICS)

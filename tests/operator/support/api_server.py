@@ -31,7 +31,8 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         self.refusals: dict[tuple[str, str], int] = {}
         self.silent = False
-        self.watches = 0
+        self.watched: set[str] = set()
+        """Plurals of the kinds of which a watch has begun."""
         self._page_size = page_size
         self._apis = {(api.group_version, api.plural): api for api in (*APIS.values(), *_EXTRA)}
         self._runner: web.AppRunner | None = None
@@ -147,7 +148,7 @@ class ApiServer:
             if int(change.body["metadata"]["resourceVersion"]) > since:
                 changes.put_nowait(change)
         end: Callable[[], None] = self.objects.watch(changes.put_nowait)
-        self.watches += 1
+        self.watched.add(api.plural)
         try:
             ending = asyncio.ensure_future(self._ending.wait())
             while not self._ending.is_set():
