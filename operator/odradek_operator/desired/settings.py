@@ -10,6 +10,9 @@ from odradek_operator.resources.cluster import ClusterSpec
 INTERNAL_LISTENER = "INTERNAL"
 DATA_FOLDER = "/data"
 LOG_FOLDER = "/data/log"
+# A pod whose start fails is started again after 10 s, then 20, then 40: it is rather to wait for a ZooKeeper whose
+# image is still being fetched. It is alive meanwhile, and not ready.
+_ZOOKEEPER_WAIT_MS = 300_000
 
 
 def shared_settings(spec: ClusterSpec) -> dict[str, str]:
@@ -22,6 +25,7 @@ def shared_settings(spec: ClusterSpec) -> dict[str, str]:
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": in_sync,
+        "zookeeper.connection.timeout.ms": str(_ZOOKEEPER_WAIT_MS),
         **spec.brokers.config,
     }
 

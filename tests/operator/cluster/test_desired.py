@@ -93,6 +93,8 @@ def test_brokers_read_their_file_without_a_word_of_doubt() -> None:
     assert settings.warnings == ()
     assert settings.num_partitions == 5 and settings.default_replication_factor == 3
     assert settings.min_insync_replicas == 2
+    patience_ms = int(parse_properties(file, source="file")["zookeeper.connection.timeout.ms"])
+    assert patience_ms > 60_000, "it waits rather than to fail and back off"
     assert [one.port for one in settings.listener_endpoints] == [9092, 9094]
     connect = "events-zookeeper.default.svc.cluster.local:2181/default/events"
     assert parse_properties(file, source="file")["zookeeper.connect"] == connect
