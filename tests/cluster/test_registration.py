@@ -15,6 +15,7 @@ from odradek.cluster.sqlite_store import SqliteStore
 from odradek.cluster.store import Delete, SessionState, Store
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import DuplicateBrokerRegistration, StoreConnectionLost
+from tests.support.loop import VirtualTimeLoop
 from tests.support.registries import MemoryWorld, Told, World, ZookeeperWorld
 
 
@@ -265,6 +266,33 @@ def test_a_session_that_outlived_the_silence_keeps_its_epoch() -> None:
         await member.told.until("fenced")
         store.mend()
         await member.told.until("registered")
+        assert member.serving_as() == broker
+        await member.leave()
+
+    MemoryWorld().run(scenario())
+
+
+def test_who_stood_still_for_longer_than_a_session_is_fenced_at_once_and_looks() -> None:
+    async def scenario() -> None:
+        world = MemoryWorld()
+        store = await world.open()
+        member = Member(store)
+        broker = await member.start()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        await asyncio.sleep(100)
+        loop.stand_still(7)
+        await asyncio.sleep(3)
+        assert member.told.words == []
+        loop.stand_still(11)
+        # Meanwhile the registry went away: nobody says that the session is over.
+        store.sever()
+        store._stop_timer()
+        await asyncio.sleep(0.001)
+        assert member.serving_as() is None
+        assert member.told.words == ["fenced"]
+        store.mend()
+        await member.told.until("fenced", "registered")
         assert member.serving_as() == broker
         await member.leave()
 

@@ -71,6 +71,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now
 
+    def stand_still(self, seconds: float) -> None:
+        """Time passes and nothing runs, as when the process is stopped."""
+        self._now += seconds
+
     # --- what is to be run -------------------------------------------------------------------------------------
 
     def call_soon(  # type: ignore[override]  # a handle of our own

@@ -2,8 +2,8 @@
 
 The task looks whenever something may have changed: at its start, when the node it watches changes, when the session is
 connected again. It opens a new session where the old one has expired. What was held is given up at once when the
-session expires, and when the registry was silent for the session's timeout: by then it may have expired without our
-knowing. Looking again then says whether it did.
+session expires, and when the registry was silent for the session's timeout, or this process stood still for as long:
+by then it may have expired without our knowing. Looking again then says whether it did.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # Between two looks that the registry did not answer although it seemed to be there.
 _RETRY_SECONDS: Final = 0.2
+# How often in a session's timeout it is looked whether this process stood still (SIGSTOP, a machine without memory).
+_BEATS_PER_TIMEOUT: Final = 4
 
 
 class SessionTask:
@@ -33,6 +35,7 @@ class SessionTask:
         self._tasks: TaskOwner | None = None
         self._disturbed = asyncio.Event()
         self._silence: asyncio.TimerHandle | None = None
+        self._beat: asyncio.TimerHandle | None = None
         self._forget: list[Callable[[], None]] = []
 
     async def _look(self) -> None:
@@ -51,6 +54,9 @@ class SessionTask:
             self._store.watch(self._path, lambda path: self._disturbed.set()),
         ]
         self._disturbed.set()
+        timeout_seconds = self._store.session_timeout_seconds
+        if timeout_seconds is not None:
+            self._set_beat(timeout_seconds)
         self._tasks = TaskOwner(self._name)
         self._tasks.start(self._run(), name="look")
 
@@ -59,6 +65,7 @@ class SessionTask:
             forget()
         self._forget = []
         self._end_silence()
+        self._end_beat()
         if self._tasks is not None:
             await self._tasks.close()
             self._tasks = None
@@ -69,6 +76,7 @@ class SessionTask:
             forget()
         self._forget = []
         self._end_silence()
+        self._end_beat()
 
     async def _run(self) -> None:
         while self._forget:
@@ -119,6 +127,29 @@ class SessionTask:
         if self._silence is not None:
             self._silence.cancel()
             self._silence = None
+
+    # --- this process ------------------------------------------------------------------------------------------------
+
+    def _set_beat(self, timeout_seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._beat = loop.call_later(
+            timeout_seconds / _BEATS_PER_TIMEOUT, self._was_beat, loop.time(), timeout_seconds
+        )
+
+    def _was_beat(self, before: float, timeout_seconds: float) -> None:
+        """The registry may be silent when this process goes on, so that nobody else would say what has become of the
+        session, and all that time it would act as one who has it.
+        """
+        still_seconds = asyncio.get_running_loop().time() - before
+        self._set_beat(timeout_seconds)
+        if still_seconds > timeout_seconds:
+            self._lose(f"this process stood still for {still_seconds:.1f} s, so the session may be over")
+            self._disturbed.set()
+
+    def _end_beat(self) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
 
     def _tell(self, callback: Callable[[], object]) -> None:
         """Call the owner; what it raises is its own trouble, and ends nothing here."""
