@@ -76,6 +76,11 @@ REQUEST_ARRAY_ELEMENTS_MAX: Final = 1_000_000
 # offset; Kafka's number, which bounds a client's max.in.flight.requests.per.connection.
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 
+# Producers of a partition whose refused batches are known, and how long: a client that means to send them again does so
+# within a second or some, and one that does not has taken another epoch long before.
+REFUSED_PRODUCERS_MAX: Final = 1_000
+REFUSED_BATCHES_SECONDS_MAX: Final = 30.0
+
 # What one compressed batch may grow to where records are read (compacted topics, the coordinators' topics,
 # tools, clients). Kafka has no bound, and a megabyte of gzip can hold a gigabyte: a hostile producer could
 # end the broker.

@@ -185,6 +185,15 @@ class ProducerStates:
             producer.transaction_first_offset = first_offset
             self._open[first_offset] = producer_id
 
+    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """The sequence number with which the producer goes on in this epoch; None when nothing of it is known."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return None
+        if epoch != producer.epoch or not producer.batches:
+            return 0
+        return (producer.batches[-1][0] + 1) & SEQUENCE_MAX
+
     # --- what a snapshot does not have
     # ------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from odradek.replication.commits import Commits
 from odradek.replication.context import ReplicaContext
 from odradek.replication.leader import Followers
 from odradek.replication.leading import LeadingReplica
+from odradek.replication.refused import RefusedBatches
 from odradek.replication.replica import PartitionRead
 
 __all__ = ["Partition", "PartitionRead"]
@@ -36,7 +37,7 @@ __all__ = ["Partition", "PartitionRead"]
 class Partition(LeadingReplica):
     """A partition kept here; `take_role` makes it what the cluster's image says."""
 
-    __slots__ = ("_commits",)
+    __slots__ = ("_commits", "_refused")
 
     def __init__(
         self,
@@ -58,6 +59,8 @@ class Partition(LeadingReplica):
         )
         # What waits for a flush, with flush.messages only.
         self._commits: Commits | None = None
+        # What has to come again before what follows it may be taken; None nearly always.
+        self._refused: RefusedBatches | None = None
         self.refusal = NotLeaderOrFollower(f"{topic_partition} has no leader yet; refresh the metadata.")
 
     # --- appending ---------------------------------------------------------------------------------------------------
@@ -75,10 +78,23 @@ class Partition(LeadingReplica):
         raises.
         """
         if self.refusal is not None:
+            self._note_refused(records, self.refusal)
             raise self.refusal.with_traceback(None)
         if required_acks == -1 and len(self.in_sync_replicas) < self.min_insync_replicas:
-            self._check_in_sync()
-        result = self.log.append(records, leader_epoch=self.leader_epoch, origin=origin)
+            self._check_in_sync(records)
+        if self._refused is not None:
+            skipped = self._refused.skipped(records, self.log.producers)
+            if skipped is not None:
+                raise skipped
+        try:
+            result = self.log.append(records, leader_epoch=self.leader_epoch, origin=origin)
+        except KafkaStorageError as failure:
+            self._note_refused(records, failure)
+            raise
+        if self._refused is not None:
+            self._refused.taken(records)
+            if not self._refused:
+                self._refused = None
         if not result.is_duplicate:
             size_bytes = result.size_bytes
             self.bytes_in += size_bytes
@@ -92,6 +108,13 @@ class Partition(LeadingReplica):
                 for fetch in tuple(self.waiting):
                     fetch.advanced(size_bytes)
         return result
+
+    def _note_refused(self, records: memoryview | bytes, failure: Exception) -> None:
+        if self.gone is not None:
+            return
+        if self._refused is None:
+            self._refused = RefusedBatches(self.context.now)
+        self._refused.note(records, failure)
 
     def _commit_later(self, result: AppendResult) -> None:
         size_bytes = result.size_bytes
@@ -161,14 +184,16 @@ class Partition(LeadingReplica):
 
     # --- enough replicas ---------------------------------------------------------------------------------------------
 
-    def _check_in_sync(self) -> None:
+    def _check_in_sync(self, records: memoryview | bytes) -> None:
         needed = self.in_sync_needed
         if len(self.in_sync_replicas) < needed:
-            raise NotEnoughReplicas(
+            failure = NotEnoughReplicas(
                 f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs "
                 f"{needed} for acks=all; nothing was written. Wait for a replica to catch up or lower "
                 "min.insync.replicas."
             )
+            self._note_refused(records, failure)
+            raise failure
 
     def _give_up_without_enough_replicas(self) -> None:
         """The set has become too small for what waits: it stays in the log, and nobody vouches for it.
