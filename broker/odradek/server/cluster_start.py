@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.settings import Settings
+from odradek.server.scheduling import ask_for_short_slices
 from odradek.server.start import (
     EXIT_CLEAN,
     EXIT_FAILED,
@@ -129,6 +130,7 @@ async def _serve(
         line = ready() if http is None else f"{ready()} admin=http://{http.address}"
         print(line, flush=True)
         leave_alone_what_is_there()
+        ask_for_short_slices()
         await ending.event.wait()
     if http is not None:
         await http.stop()
