@@ -1,9 +1,9 @@
 """What has to hold, checked while a simulation runs and at its end; named as in the list of invariants.
 
 While it runs: I5 (nothing above the high watermark is acknowledged or read, and it never goes back within an epoch), I6
-(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I8
-(no fetch session overlooks a partition that has something new for its follower), I2 of
-what brokers show. At the end, when all logs are equal: I1, I2, I3, I4 of all that clients were told.
+(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I2 of
+what brokers show, and that no fetch session overlooks a partition that has something new for its follower. At the end,
+when all logs are equal: I1, I2, I3, I4 of all that clients were told.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Checker:
             if self._cluster.brokers.get(broker_id) is broker:
                 wrong = wrong_news(broker.parts)
                 self._require(
-                    not wrong, "I8", f"broker {broker_id} overlooks what followers ask for: {wrong}"
+                    not wrong, "sessions", f"broker {broker_id} overlooks what followers ask for: {wrong}"
                 )
                 for partition in range(self._cluster.partition_count):
                     self._look_at(start, broker_id, broker, partition)
