@@ -21,7 +21,7 @@ if [ -d "$debian" ]; then
   PATH=$PATH:$debian
   classes=/conf
   for jar in zookeeper slf4j-log4j12 log4j-1.2; do classes=$classes:/usr/share/java/$jar.jar; done
-  SERVER_JVMFLAGS="${SERVER_JVMFLAGS:-} -cp $classes"
+  SERVER_JVMFLAGS="${SERVER_JVMFLAGS:-} -Dzookeeper.jmx.log4j.disable=true -cp $classes"
   export SERVER_JVMFLAGS
 fi
 exec zkServer.sh start-foreground /conf/zoo.cfg

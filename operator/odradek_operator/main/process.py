@@ -27,9 +27,10 @@ from odradek_operator.foundation.metrics import (
 from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.foundation.watches import Watches
-from odradek_operator.gateways.kubernetes import APIS, Api, Kubernetes, KubernetesError, metadata
+from odradek_operator.gateways.kubernetes import APIS, CLUSTERS, Api, Kubernetes, KubernetesError, metadata
 from odradek_operator.main.http import HttpServer
 from odradek_operator.main.lease import Lease
+from odradek_operator.main.requests import requested
 from odradek_operator.main.watching import Watching
 from odradek_operator.reconcilers.reconciler import Outside, Reconciler
 
@@ -108,7 +109,11 @@ class Operator:
     async def _lead(self, tasks: TaskOwner, stopping: asyncio.Task[Any]) -> None:
         self._leading = True
         self.queue.start()
-        at_work = {stopping, tasks.start(self._resync_for_ever(), name="resync")}
+        at_work = {
+            stopping,
+            tasks.start(self._resync_for_ever(), name="resync"),
+            tasks.start(self._look_for_requests(), name="look for requests"),
+        }
         if self._settings.lease:
             at_work.add(tasks.start(self._lease.keep(), name="keep the Lease"))
         watching = tasks.start(self._watching.run(), name="watches")
@@ -136,6 +141,16 @@ class Operator:
                     await self.resync(api)
                 except KubernetesError as failure:
                     logger.warning("the resync of %s is left out this time: %s", api.kind, failure)
+
+    async def _look_for_requests(self) -> None:
+        while CLUSTERS in self._kinds:
+            await asyncio.sleep(self._settings.request_seconds)
+            try:
+                for key in await requested(self._kubernetes, self._settings.namespaces):
+                    self.queue.add(key)
+            except KubernetesError as failure:
+                logger.warning("brokers' pods cannot be listed now: %s", failure)
+        await asyncio.Event().wait()
 
     async def resync(self, api: Api) -> None:
         """List one kind, and put all of it into the queue."""

@@ -183,7 +183,7 @@ def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: st
         assert [one.get("level") for one in tree.findall("root")] == ["INFO"]
         assert [one.get("ref") for one in tree.findall("root/appender-ref")] == ["CONSOLE"]
     else:
-        assert flags.startswith("-Xmx1m -cp /conf:") and "slf4j-log4j12.jar" in flags
+        assert flags.startswith("-Xmx1m ") and " -cp /conf:" in flags and "slf4j-log4j12.jar" in flags
         assert (
             parse_properties(files["log4j.properties"], source="file")["log4j.rootLogger"] == "INFO, CONSOLE"
         )

@@ -134,6 +134,31 @@ def test_events_wake_reconcilers_and_nothing_is_left_on_resources() -> None:
     scenario(play)
 
 
+def test_a_request_on_a_pod_wakes_its_cluster() -> None:
+    async def play(server: ApiServer) -> None:
+        labels = {
+            "odradek.io/cluster": "new",
+            "app.kubernetes.io/component": "broker",
+            "app.kubernetes.io/managed-by": "odradek-operator",
+        }
+        # Without the Cluster itself, so that nothing else wakes it.
+        running = Running(server, replace(SETTINGS, request_seconds=0.05))
+        for pod in ("new-broker-0", "new-broker-1"):
+            about = {"name": pod, "namespace": "default", "labels": labels}
+            server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})
+        seen = server.requests.count(("GET", PODS.path("default")))
+        async with asyncio.timeout(SECONDS_MAX):
+            while server.requests.count(("GET", PODS.path("default"))) < seen + 3:
+                await asyncio.sleep(0.02)
+        assert running.seen.empty(), "nobody has asked for anything"
+        asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
+        server.objects.merge(PODS, "default", "new-broker-1", asked)
+        await running.woken_for(Key("Cluster", "default", "new"))
+        await running.end()
+
+    scenario(play)
+
+
 def test_probes_and_measures() -> None:
     async def play(server: ApiServer) -> None:
         server.objects.create(resource("Topic", "a"))
