@@ -86,6 +86,25 @@ def build_images() -> None:
     _say(f"images after {time.monotonic() - began:.0f} s")
 
 
+def is_one_node() -> bool:
+    """Whether KUBECONFIG names the one-node cluster: its containers and its node's ports can be reached from here."""
+    return (_state() / "containerd.sock").exists() and str(_state()) in os.environ.get("KUBECONFIG", "")
+
+
+def crash(container_id: str) -> None:
+    """End a container's processes with SIGKILL, on the one-node cluster.
+
+    Kubernetes has no way to do it: a pod that is deleted by force is still told to stop, and has two seconds for it.
+    """
+    name = container_id.removeprefix("containerd://")
+    socket = _state() / "containerd.sock"
+    _run("ctr", "-a", socket, "-n", "k8s.io", "tasks", "kill", "-s", "KILL", name, seconds_max=30)
+
+
+def _state() -> Path:
+    return Path(os.environ.get("CLUSTER_DIR", "/tmp/cluster"))
+
+
 def _exports(printed: str) -> dict[str, str]:
     """The variables of an `export NAME=VALUE …` line; $PATH stands for what it was."""
     found = re.findall(r"(KUBECONFIG|PATH)=(\S+)", printed)

@@ -23,6 +23,8 @@ def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
     brokers = kube.items("pods", "app.kubernetes.io/component=broker")
     assert all(one["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"] for one in brokers)
     assert len(kube.items("pvc", "app.kubernetes.io/component=broker")) == 3
+    refused = [one["message"] for one in kube.items("events") if one["reason"] == "FailedCreate"]
+    assert not any("serviceaccount" in one for one in refused), f"pods came before their accounts: {refused}"
 
 
 def test_clients_are_bound_by_a_secret_and_a_config_map(kube: Kube) -> None:

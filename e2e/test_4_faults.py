@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from e2e import boot
 from e2e.conftest import pods_by_name, settled
 from e2e.install import BOOTSTRAP
-from e2e.kube import Kube, KubectlError, until
-from e2e.workload import load_on
+from e2e.kube import Kube, KubectlError, Resource, until
+from e2e.workload import listed, load_on
 
 
 def test_a_broker_pod_is_deleted(kube: Kube, topic: str) -> None:
@@ -26,6 +29,47 @@ def test_a_broker_pod_is_lost(kube: Kube, topic: str) -> None:
     load.check_promises(kube, BOOTSTRAP)
 
 
+def test_a_brokers_process_is_killed(kube: Kube, topic: str) -> None:
+    """As a crash does it: the cluster learns of it when the broker's session ends, unless it is back before."""
+    if not boot.is_one_node():
+        pytest.skip("containers of this cluster cannot be killed from here")
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        crashed = container_of(kube, "demo-broker-0")
+        boot.crash(crashed["containerID"])
+        until(
+            lambda: container_of(kube, "demo-broker-0"),
+            lambda now: bool(now.get("ready")) and now["restartCount"] > crashed["restartCount"],
+            seconds_max=90,
+            what="the broker's container runs again",
+        )
+        settled(kube)
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def test_a_brokers_volume_is_replaced_on_request(kube: Kube, topic: str) -> None:
+    """As after the loss of its node: pod and volume are new, and the others give it back what it had."""
+    before, volume = pods_by_name(kube, "broker"), uid_of(kube, "pvc", "data-demo-broker-1")
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        kube.run("annotate", "pod", "demo-broker-1", "odradek.io/replace=true")
+        until(
+            lambda: pods_by_name(kube, "broker"),
+            lambda now: now.get("demo-broker-1") not in (None, before["demo-broker-1"]),
+            seconds_max=120,
+            what="another pod in its place",
+        )
+        settled(kube)
+        until(
+            lambda: listed(kube, BOOTSTRAP, topic),
+            lambda partitions: all(len(one["isrs"]) == 3 for one in partitions),
+            seconds_max=60,
+            what="the new broker has all that the old one had",
+        )
+    after = pods_by_name(kube, "broker")
+    assert [name for name in after if after[name] != before[name]] == ["demo-broker-1"]
+    assert uid_of(kube, "pvc", "data-demo-broker-1") != volume
+    load.check_promises(kube, BOOTSTRAP)
+
+
 def test_the_active_controllers_pod_is_lost(kube: Kube, topic: str) -> None:
     before = pods_by_name(kube, "controller")
     active = active_controller(kube)
@@ -40,6 +84,17 @@ def test_the_active_controllers_pod_is_lost(kube: Kube, topic: str) -> None:
         )
         replaced(kube, "controller", before)
     load.check_promises(kube, BOOTSTRAP)
+
+
+def container_of(kube: Kube, pod: str) -> Resource:
+    """The status of a pod's only container; empty while it has none."""
+    found = (kube.get("pod", pod) or {}).get("status", {}).get("containerStatuses") or [{}]
+    status: Resource = found[0]
+    return status
+
+
+def uid_of(kube: Kube, kind: str, name: str) -> str:
+    return str((kube.get(kind, name) or {}).get("metadata", {}).get("uid", ""))
 
 
 def replaced(kube: Kube, component: str, before: dict[str, str]) -> None:
