@@ -174,12 +174,16 @@ class Administrator:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        while any(set(self._replicas(number)) != set(BROKERS) for number in self._numbers()):
+        # What brokers see may be old: a move whose answer was lost may be made and not told to them yet. So it is
+        # asked for in any case, behind that.
+        while True:
             try:
                 await self.reassign(list(BROKERS))
             except OdradekError as failure:
                 self._history.add("admin", f"moves: {failure}")
             await asyncio.sleep(1.0)
+            if all(set(self._replicas(number)) == set(BROKERS) for number in self._numbers()):
+                return
 
     def _numbers(self) -> range:
         return range(self._cluster.partition_count)
