@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-# The shortest that the kernel takes.
-SLICE_NANOSECONDS: Final = 100_000
+# Longer than a turn of the loop for a record usually is, shorter than the kernel's own; it takes 0.1 ms and more.
+SLICE_NANOSECONDS: Final = 400_000
 
 # sched_setattr and sched_getattr, for which few C libraries have names yet.
 _CALLS: Final = {"x86_64": (314, 315), "aarch64": (274, 275)}
