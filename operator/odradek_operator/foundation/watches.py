@@ -22,6 +22,7 @@ class Watches:
         self._time = time
         self._brought = dict.fromkeys(kinds, 0)
         self._owed: dict[str, tuple[int, float]] = {}
+        self._listed: dict[str, tuple[int, float]] = {}
 
     def brought(self, kind: str, version: str) -> None:
         """The watch has brought an object of this resourceVersion."""
@@ -29,13 +30,17 @@ class Watches:
         owed = self._owed.get(kind)
         if owed is not None and owed[0] <= self._brought[kind]:
             del self._owed[kind]
+            # A later list may have shown more, while this was still on its way.
+            if self._listed[kind][0] > self._brought[kind]:
+                self._owed[kind] = self._listed[kind]
 
     def listed(self, kind: str, versions: Iterable[str]) -> None:
         """A list has shown objects of these resourceVersions."""
         newest = max(map(_number, versions), default=0)
         # What is owed already keeps its time: a kind that changes all the while must not hide a dead watch.
         if newest > self._brought[kind]:
-            self._owed.setdefault(kind, (newest, self._time()))
+            self._listed[kind] = (newest, self._time())
+            self._owed.setdefault(kind, self._listed[kind])
 
     def dead(self) -> str | None:
         """What is wrong, or None."""

@@ -53,3 +53,16 @@ def test_an_empty_list_owes_nothing() -> None:
     watches.listed("Topic", [])
     time.now += 1_000
     assert watches.dead() is None
+
+
+def test_a_change_that_comes_late_does_not_hide_what_a_later_list_has_shown() -> None:
+    time = Time()
+    watches = Watches(["Topic"], time)
+    watches.listed("Topic", ["501"])
+    watches.listed("Topic", ["501", "502"])
+    watches.brought("Topic", "501")
+    assert watches.dead() is None
+    time.now += BEHIND_SECONDS_MAX + 1
+    assert watches.dead() is not None
+    watches.brought("Topic", "502")
+    assert watches.dead() is None
