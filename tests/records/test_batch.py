@@ -164,6 +164,20 @@ def test_split_gives_every_batch_and_then_reports_the_torn_tail() -> None:
     assert list(split(b"")) == []
 
 
+def test_split_leaves_out_what_the_bound_of_a_read_cut_off_but_never_the_first() -> None:
+    first, second = (bytes(sample(base_offset=base)) for base in (0, 10))
+    joined = first + second
+    for size in range(len(first), len(joined)):
+        assert [view.base_offset for view in split(joined[:size], may_be_cut=True)] == [0]
+    for size in range(1, len(first)):
+        with pytest.raises(CorruptRecord):
+            list(split(joined[:size], may_be_cut=True))
+    not_a_batch = bytearray(joined)
+    not_a_batch[len(first) + 16] = 1  # its magic
+    with pytest.raises(CorruptRecord, match="magic"):
+        list(split(not_a_batch, may_be_cut=True))
+
+
 @given(base_offset=st.integers(0, 2**63 - 1), leader_epoch=st.integers(-1, 2**31 - 1), pad=st.integers(0, 9))
 def test_assign_changes_only_offset_and_epoch(base_offset: int, leader_epoch: int, pad: int) -> None:
     before = sample()

@@ -39,7 +39,7 @@ async def load(shard: Shard, log: OffsetsLog, *, bytes_max: int) -> None:
             raise KafkaStorageError(
                 f"the offsets topic, partition {shard.partition}, ends at {position} and should reach {end}"
             )
-        for batch in split(memoryview(data)):
+        for batch in split(memoryview(data), may_be_cut=True):
             batch.verify()
             if batch.last_offset < position:
                 continue

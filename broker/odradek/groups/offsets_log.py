@@ -49,8 +49,8 @@ class OffsetsLog(Protocol):
         ...
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
-        """Whole batches from the one that holds `offset`; one at least, unless `offset` is the end: then
-        nothing.
+        """Batches from the one that holds `offset`, of which the first is whole and the last may be cut off by
+        `bytes_max`. Nothing where `offset` is the end.
         """
         ...
 

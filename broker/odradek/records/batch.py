@@ -286,16 +286,21 @@ class BatchView:
         verified_header(self.buffer, self.position)
 
 
-def split(buffer: Buffer) -> Iterator[BatchView]:
+def split(buffer: Buffer, *, may_be_cut: bool = False) -> Iterator[BatchView]:
     """The batches that follow each other in `buffer`, unverified.
 
-    Raises CorruptRecord, after the whole batches before, when the tail is no whole batch of magic 2.
+    Raises CorruptRecord, after the whole batches before, when the tail is no whole batch of magic 2. With `may_be_cut`
+    a tail that is too short is what the bound of a read cut off, and left out, unless nothing stands before it.
     """
     position = 0
     size = len(buffer)
     while position < size:
+        if may_be_cut and position and size - position < HEADER_BYTES:
+            return
         view = BatchView(buffer, position)
         end = position + view.size_bytes
+        if may_be_cut and position and end > size:
+            return
         if view.magic != MAGIC or end - position < HEADER_BYTES or end > size:
             raise _wrong_frame(view.header, position=position, size=size)
         yield view
