@@ -104,6 +104,27 @@ def test_a_producer_without_acknowledgements_sends_too(bootstrap: str, unique: s
     run(bootstrap, work)
 
 
+def test_after_a_record_that_was_given_up_the_same_producer_goes_on_under_another_epoch(
+    bootstrap: str, unique: str
+) -> None:
+    """So that the broker refuses what was given up, should it come late, and does not write it behind what follows."""
+
+    async def work(client: Client) -> None:
+        await Admin(client).topics.create(unique, partitions=1, configs={"max.message.bytes": "2000"})
+        producer = Producer(client, linger_ms=0)
+        await producer.start()
+        await (await producer.send(unique, b"first"))
+        [before] = await Admin(client).logs.describe_producers(TopicPartition(unique, 0))
+        with pytest.raises(errors.RecordTooLarge):
+            await (await producer.send(unique, b"x" * 5_000))
+        assert (await (await producer.send(unique, b"third"))).offset == 1
+        [after] = await Admin(client).logs.describe_producers(TopicPartition(unique, 0))
+        assert (after.producer_id, after.producer_epoch) == (before.producer_id, before.producer_epoch + 1)
+        await producer.close(is_flushing=False)
+
+    run(bootstrap, work)
+
+
 def test_a_record_that_is_too_large_fails_alone(bootstrap: str, unique: str) -> None:
     async def work(client: Client) -> None:
         await Admin(client).topics.create(unique, partitions=1, configs={"max.message.bytes": "2000"})

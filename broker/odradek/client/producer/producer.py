@@ -51,6 +51,8 @@ from odradek.records.compression import Compression
 
 logger = logging.getLogger(__name__)
 
+_EPOCH_MAX = 32_766  # one less than the largest int16, as Kafka's producers
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -375,7 +377,7 @@ class Producer:
             batch.done.set_exception(failure)
         if self._on_failure is not None:
             self._on_failure(batch.topic_partition, len(batch.builder), failure)
-        # Its sequence numbers are spent and the broker may not have seen them: start anew under another id.
+        # Its sequence numbers are spent and the broker may not have seen them: start anew under another epoch.
         if self._is_idempotent and batch.identity == self._identity:
             await self._renew_identity(batch.identity)
         self._finish(batch)
@@ -388,7 +390,13 @@ class Producer:
             self._idle.set()
 
     async def _renew_identity(self, old: ProducerIdentity) -> None:
+        """Another epoch, at once (KIP-360): what is under way under the old one is refused when it comes late, and
+        nothing is sent in between. Another id only where there are no more epochs.
+        """
         if self._identity != old:
+            return
+        if old.epoch < _EPOCH_MAX:
+            self._identity = ProducerIdentity(old.id, old.epoch + 1)
             return
         try:
             self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
