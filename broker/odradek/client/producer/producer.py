@@ -322,17 +322,20 @@ class Producer:
         is_stale = False
         for batch in batches:
             queue = self._queues[batch.topic_partition]
-            queue.in_flight = None
             outcome = outcomes.get(batch.topic_partition) or InvalidRequest(
                 "the broker left it out of its answer"
             )
+            is_renewed = isinstance(outcome, OdradekError) and self._may_renew(batch, outcome)
+            if is_renewed:
+                # It counts as under way meanwhile: nothing behind it may go before it.
+                await self._renew_identity(batch.identity)
+                batch.identity = NO_IDENTITY
+            queue.in_flight = None
             if not isinstance(outcome, OdradekError):
                 self._succeed(batch, outcome)
             elif isinstance(outcome, DuplicateSequence):
                 self._succeed(batch, BatchOutcome(-1, -1))
-            elif self._may_renew(batch, outcome):
-                await self._renew_identity(batch.identity)
-                batch.identity = NO_IDENTITY
+            elif is_renewed:
                 self._again(queue, batch, outcome)
             elif isinstance(outcome, (*RETRIABLE, ClientTimeout)):
                 is_stale = True
