@@ -6,7 +6,7 @@ import hashlib
 
 from odradek_operator.desired import scripts
 from odradek_operator.desired.names import BROKER, HTTP_PORT, INTERNAL_PORT, RESTART_ANNOTATION, Context, Json
-from odradek_operator.desired.pods import claim_template, container, field, http_probe, pod_template
+from odradek_operator.desired.pods import claim_template, container, field, http_probes, pod_template
 from odradek_operator.desired.settings import DATA_FOLDER, broker_settings, properties
 from odradek_operator.resources.cluster import DeletionPolicy
 
@@ -60,16 +60,7 @@ def broker_stateful_set(context: Context) -> Json:
             {"name": "settings", "mountPath": scripts.SETTINGS_FOLDER, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},
         ],
-        # It answers before the logs are loaded: a long recovery is alive, and not ready.
-        startupProbe=http_probe(
-            "/healthz", HTTP_PORT, periodSeconds=1, timeoutSeconds=2, failureThreshold=300
-        ),
-        livenessProbe=http_probe(
-            "/healthz", HTTP_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
-        ),
-        readinessProbe=http_probe(
-            "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=5, failureThreshold=5
-        ),
+        **http_probes(HTTP_PORT, start_seconds_max=300),
     )
     annotations = {
         "odradek.io/start": _digest(

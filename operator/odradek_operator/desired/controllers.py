@@ -16,7 +16,7 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
-from odradek_operator.desired.pods import container, field, http_probe, pod_template
+from odradek_operator.desired.pods import container, field, http_probes, pod_template
 from odradek_operator.desired.settings import controller_settings, properties
 
 _GRACE_SECONDS = 30
@@ -53,15 +53,7 @@ def controller_deployment(context: Context) -> Json:
             {"name": "settings", "mountPath": scripts.SETTINGS_FOLDER, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},
         ],
-        startupProbe=http_probe(
-            "/healthz", HTTP_PORT, periodSeconds=1, timeoutSeconds=2, failureThreshold=120
-        ),
-        livenessProbe=http_probe(
-            "/healthz", HTTP_PORT, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
-        ),
-        readinessProbe=http_probe(
-            "/readyz", HTTP_PORT, periodSeconds=1, timeoutSeconds=5, failureThreshold=5
-        ),
+        **http_probes(HTTP_PORT, start_seconds_max=120),
     )
     annotations = {"odradek.io/settings": _digest(context)}
     if context.restart:

@@ -104,9 +104,22 @@ def field(path: str) -> Json:
     return {"fieldRef": {"fieldPath": path}}
 
 
-def http_probe(path: str, port: int, **times: int) -> Json:
+def _http_probe(path: str, port: int, **times: int) -> Json:
     """A probe by GET."""
     return {"httpGet": {"path": path, "port": port}, **times}
+
+
+def http_probes(port: int, *, start_seconds_max: int) -> dict[str, Json]:
+    """The three probes of a broker or a controller. It answers /healthz before it is ready: a long start is alive."""
+    return {
+        "startupProbe": _http_probe(
+            "/healthz", port, periodSeconds=1, timeoutSeconds=2, failureThreshold=start_seconds_max
+        ),
+        "livenessProbe": _http_probe(
+            "/healthz", port, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
+        ),
+        "readinessProbe": _http_probe("/readyz", port, periodSeconds=1, timeoutSeconds=5, failureThreshold=5),
+    }
 
 
 def _spread(context: Context, component: str, *, zones: bool) -> list[Json]:
