@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import (
     APIS,
-    CLUSTERS,
     CONSUMER_GROUPS,
     Json,
     KubernetesError,
@@ -41,6 +41,7 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     WorkloadSeen,
 )
 from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.on_clusters import ClustersOf, on_each
 from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
     CLEANUP_FINALIZER,
@@ -89,9 +90,8 @@ class GroupsRun:
     ) -> None:
         self._outside = outside
         self._namespace = namespace
-        self._brokers = brokers
+        self._clusters = ClustersOf(outside, namespace, "ConsumerGroup", brokers, bootstrap)
         self._record_times = record_times
-        self._bootstrap = bootstrap
         self._claims = Claims(bodies, field="groupId")
         self._places = asyncio.Semaphore(GROUPS_TOGETHER_MAX)
         self._outcomes: list[Outcome] = []
@@ -107,37 +107,20 @@ class GroupsRun:
                 await self._say_invalid(body, problem)
                 continue
             works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
-        # One cluster that hangs or fails must not hold up the others.
-        ends = await asyncio.gather(
-            *(self._on_cluster(cluster, some) for cluster, some in works.items()), return_exceptions=True
-        )
-        for end in ends:
-            if isinstance(end, BaseException):
-                raise end
+        await on_each(works, self._on_cluster)
         return Outcomes(self._outcomes, self._failures)
 
     async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
-        body = await self._outside.kubernetes.get(CLUSTERS, self._namespace, cluster)
-        if body is None or is_deleted(body):
-            problem = (
-                f"there is no Cluster {cluster} in the namespace {self._namespace}; make it, or delete this "
-                "ConsumerGroup"
-            )
-            await self._each(works, None, reach=Reach.GONE, problem=problem)
-            return
-        bootstrap = self._bootstrap(body)
-        try:
-            async with self._brokers.client(bootstrap) as client:
-                groups = BrokerGroups(client, self._record_times)
-                await self._look(works, groups)
-                await self._each(works, groups)
-        except OdradekError as failure:
-            if not is_unreachable(failure):
-                raise
-            problem = f"the Cluster {cluster} does not answer at {bootstrap}: {failure}; it is tried again"
+        async def with_brokers(client: Client) -> None:
+            groups = BrokerGroups(client, self._record_times)
+            await self._look(works, groups)
+            await self._each(works, groups)
+
+        absence = await self._clusters.ask(cluster, with_brokers)
+        if absence is not None:
             ended = {outcome.key for outcome in self._outcomes} | self._failures.keys()
             left = [work for work in works if work.key not in ended]
-            await self._each(left, None, reach=Reach.UNREACHABLE, problem=problem)
+            await self._each(left, None, reach=absence.reach, problem=absence.problem)
 
     async def _look(self, works: Sequence[_Work], groups: BrokerGroups) -> None:
         seen, failures = await groups.look({work.desired.group_id: _topics(work.desired) for work in works})

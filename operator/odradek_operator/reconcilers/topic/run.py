@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeVar
 
+from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS, Json, KubernetesError, NotFound, metadata
+from odradek_operator.gateways.kubernetes import TOPICS, Json, KubernetesError, NotFound, metadata
 from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, Seen
 from odradek_operator.reconcilers.addresses import Bootstrap
-from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
+from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.claims import Claims
-from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
+from odradek_operator.reconcilers.on_clusters import ClustersOf, on_each
 from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
     CLEANUP_FINALIZER,
@@ -82,8 +84,7 @@ class TopicsRun:
     ) -> None:
         self._outside = outside
         self._namespace = namespace
-        self._brokers = brokers
-        self._bootstrap = bootstrap
+        self._clusters = ClustersOf(outside, namespace, "Topic", brokers, bootstrap)
         self._claims = Claims(bodies, field="name")
         self._writes = asyncio.Semaphore(WRITES_TOGETHER_MAX)
         self._failures: dict[Key, Exception] = {}
@@ -101,33 +102,19 @@ class TopicsRun:
                 continue
             works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
         await self._each(invalid, self._say_invalid)
-        # One cluster that hangs or fails must not hold up the others.
-        ends = await asyncio.gather(
-            *(self._on_cluster(cluster, some) for cluster, some in works.items()), return_exceptions=True
-        )
-        for end in ends:
-            if isinstance(end, BaseException):
-                raise end
+        await on_each(works, self._on_cluster)
         return Outcomes(self._outcomes, self._failures)
 
     # --- one cluster --------------------------------------------------------------------------------------------------
 
     async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
-        body = await self._outside.kubernetes.get(CLUSTERS, self._namespace, cluster)
-        if body is None or is_deleted(body):
-            problem = f"there is no Cluster {cluster} in the namespace {self._namespace}; make it, or delete this Topic"
-            await self._without_cluster(works, Actual(reach=Reach.GONE, problem=problem))
-            return
-        bootstrap = self._bootstrap(body)
-        try:
-            async with self._brokers.client(bootstrap) as client:
-                await self._rounds(works, BrokerTopics(client))
-        except OdradekError as failure:
-            if not is_unreachable(failure):
-                raise
-            problem = f"the Cluster {cluster} does not answer at {bootstrap}: {failure}; it is tried again"
+        async def with_brokers(client: Client) -> None:
+            await self._rounds(works, BrokerTopics(client))
+
+        absence = await self._clusters.ask(cluster, with_brokers)
+        if absence is not None:
             left = [work for work in works if work.is_open]
-            await self._without_cluster(left, Actual(reach=Reach.UNREACHABLE, problem=problem))
+            await self._without_cluster(left, Actual(reach=absence.reach, problem=absence.problem))
 
     async def _without_cluster(self, works: Sequence[_Work], actual: Actual) -> None:
         for work in works:

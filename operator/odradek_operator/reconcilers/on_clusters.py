@@ -1,0 +1,71 @@
+"""What passes over a cluster's contents share: each cluster is asked once, and none is held up by another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from odradek.client.client import Client
+from odradek.foundation.errors import OdradekError
+from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.kubernetes import CLUSTERS
+from odradek_operator.reconcilers.addresses import Bootstrap
+from odradek_operator.reconcilers.broker_failures import is_unreachable
+from odradek_operator.reconcilers.decisions import Reach
+from odradek_operator.reconcilers.reconciler import Outside, is_deleted
+
+Work = TypeVar("Work")
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why a cluster cannot be asked, and what to do about it."""
+
+    reach: Reach
+    problem: str
+
+
+async def on_each(
+    works: Mapping[str, Sequence[Work]], on_cluster: Callable[[str, Sequence[Work]], Awaitable[None]]
+) -> None:
+    """See to all clusters together. One that hangs or fails does not hold the others up, and is raised at the end."""
+    ends = await asyncio.gather(
+        *(on_cluster(cluster, some) for cluster, some in works.items()), return_exceptions=True
+    )
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersOf:
+    """The Clusters of a namespace and their brokers; `kind` is who asks, for the words."""
+
+    outside: Outside
+    namespace: str
+    kind: str
+    brokers: BrokerClients
+    bootstrap: Bootstrap
+
+    async def ask(self, cluster: str, work: Callable[[Client], Awaitable[None]]) -> Absence | None:
+        """Do this with the cluster's brokers; why that could not be done. Raises what brokers refuse."""
+        body = await self.outside.kubernetes.get(CLUSTERS, self.namespace, cluster)
+        if body is None or is_deleted(body):
+            return Absence(
+                Reach.GONE,
+                f"there is no Cluster {cluster} in the namespace {self.namespace}; make it, or delete this {self.kind}",
+            )
+        bootstrap = self.bootstrap(body)
+        try:
+            async with self.brokers.client(bootstrap) as client:
+                await work(client)
+        except OdradekError as failure:
+            if not is_unreachable(failure):
+                raise
+            return Absence(
+                Reach.UNREACHABLE,
+                f"the Cluster {cluster} does not answer at {bootstrap}: {failure}; it is tried again",
+            )
+        return None
