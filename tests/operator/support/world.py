@@ -1,4 +1,7 @@
-"""A Cluster's reconciler in a world of its own: Kubernetes and brokers in memory, and time that the test moves."""
+"""A Cluster's reconciler in a world of its own: Kubernetes and brokers in memory, and time that the test moves.
+
+Nothing of a reconciler runs on between two looks, so each has an event loop of its own, and tests are plain functions.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from typing import Any
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, Api, Json, metadata
+from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, VOLUME_CLAIMS, Api, Json, metadata
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Outside
 from tests.operator.support.cluster_admin import Brokers
 from tests.operator.support.kubernetes import Killed, MemoryKubernetes
 from tests.operator.support.nodes import Nodes, make_cluster
+from tests.support.loop import run
 
-KEY = Key("Cluster", "default", "events")
+BROKER_PODS = {"events-broker-0", "events-broker-1", "events-broker-2"}
+_KEY = Key("Cluster", "default", "events")
 
 
 class World:
@@ -43,28 +48,32 @@ class World:
         settings = OperatorSettings(broker_image="odradek:default", zookeeper_image="zookeeper:3.9")
         self.reconciler = ClusterReconciler(outside, admin=self.brokers, settings=settings)
 
-    async def look(self) -> float | None:
+    def reconcile(self) -> float | None:
+        """One look of the operator."""
+        return run(self.reconciler.reconcile(_KEY))
+
+    def look(self) -> float | None:
         """One look of the operator, and one turn of Kubernetes."""
         self.now += timedelta(seconds=1)
-        after = await self.reconciler.reconcile(KEY)
+        after = self.reconcile()
         self.nodes.turn()
         return after
 
-    async def settle(self, *, looks_max: int = 60) -> int:
+    def settle(self, *, looks_max: int = 60) -> int:
         """Look until there is nothing left to do; how many looks it took."""
         for looks in range(looks_max):
-            if await self.look() is None:
+            if self.look() is None:
                 return looks
         raise AssertionError(f"not settled after {looks_max} looks: {self.status}")
 
-    async def settle_through_kills(self, writes: int) -> None:
+    def settle_through_kills(self, writes: int) -> None:
         """The operator is killed after so many writes, and started again, and settles."""
         self.kubernetes.cut_after = writes
         with suppress(Killed):
-            await self.settle()
+            self.settle()
         self.kubernetes.cut_after = None
         self.restart_operator()
-        await self.settle()
+        self.settle()
 
     @property
     def cluster(self) -> Json:
@@ -98,3 +107,20 @@ class World:
         """Uids of pods by name."""
         found = self.objects.list(PODS, "default", {"app.kubernetes.io/component": component})
         return {metadata(pod)["name"]: metadata(pod)["uid"] for pod in found}
+
+    def replaced(self, before: dict[str, str]) -> set[str]:
+        """The brokers' pods that are not those of `before` any more."""
+        return {name for name, uid in self.pods().items() if before.get(name) != uid}
+
+    def claim(self, broker: int) -> Json:
+        """A broker's volume claim, which is there."""
+        found = self.get(VOLUME_CLAIMS, f"data-events-broker-{broker}")
+        assert found is not None
+        return found
+
+    def delete(self, api: Api, name: str) -> None:
+        """Delete something as a user does."""
+        self.objects.delete(api, "default", name, uid=None, orphan=False)
+
+    def annotate_pod(self, name: str, annotation: str, value: str) -> None:
+        self.objects.merge(PODS, "default", name, {"metadata": {"annotations": {annotation: value}}})

@@ -1,0 +1,159 @@
+"""A Cluster from nothing to settled, left alone where it should be, and gone again, with Kubernetes in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.client.errors import ConnectionFailed
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+    Api,
+    metadata,
+)
+from tests.operator.support.world import BROKER_PODS, World
+
+
+def test_a_cluster_is_made_and_then_left_alone(world: World) -> None:
+    assert world.status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}
+    assert world.status["controllers"]["ready"] == 2 and world.status["zookeeper"]["ready"] == 1
+    assert world.condition("Ready")["status"] == "True"
+    assert world.status["bootstrap"] == "events-bootstrap.default.svc.cluster.local:9092"
+    assert (world.status["image"], world.status["version"]) == ("odradek:1", "1")
+    assert world.status["observedGeneration"] == 1
+    assert "movement" not in world.status
+    written = len(world.kubernetes.written)
+    for _ in range(3):
+        assert world.look() is None
+    assert len(world.kubernetes.written) == written, "a settled Cluster is written to"
+
+
+def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:
+    world = World()
+    world.look()
+    applied = [(kind, name) for what, kind, name in world.kubernetes.written if what == "apply"]
+    sets = [place for place in applied if place[0] in ("StatefulSet", "Deployment")]
+    assert sets[0] == ("StatefulSet", "events-zookeeper") and len(sets) == 3
+    for place in sets:
+        assert applied.index(("ServiceAccount", place[1])) < applied.index(place)
+    assert applied.index(sets[0]) <= 4, "ZooKeeper waits for nothing but the accounts and its settings"
+
+
+def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None:
+    whole = World()
+    whole.settle()
+    writes = len(whole.kubernetes.written)
+    assert writes > 20
+    for cut in range(writes):
+        world = World()
+        world.settle_through_kills(cut)
+        assert world.status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}, cut
+        assert set(world.pods()) == BROKER_PODS
+
+
+def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> None:
+    listener = {"name": "outside", "type": "LoadBalancer", "port": 9094}
+    world = World({"listeners": [listener]})
+    for _ in range(5):
+        world.look()
+    assert world.pods() == {}
+    assert "outside" in world.condition("Listeners")["message"]
+    for broker in range(3):
+        ingress = {"loadBalancer": {"ingress": [{"ip": f"1.2.3.{broker}"}]}}
+        world.objects.set_status(SERVICES, "default", f"events-outside-{broker}", ingress, uid=None)
+    world.settle()
+    assert world.status["listeners"][0]["brokers"] == ["1.2.3.0:9094", "1.2.3.1:9094", "1.2.3.2:9094"]
+    assert world.condition("Listeners") == {}
+    late = World({"listeners": [listener]})
+    for _ in range(70):
+        late.look()
+    assert set(late.pods()) == BROKER_PODS and late.condition("Ready")["status"] == "True"
+    assert late.condition("Listeners")["status"] == "False"
+
+
+def test_a_listener_that_is_taken_away_takes_its_services_along() -> None:
+    world = World({"listeners": [{"name": "outside", "type": "Internal", "port": 9094}]})
+    world.settle()
+    assert world.get(SERVICES, "events-outside-2") is not None
+    world.change(spec__listeners=[])
+    world.settle()
+    assert world.get(SERVICES, "events-outside-2") is None
+    assert world.get(SERVICES, "events-bootstrap") is not None
+
+
+def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
+    world.change(metadata__annotations={"odradek.io/paused": "true"}, spec__image="odradek:2")
+    before = world.pods()
+    world.settle()
+    assert world.pods() == before
+    assert world.condition("Paused")["status"] == "True"
+    world.change(metadata__annotations={"odradek.io/paused": None})
+    world.settle()
+    assert world.condition("Paused") == {} and world.status["image"] == "odradek:2"
+
+
+def test_a_spec_that_cannot_be_is_said_and_changes_nothing(world: World) -> None:
+    before = world.pods()
+    world.change(spec__brokers={"config": {"num.partition": 3}})
+    world.settle()
+    ready = world.condition("Ready")
+    assert ready["reason"] == "InvalidSpec" and "did you mean num.partitions?" in ready["message"]
+    assert world.pods() == before
+
+
+def test_brokers_that_do_not_answer_are_no_reason_to_touch_them(world: World) -> None:
+    before = world.pods()
+    world.brokers.failure = ConnectionFailed("nobody there")
+    assert world.look() is not None
+    assert "nobody there" in world.condition("Reachable")["message"]
+    assert world.pods() == before
+    world.brokers.failure = None
+    world.settle()
+    assert world.condition("Reachable") == {}
+
+
+def test_what_vanishes_while_it_is_worked_on_is_done(world: World) -> None:
+    """Between what was read and what is written a controller's pod goes, a claim goes, and at last the Cluster."""
+    gone: list[str] = []
+
+    def losing(kind: str, of: Api) -> None:
+        for name in [metadata(one)["name"] for one in world.objects.list(of, "default")]:
+            if kind in name:
+                world.delete(of, name)
+                gone.append(name)
+
+    world.kubernetes.before_write = lambda what, kind, name: (
+        losing("controller", PODS) if (what, kind) == ("annotations", "Pod") else None
+    )
+    pods = world.pods("controller")
+    for name in pods:  # So that one is to be marked as the active one.
+        world.annotate_pod(name, "controller.kubernetes.io/pod-deletion-cost", "7")
+    world.look()
+    assert set(gone) == set(pods)
+    world.kubernetes.before_write = lambda what, kind, name: (
+        losing("broker-1", VOLUME_CLAIMS) if (what, kind) == ("apply", "PersistentVolumeClaim") else None
+    )
+    world.change(spec__brokers={"storage": {"size": "20Gi"}})
+    world.look()
+    assert "data-events-broker-1" in gone and world.condition("Volumes") == {}
+    world.kubernetes.before_write = lambda what, kind, name: (
+        losing("events", CLUSTERS) if what == "status" else None
+    )
+    world.change(spec__image="odradek:2")
+    while world.get(CLUSTERS, "events") is not None:
+        world.reconcile()
+    assert world.reconcile() is None
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_cluster_that_goes_holds_nothing_up(deleted: bool) -> None:
+    world = World()
+    if not deleted:
+        world.settle()
+    world.delete(CLUSTERS, "events")
+    assert world.reconcile() is None
+    assert world.get(STATEFUL_SETS, "events-broker") is None
+    assert list(world.conditions.samples()) == []

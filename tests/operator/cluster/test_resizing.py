@@ -1,0 +1,85 @@
+"""A Cluster gets more brokers or fewer, larger volumes, and a new pod with a new volume, with Kubernetes in memory."""
+
+from __future__ import annotations
+
+from odradek_operator.gateways.kubernetes import PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
+from tests.operator.support.world import BROKER_PODS, World
+
+
+def test_new_brokers_are_filled_even_when_the_operator_dies_meanwhile() -> None:
+    for cut in range(12):
+        world = World()
+        world.settle()
+        world.change(spec__brokers={"replicas": 4})
+        world.settle_through_kills(cut)
+        assert set(world.pods()) == {*BROKER_PODS, "events-broker-3"}
+        assert world.brokers.replicas[3] == 4, f"cut after {cut}: the new broker stays empty"
+        assert "movement" not in world.status
+
+
+def test_brokers_are_emptied_before_they_go_and_their_volumes_stay() -> None:
+    world = World({"brokers": {"replicas": 4}})
+    world.settle()
+    world.brokers.replicas = {3: 5}
+    world.change(spec__brokers={"replicas": 3})
+    world.look()
+    assert "events-broker-3" in world.pods() and 3 in world.brokers.cordoned
+    assert world.status["movement"]["reason"] == "ScaleDown" and world.status["movement"]["left"] == 5
+    world.settle()
+    assert set(world.pods()) == BROKER_PODS
+    assert world.brokers.replicas[3] == 0
+    assert world.get(VOLUME_CLAIMS, "data-events-broker-3") is not None
+    assert "movement" not in world.status
+
+
+def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: World) -> None:
+    world.brokers.too_few = True
+    world.change(spec__brokers={"replicas": 2, "config": {"min.insync.replicas": 1}})
+    for _ in range(8):
+        world.look()
+    assert set(world.pods()) == BROKER_PODS
+    assert world.brokers.cordoned == set()
+    scaling = world.condition("Scaling")
+    assert scaling["status"] == "False" and "orders-0" in scaling["message"]
+    # The owner thinks better of it.
+    world.change(spec__brokers={"replicas": 3, "config": None})
+    world.settle()
+    assert world.condition("Scaling") == {}
+
+
+def test_volumes_grow_and_pods_stay(world: World) -> None:
+    before = world.pods()
+    world.change(spec__brokers={"storage": {"size": "20Gi"}})
+    world.settle()
+    for broker in range(3):
+        assert world.claim(broker)["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    stateful_set = world.get(STATEFUL_SETS, "events-broker")
+    assert stateful_set is not None
+    template = stateful_set["spec"]["volumeClaimTemplates"][0]
+    assert template["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert world.pods() == before
+
+
+def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: World) -> None:
+    claim, before = world.claim(1), world.pods()
+    world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
+    world.settle()
+    assert metadata(world.claim(1))["uid"] != metadata(claim)["uid"]
+    assert world.replaced(before) == {"events-broker-1"}
+
+
+def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: World) -> None:
+    claim, before = world.claim(1), world.pods()
+    # Kubernetes has begun to remove it, and waits for a node that is no more.
+    world.objects.merge(
+        PODS, "default", "events-broker-1", {"metadata": {"finalizers": ["example.com/kubelet"]}}
+    )
+    world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
+    world.delete(PODS, "events-broker-1")
+    world.look()
+    assert world.kubernetes.forced == ["events-broker-1"]
+    renewed = world.get(VOLUME_CLAIMS, "data-events-broker-1")
+    assert renewed is None or renewed["metadata"]["uid"] != claim["metadata"]["uid"]
+    world.objects.merge(PODS, "default", "events-broker-1", {"metadata": {"finalizers": None}})
+    world.settle()
+    assert world.replaced(before) == {"events-broker-1"}

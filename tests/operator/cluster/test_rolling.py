@@ -1,0 +1,115 @@
+"""When pods of a Cluster are restarted, in which order, and for whom they wait, with Kubernetes in memory."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from odradek_operator.gateways.cluster_admin import RestartAnswer
+from odradek_operator.gateways.kubernetes import PODS
+from tests.operator.support.world import BROKER_PODS, World
+
+
+def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: World) -> None:
+    before, controllers = world.pods(), world.pods("controller")
+    world.change(spec__image="odradek:2")
+    gone: list[set[str]] = []
+    for _ in range(60):
+        after = world.look()
+        replaced = world.replaced(before)
+        gone.append(replaced)
+        if len(replaced) < 3:
+            assert world.pods("controller") == controllers, "controllers go after the brokers"
+            assert world.condition("Ready")["status"] == "True"
+        if after is None:
+            break
+    sizes = [len(replaced) for replaced in gone]
+    assert sizes[-1] == 3 and all(later - earlier <= 1 for earlier, later in pairwise(sizes))
+    assert world.status["image"] == "odradek:2"
+    assert set(world.pods("controller")).isdisjoint(controllers)
+    assert [told.reason for told in world.kubernetes.told] == ["BrokerRestarts"] * 3
+
+
+def test_a_roll_waits_for_replicas_in_sync_and_says_so_and_does_not_wait_for_what_cannot_be(
+    world: World,
+) -> None:
+    before = world.pods()
+    for broker in range(3):
+        world.brokers.answers[broker] = RestartAnswer(known=True, waiting_for=("orders-3",))
+    world.change(spec__image="odradek:2")
+    for _ in range(5):
+        assert world.look() is not None
+    assert world.pods() == before
+    rolling = world.condition("Rolling")
+    assert rolling["status"] == "True" and rolling["reason"] == "Waiting"
+    assert "orders-3" in rolling["message"] and "broker 0" in rolling["message"]
+    # Another broker may go first.
+    world.brokers.answers[1] = RestartAnswer(known=True, never_safe=("fragile-0",))
+    world.look()
+    assert world.replaced(before) == {"events-broker-1"}
+    assert any(
+        told.reason == "PartitionsAway" and "fragile-0" in told.message for told in world.kubernetes.told
+    )
+    world.brokers.answers.clear()
+    world.settle()
+    assert world.condition("Rolling")["status"] == "False"
+
+
+def test_a_pod_that_does_not_serve_anyway_goes_first_and_nobody_is_asked(world: World) -> None:
+    world.nodes.broken.add("events-broker-2")
+    world.delete(PODS, "events-broker-2")
+    world.nodes.turn()
+    before = world.pods()
+    world.brokers.asked.clear()
+    world.change(spec__image="odradek:2")
+    for _ in range(4):
+        world.look()
+    assert world.replaced(before) == {"events-broker-2"}, "no other broker goes while one is away"
+    assert world.brokers.asked == []
+    world.nodes.broken.clear()
+    world.settle()
+    assert world.status["brokers"]["current"] == 3
+
+
+def test_what_brokers_take_while_they_run_restarts_nobody_and_the_rest_does(world: World) -> None:
+    before, controllers = world.pods(), world.pods("controller")
+    world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
+    world.settle()
+    assert world.brokers.overrides == {"log.retention.ms": "3600000"}
+    assert world.pods() == before and world.pods("controller") == controllers
+    assert world.status["liveSettings"] == ["log.retention.ms"]
+    world.change(spec__brokers={"config": {"log.retention.ms": 3600000, "num.partitions": 7}})
+    world.settle()
+    assert set(world.pods().values()).isdisjoint(before.values())
+    assert set(world.pods("controller")).isdisjoint(controllers)
+
+
+def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None:
+    first = world.pods()
+    world.change(metadata__annotations={"odradek.io/restart": "monday"})
+    world.settle()
+    second = world.pods()
+    assert set(first.values()).isdisjoint(second.values())
+    world.change(metadata__annotations={"odradek.io/restart": None})
+    world.settle()
+    assert world.pods() == second
+
+
+def test_a_broker_that_does_not_tell_its_settings_is_not_current_and_controllers_wait_for_it(
+    world: World,
+) -> None:
+    before, controllers = world.pods(), world.pods("controller")
+    world.brokers.silent = {1}
+    world.change(spec__brokers={"config": {"num.partitions": 7}})
+    for _ in range(8):
+        assert world.look() is not None
+    assert world.replaced(before) == {"events-broker-0", "events-broker-2"}
+    assert world.status["brokers"] == {"wanted": 3, "ready": 3, "current": 2}
+    rolling = world.condition("Rolling")
+    assert rolling["status"] == "Unknown" and "settings: 1" in rolling["message"]
+    assert "broker 1 says nothing" in world.condition("Reachable")["message"]
+    assert world.pods("controller") == controllers, "controllers go after the brokers"
+    world.brokers.silent = set()
+    world.settle()
+    assert world.replaced(before) == BROKER_PODS
+    assert world.status["brokers"]["current"] == 3 and world.condition("Rolling")["status"] == "False"
+    assert set(world.pods("controller")).isdisjoint(controllers)
