@@ -19,14 +19,11 @@ from odradek.foundation.errors import (
     RequestError,
     UnknownLeaderEpoch,
 )
-from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.files import FileSlice
-from odradek.log.log import Log
-from odradek.replication.context import ReplicaContext
 from odradek.replication.follower import FollowingReplica
 from odradek.replication.leader import Followers
 from odradek.replication.purgatory import Watch
-from odradek.replication.replica import PartitionRead
+from odradek.replication.replica import PartitionRead, ReplicaStart
 
 logger = logging.getLogger(__name__)
 
@@ -41,32 +38,16 @@ class LeadingReplica(FollowingReplica):
         "log_end_watch",
     )
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: Log,
-        *,
-        context: ReplicaContext,
-        high_watermark: int,
-        min_insync_replicas: int,
-    ) -> None:
-        super().__init__(
-            topic_partition,
-            topic_id,
-            log,
-            context=context,
-            high_watermark=high_watermark,
-            min_insync_replicas=min_insync_replicas,
-        )
+    def __init__(self, start: ReplicaStart) -> None:
+        super().__init__(start)
         self.followers: Followers | None = None
         """Of a leader with other replicas."""
-        self.epoch_start_offset = log.log_end_offset
+        self.epoch_start_offset = self.log.log_end_offset
         """Where the log ended when this broker began to lead."""
         self.log_end_watch = Watch()
         """Followers' fetches that wait for the log's end, and what their sessions have settled."""
         # What this broker itself vouches for: the log's end, less what flush.messages wants flushed first.
-        self._own_end_offset = log.log_end_offset
+        self._own_end_offset = self.log.log_end_offset
 
     # --- the high watermark ------------------------------------------------------------------------------------------
 

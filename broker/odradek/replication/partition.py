@@ -21,15 +21,13 @@ from odradek.foundation.errors import (
     NotLeaderOrFollower,
     RequestTimedOut,
 )
-from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.log.log import AppendResult, Log, Origin
+from odradek.log.log import AppendResult, Origin
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.commits import Commits
-from odradek.replication.context import ReplicaContext
 from odradek.replication.leader import Followers
 from odradek.replication.leading import LeadingReplica
 from odradek.replication.refused import RefusedBatches
-from odradek.replication.replica import PartitionRead
+from odradek.replication.replica import PartitionRead, ReplicaStart
 
 __all__ = ["Partition", "PartitionRead"]
 
@@ -39,29 +37,13 @@ class Partition(LeadingReplica):
 
     __slots__ = ("_commits", "_refused")
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: Log,
-        *,
-        context: ReplicaContext,
-        high_watermark: int,
-        min_insync_replicas: int,
-    ) -> None:
-        super().__init__(
-            topic_partition,
-            topic_id,
-            log,
-            context=context,
-            high_watermark=high_watermark,
-            min_insync_replicas=min_insync_replicas,
-        )
+    def __init__(self, start: ReplicaStart) -> None:
+        super().__init__(start)
         # What waits for a flush, with flush.messages only.
         self._commits: Commits | None = None
         # What has to come again before what follows it may be taken; None nearly always.
         self._refused: RefusedBatches | None = None
-        self.refusal = NotLeaderOrFollower(f"{topic_partition} has no leader yet; refresh the metadata.")
+        self.refusal = NotLeaderOrFollower(f"{self.topic_partition} has no leader yet; refresh the metadata.")
 
     # --- appending ---------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext
 from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
+from odradek.replication.replica import ReplicaStart
 from odradek.replication.throttles import is_throttled
 
 logger = logging.getLogger(__name__)
@@ -238,12 +239,14 @@ class Partitions:
         if len(partition.replicas) > 1:
             high_watermark = noted
         added = self._partitions[topic_partition] = Partition(
-            topic_partition,
-            topic.id,
-            log,
-            context=self.context,
-            high_watermark=high_watermark,
-            min_insync_replicas=self._min_insync_replicas(topic.name, image),
+            ReplicaStart(
+                topic_partition=topic_partition,
+                topic_id=topic.id,
+                log=log,
+                context=self.context,
+                high_watermark=high_watermark,
+                min_insync_replicas=self._min_insync_replicas(topic.name, image),
+            )
         )
         self._set_throttled(added, image)
         return added

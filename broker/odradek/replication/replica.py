@@ -6,6 +6,7 @@ why clients may not write here: the partition is gone, its disk failed, or anoth
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.cluster.image import NO_LEADER
@@ -33,6 +34,19 @@ class PartitionRead(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStart:
+    """What a replica begins with, before the cluster's image gives it a role."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    log: Log
+    context: ReplicaContext
+    high_watermark: int
+    """What this broker vouches for; one beyond the log's ends is moved to the nearer end."""
+    min_insync_replicas: int
 
 
 class Replica:
@@ -67,21 +81,13 @@ class Replica:
         "waiting",
     )
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: Log,
-        *,
-        context: ReplicaContext,
-        high_watermark: int,
-        min_insync_replicas: int,
-    ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.is_internal = is_internal_topic(topic_partition.topic)
+    def __init__(self, start: ReplicaStart) -> None:
+        log = start.log
+        self.topic_partition = start.topic_partition
+        self.topic_id = start.topic_id
+        self.is_internal = is_internal_topic(start.topic_partition.topic)
         self.log = log
-        self.context = context
+        self.context = start.context
         self.leader = NO_LEADER
         self.leader_epoch: int = NO_LEADER_EPOCH
         self.partition_epoch = -1
@@ -90,11 +96,11 @@ class Replica:
         self.adding_replicas: tuple[int, ...] = ()
         """Those of `replicas` that a reassignment brings."""
         self.in_sync_replicas: tuple[int, ...] = ()
-        self.min_insync_replicas = min_insync_replicas
+        self.min_insync_replicas = start.min_insync_replicas
         self.is_throttled_as_leader = False
         """Whether what followers are fed from here counts for the broker's throttle, and may wait for it (KIP-73)."""
         self.is_throttled_as_follower = False
-        self.high_watermark: int = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.high_watermark: int = min(max(start.high_watermark, log.log_start_offset), log.log_end_offset)
         self.waiting: dict[Listener, None] = {}
         """Clients' fetches that wait for the high watermark."""
         self.unacknowledged = Waiters()
