@@ -37,6 +37,31 @@ def test_neighbours_are_in_different_racks() -> None:
         assert all(first != second for first, second in pairwise(leaders))
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data(), st.integers(0, 2**32))
+def test_a_rack_has_two_replicas_only_when_every_other_has_one(
+    sizes: list[int], data: st.DataObject, seed: int
+) -> None:
+    racks = {
+        broker: f"rack {rack}"
+        for broker, rack in enumerate(rack for rack, size in enumerate(sizes) for _ in range(size))
+    }
+    factor = data.draw(st.integers(1, len(racks)))
+    placed = place(racks, partition_count=2 * len(racks), replication_factor=factor, rng=random.Random(seed))
+    for replicas in placed:
+        assert len(set(replicas)) == factor
+        taken = Counter(racks[broker] for broker in replicas)
+        for rack, size in enumerate(sizes):
+            # Fewer than another by more than one only where it has no broker left.
+            assert taken[f"rack {rack}"] >= min(size, max(taken.values()) - 1)
+
+
+def test_replicas_of_equal_racks_are_spread_evenly() -> None:
+    racks: dict[int, str | None] = {broker: f"rack {broker % 3}" for broker in range(6)}
+    placed = place(racks, partition_count=300, replication_factor=3, rng=random.Random(1))
+    kept = Counter(broker for replicas in placed for broker in replicas)
+    assert max(kept.values()) <= 1.2 * min(kept.values()), kept
+
+
 def test_more_replicas_than_brokers_are_refused() -> None:
     with pytest.raises(InvalidReplicationFactor, match="only 2 broker"):
         place({1: None, 2: None}, partition_count=1, replication_factor=3, rng=random.Random(1))

@@ -2,12 +2,14 @@
 
 Round-robin from a random start: the leaders (first replicas) go around the brokers, and the followers of one partition
 start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. With
-racks, the order of brokers alternates between racks, so neighbours in it are in different ones.
+racks, the order of brokers alternates between racks, so that leaders do, and a partition has a second replica in a rack
+only when it has one in every other that has a broker left.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from odradek.foundation.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
@@ -46,11 +48,23 @@ def place(
         if number > 0 and number % count == 0:
             shift += 1
         leader = (start + number) % count
-        others = [
-            (leader + 1 + (shift + step) % (count - 1)) % count for step in range(replication_factor - 1)
-        ]
-        placed.append(tuple(order[position] for position in (leader, *others)))
+        others = [order[(leader + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]
+        placed.append(_over_racks(order[leader], others, brokers, wanted=replication_factor))
     return placed
+
+
+def _over_racks(
+    leader: int, others: list[int], racks: Mapping[int, str | None], *, wanted: int
+) -> tuple[int, ...]:
+    """The leader and as many of `others` as are wanted, in their order but for racks that have more already."""
+    chosen = [leader]
+    taken = Counter((racks[leader],))
+    while len(chosen) < wanted:
+        broker_id = min(others, key=lambda other: taken[racks[other]])
+        others.remove(broker_id)
+        chosen.append(broker_id)
+        taken[racks[broker_id]] += 1
+    return tuple(chosen)
 
 
 def _alternate_racks(brokers: Mapping[int, str | None]) -> list[int]:
