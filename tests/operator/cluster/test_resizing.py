@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek_operator.gateways.kubernetes import PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
+from tests.operator.support.objects import Change
 from tests.operator.support.world import BROKER_PODS, World
 
 
@@ -83,3 +84,42 @@ def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: 
     world.objects.merge(PODS, "default", "events-broker-1", {"metadata": {"finalizers": None}})
     world.settle()
     assert world.replaced(before) == {"events-broker-1"}
+
+
+def test_brokers_are_emptied_before_they_go_even_while_their_set_is_made_anew() -> None:
+    for cut in range(16):
+        world = World({"brokers": {"replicas": 4}})
+        world.settle()
+        world.brokers.replicas = {3: 5}
+        world.change(spec__brokers={"replicas": 3, "storage": {"size": "20Gi"}})
+        _watch_for_the_loss_of(world, broker=3)
+        world.settle_through_kills(cut)
+        assert set(world.pods()) == BROKER_PODS, f"cut after {cut}"
+
+
+def test_a_set_that_somebody_deletes_comes_back_with_the_brokers_that_still_have_something() -> None:
+    world = World({"brokers": {"replicas": 4}})
+    world.settle()
+    world.brokers.replicas = {3: 5}
+    world.objects.delete(STATEFUL_SETS, "default", "events-broker", uid=None, orphan=True)
+    world.change(spec__brokers={"replicas": 3})
+    _watch_for_the_loss_of(world, broker=3)
+    world.settle()
+    assert set(world.pods()) == BROKER_PODS
+
+
+def test_new_brokers_are_filled_when_volumes_grow_at_the_same_time(world: World) -> None:
+    world.change(spec__brokers={"replicas": 4, "storage": {"size": "20Gi"}})
+    world.settle()
+    assert world.brokers.replicas[3] == 4
+
+
+def _watch_for_the_loss_of(world: World, *, broker: int) -> None:
+    """Fail as soon as a broker's pod goes while it has replicas."""
+
+    def watch(change: Change) -> None:
+        is_pod = change.body["kind"] == "Pod" and metadata(change.body)["name"] == f"events-broker-{broker}"
+        if is_pod and change.type == "DELETED":
+            assert not world.brokers.replicas[broker], f"broker {broker} went with replicas on it"
+
+    world.objects.watch(watch)

@@ -53,7 +53,10 @@ class Brokers:
             raise ConnectionFailed(f"broker {broker} says nothing")
         pod = self.objects.get(PODS, "default", f"{self.cluster}-broker-{broker}")
         assert pod is not None
-        file = self._files.setdefault(metadata(pod)["uid"], self._file(broker))
+        uid = metadata(pod)["uid"]
+        if uid not in self._files:
+            self._files[uid] = self._file(broker)
+        file = self._files[uid]
         in_force = {key: InForce(value=one.default_text, given=False) for key, one in USED.items()}
         in_force |= {key: InForce(value=value, given=True) for key, value in file.items()}
         return in_force | {key: InForce(value=value, given=True) for key, value in self.overrides.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek_operator.desired.names import REPLACE_ANNOTATION
+from odradek_operator.desired.names import BROKER, REPLACE_ANNOTATION
 from odradek_operator.gateways.kubernetes import Json, metadata
 
 Objects = Mapping[tuple[str, str], Json]
@@ -70,6 +70,17 @@ def broker_pods(pods: Iterable[Json], stateful_set: Json | None) -> tuple[Broker
     newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
     found = [_broker_pod(pod, newest) for pod in pods if _number(pod) is not None]
     return tuple(sorted(found, key=lambda pod: pod.broker))
+
+
+def broker_numbers(objects: Objects) -> frozenset[int]:
+    """The brokers that have a pod, whatever has become of their StatefulSet."""
+    numbers = (_number(body) for (kind, _), body in objects.items() if kind == "Pod" and is_broker(body))
+    return frozenset(number for number in numbers if number is not None)
+
+
+def is_broker(pod: Json) -> bool:
+    """Whether a pod is a broker's."""
+    return (metadata(pod).get("labels") or {}).get("app.kubernetes.io/component") == BROKER
 
 
 def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:

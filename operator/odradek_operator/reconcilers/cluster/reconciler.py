@@ -14,10 +14,9 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
 from odradek_operator.gateways.kubernetes import CLUSTERS, Json, metadata, owner_reference
-from odradek_operator.reconcilers.cluster import scaling
+from odradek_operator.reconcilers.cluster import facts, scaling
 from odradek_operator.reconcilers.cluster.addresses import bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
-from odradek_operator.reconcilers.cluster.facts import set_state
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.run import Look
 from odradek_operator.reconcilers.cluster.status import Findings, conditions
@@ -73,9 +72,9 @@ class ClusterReconciler:
 
     async def _look(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus) -> float | None:
         objects = await self._applier.read(key)
-        there = set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
-        pods_there = there.wanted if there.there else None
-        scale = scaling.scale(wanted=spec.brokers.replicas, there=pods_there, before=before.movement)
+        there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
+        brokers_there = scaling.brokers_there(there, facts.broker_numbers(objects), before.movement)
+        scale = scaling.scale(wanted=spec.brokers.replicas, there=brokers_there, before=before.movement)
         if scale.movement is not None and scale.movement != before.movement:
             # Remembered before anything is done, so that whoever goes on knows what was begun.
             before = replace(before, movement=scale.movement)
@@ -146,11 +145,11 @@ class ClusterReconciler:
 
     async def _report(self, look: Look) -> float | None:
         context, objects = look.context, look.objects
-        brokers = set_state(look.stateful_set())
-        controllers = set_state(objects.get(("Deployment", context.called(CONTROLLER))))
+        brokers = facts.set_state(look.stateful_set())
+        controllers = facts.set_state(objects.get(("Deployment", context.called(CONTROLLER))))
         own = context.spec.zookeeper.servers
         zookeeper = (
-            None if own is None else set_state(objects.get(("StatefulSet", context.called(ZOOKEEPER))))
+            None if own is None else facts.set_state(objects.get(("StatefulSet", context.called(ZOOKEEPER))))
         )
         wanted = context.spec.brokers.replicas
         serving = sum(pod.ready for pod in look.pods)

@@ -143,7 +143,7 @@ class Look:
         await self.applier.apply(self.key, brokers.broker_config_map(self.context), self.objects)
         size = self.context.spec.brokers.storage.size
         await self._apply_stateful_set(brokers.broker_stateful_set(self.context), size)
-        pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and self._is_broker(body)]
+        pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and facts.is_broker(body)]
         self.pods = facts.broker_pods(pods, self.stateful_set())
 
     async def _apply_stateful_set(self, manifest: Json, size: str) -> None:
@@ -355,6 +355,3 @@ class Look:
             and self.unreachable is None
             and self.moving_problem is None
         )
-
-    def _is_broker(self, pod: Json) -> bool:
-        return (metadata(pod).get("labels") or {}).get("app.kubernetes.io/component") == BROKER

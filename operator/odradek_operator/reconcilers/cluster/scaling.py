@@ -7,9 +7,11 @@ before the first pod is made, so that a new broker is filled even when the opera
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from odradek_operator.reconcilers.cluster.facts import SetState
 from odradek_operator.resources.cluster import Movement
 
 
@@ -29,8 +31,20 @@ class Scale:
     stop_drain: tuple[int, ...] = ()
 
 
+def brokers_there(stateful_set: SetState, pods: Collection[int], before: Movement | None) -> int | None:
+    """How many brokers there are to reckon with, None where there was none yet.
+
+    A StatefulSet is away for a moment while it is made anew, or somebody deleted it: its pods and what goes on tell of
+    brokers then. Taken for a Cluster that begins, the highest of them would go with all that they have.
+    """
+    if stateful_set.there:
+        return stateful_set.wanted
+    known = {*pods, *(before.brokers if before is not None else ())}
+    return max(known) + 1 if known else None
+
+
 def scale(*, wanted: int, there: int | None, before: Movement | None) -> Scale:
-    """The decision. `there` is how many pods the StatefulSet asks for, None before it is made."""
+    """The decision. `there` is how many brokers there are, None before there is any."""
     if there is None:
         return Scale(pods=wanted)
     if wanted < there:
