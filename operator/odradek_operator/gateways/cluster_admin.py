@@ -15,7 +15,7 @@ import aiohttp
 
 from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.plans import plan_drain
-from odradek.client.admin.results import ConfigChange, ConfigSource, ResourceType
+from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek_operator.gateways.brokers import BrokerClients
 
 HTTP_SECONDS_MAX: Final = 5.0
@@ -45,6 +45,8 @@ class InForce:
     given: bool
     own_override: bool = False
     """Set for this broker alone while it ran: a common default does not reach it."""
+    common_override: bool = False
+    """Set for all brokers while they ran: it outlives their restart."""
 
 
 class ClusterAdmin(Protocol):
@@ -59,8 +61,8 @@ class ClusterAdmin(Protocol):
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
 
-    async def set_defaults(self, bootstrap: str, values: Mapping[str, str]) -> None:
-        """Set brokers' common settings, while they run."""
+    async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
+        """Set brokers' common settings, while they run; those with None are taken back."""
 
     async def cluster_id(self, bootstrap: str) -> str | None:
         """The cluster's id."""
@@ -126,12 +128,16 @@ class HttpClusterAdmin:
                 value=entry.value,
                 given=entry.source is not ConfigSource.DEFAULT,
                 own_override=entry.source is ConfigSource.DYNAMIC_BROKER,
+                common_override=entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER,
             )
             for entry in entries
         }
 
-    async def set_defaults(self, bootstrap: str, values: Mapping[str, str]) -> None:
-        changes: Sequence[ConfigChange] = [ConfigChange(key, value) for key, value in values.items()]
+    async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
+        changes: Sequence[ConfigChange] = [
+            ConfigChange(key, value, AlterOperation.DELETE if value is None else AlterOperation.SET)
+            for key, value in values.items()
+        ]
         async with self._clients.admin(bootstrap) as admin:
             await admin.configs.alter(ResourceType.BROKER, "", changes)
 

@@ -83,6 +83,17 @@ def test_what_brokers_take_while_they_run_restarts_nobody_and_the_rest_does(worl
     assert set(world.pods("controller")).isdisjoint(controllers)
 
 
+def test_a_setting_that_has_no_default_is_taken_back_without_a_restart(world: World) -> None:
+    before = world.pods()
+    world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
+    world.settle()
+    world.change(spec__brokers={"config": {"log.retention.ms": None}})
+    world.settle()
+    assert world.brokers.overrides == {}
+    assert world.pods() == before
+    assert "log.retention.ms back to its default" in world.kubernetes.told[-1].message
+
+
 def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None:
     first = world.pods()
     world.change(metadata__annotations={"odradek.io/restart": "monday"})

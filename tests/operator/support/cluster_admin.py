@@ -59,10 +59,17 @@ class Brokers:
         file = self._files[uid]
         in_force = {key: InForce(value=one.default_text, given=False) for key, one in USED.items()}
         in_force |= {key: InForce(value=value, given=True) for key, value in file.items()}
-        return in_force | {key: InForce(value=value, given=True) for key, value in self.overrides.items()}
+        return in_force | {
+            key: InForce(value=value, given=True, common_override=True)
+            for key, value in self.overrides.items()
+        }
 
-    async def set_defaults(self, bootstrap: str, values: Mapping[str, str]) -> None:
-        self.overrides |= values
+    async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
+        for key, value in values.items():
+            if value is None:
+                self.overrides.pop(key, None)
+            else:
+                self.overrides[key] = value
 
     async def cluster_id(self, bootstrap: str) -> str | None:
         return "cluster-1"

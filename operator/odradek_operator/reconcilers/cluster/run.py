@@ -231,7 +231,10 @@ class Look:
             return
         try:
             await self.admin.set_defaults(self.context.bootstrap, self.settings.alter)
-            altered = ", ".join(f"{key}={value}" for key, value in self.settings.alter.items())
+            altered = ", ".join(
+                f"{key} back to its default" if value is None else f"{key}={value}"
+                for key, value in self.settings.alter.items()
+            )
             await self.outside.tell(self.body, "SettingsAltered", f"without a restart: {altered}")
         except OdradekError as failure:
             self.settings_problem = f"{', '.join(self.settings.alter)} could not be altered: {failure}"

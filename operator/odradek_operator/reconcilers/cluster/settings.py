@@ -23,11 +23,11 @@ _COMPARED: Final = {setting.key: setting for setting in BROKER_SETTINGS} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPlan:
-    """`alter` are common settings to set now; `restart` says for each broker why it must be restarted; `live` are the
-    keys that were ever altered.
+    """`alter` are common settings to set now, or with None to take back; `restart` says for each broker why it must be
+    restarted; `live` are the keys that were ever altered.
     """
 
-    alter: Mapping[str, str] = field(default_factory=dict)
+    alter: Mapping[str, str | None] = field(default_factory=dict)
     restart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     live: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ def plan_settings(
     live: tuple[str, ...],
 ) -> SettingsPlan:
     """Compare each broker's file with what it has in force. Brokers that did not answer are left out."""
-    alter: dict[str, str] = {}
+    alter: dict[str, str | None] = {}
     restart: dict[int, list[str]] = {}
     for broker, entries in in_force.items():
         file = wanted[broker]
@@ -50,7 +50,7 @@ def plan_settings(
             target = file.get(key, setting.default_text)
             if _same(setting, found.value, target):
                 continue
-            if setting.scope is Scope.CLUSTER_WIDE and target is not None:
+            if setting.scope is Scope.CLUSTER_WIDE and (target is not None or found.common_override):
                 # What was set for one broker alone covers the common value; setting that again and again helps nobody.
                 if not found.own_override:
                     alter[key] = target
