@@ -12,6 +12,7 @@ from odradek_operator.gateways.kubernetes import (
     STATEFUL_SETS,
     VOLUME_CLAIMS,
     Api,
+    Refused,
     metadata,
 )
 from tests.operator.support.world import BROKER_PODS, World
@@ -102,6 +103,28 @@ def test_a_spec_that_cannot_be_is_said_and_changes_nothing(world: World) -> None
     ready = world.condition("Ready")
     assert ready["reason"] == "InvalidSpec" and "did you mean num.partitions?" in ready["message"]
     assert world.pods() == before
+
+
+def test_what_kubernetes_refuses_is_said_and_nothing_is_forgotten_by_it(world: World) -> None:
+    def refuse(what: str, kind: str, name: str) -> None:
+        if (what, kind, name) == ("apply", "StatefulSet", "events-broker"):
+            raise Refused("spec.template.spec.containers[1].image: Required value", status=422)
+
+    world.kubernetes.before_write = refuse
+    world.change(spec__brokers={"replicas": 4, "pod": {"sidecars": [{"name": "log"}]}})
+    for _ in range(3):
+        with pytest.raises(Refused):
+            world.look()
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "Refused")
+    assert "containers[1].image" in ready["message"]
+    assert world.condition("Rolling")["status"] == "False", "what is known besides stays"
+    assert [told.reason for told in world.kubernetes.told] == ["Refused"]
+    assert world.status["movement"]["brokers"] == [3]
+    world.kubernetes.before_write = None
+    world.change(spec__brokers={"pod": {"sidecars": None}})
+    world.settle()
+    assert world.condition("Ready")["reason"] == "Serving" and world.brokers.replicas[3] == 4
 
 
 def test_brokers_that_do_not_answer_are_no_reason_to_touch_them(world: World) -> None:

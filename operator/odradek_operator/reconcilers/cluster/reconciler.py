@@ -13,7 +13,15 @@ from odradek_operator.desired.names import BROKER, CONTROLLER, RESTART_ANNOTATIO
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
-from odradek_operator.gateways.kubernetes import CLUSTERS, Json, metadata, owner_reference
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    Forbidden,
+    Json,
+    KubernetesError,
+    Refused,
+    metadata,
+    owner_reference,
+)
 from odradek_operator.reconcilers.cluster import facts, scaling
 from odradek_operator.reconcilers.cluster.addresses import bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
@@ -68,9 +76,16 @@ class ClusterReconciler:
             message = "no image is known: set spec.image, or start the operator with --broker-image"
             await self._report_unready(body, before, "NoImage", message)
             return None
-        return await self._look(key, body, spec, before)
+        look = await self._begin(key, body, spec, before)
+        try:
+            return await self._carry_out(look)
+        except (Refused, Forbidden) as refusal:
+            # Trying again alone changes nothing: who may change something must hear of it.
+            await self._report_refusal(look, refusal)
+            raise
 
-    async def _look(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus) -> float | None:
+    async def _begin(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus) -> Look:
+        """What there is, and how many brokers there shall be now."""
         objects = await self._applier.read(key)
         there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
         brokers_there = scaling.brokers_there(there, facts.broker_numbers(objects), before.movement)
@@ -78,8 +93,8 @@ class ClusterReconciler:
         if scale.movement is not None and scale.movement != before.movement:
             # Remembered before anything is done, so that whoever goes on knows what was begun.
             before = replace(before, movement=scale.movement)
-            await self._outside.report(body, before, known_conditions(body))
-        look = Look(
+            body = await self._outside.report(body, before, known_conditions(body)) or body
+        return Look(
             key=key,
             body=body,
             before=before,
@@ -90,12 +105,15 @@ class ClusterReconciler:
             objects=objects,
             scale=scale,
         )
+
+    async def _carry_out(self, look: Look) -> float | None:
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
         await look.apply_accounts()
         await look.apply_zookeeper()
         await look.read_nodes()
         await look.apply_surroundings()
-        if not there.there and look.pending and self._is_young(body):
+        is_first_start = look.stateful_set() is None
+        if is_first_start and look.pending and self._is_young(look.body):
             await look.apply_controllers()
             return await self._report(look)
         await look.apply_brokers()
@@ -141,7 +159,21 @@ class ClusterReconciler:
 
     async def _report_unready(self, body: Json, before: ClusterStatus, reason: str, message: str) -> None:
         others = [one for one in known_conditions(body) if one.type != READY]
+        known = next((one for one in known_conditions(body) if one.type == READY), None)
         await self._outside.report(body, before, [ready(False, reason, message), *others])
+        if known is None or (known.reason, known.message) != (reason, message):
+            await self._outside.tell(body, reason, message, warning=True)
+
+    async def _report_refusal(self, look: Look, refusal: KubernetesError) -> None:
+        if isinstance(refusal, Forbidden):
+            reason, what_to_do = (
+                "Forbidden",
+                "give the operator's role this right, or lift the quota that forbids it",
+            )
+        else:
+            reason, what_to_do = "Refused", "correct what this Cluster asks for"
+        message = f"Kubernetes refuses what belongs to this Cluster; {what_to_do}: {refusal}"
+        await self._report_unready(look.body, look.before, reason, message)
 
     async def _report(self, look: Look) -> float | None:
         context, objects = look.context, look.objects
