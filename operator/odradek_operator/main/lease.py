@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 HOLDER_POD: Final = "odradek.io/holder-pod"
 """The annotation that says which pod the holder is, in the Lease's namespace."""
 _RENEWAL_PART: Final = 1 / 5
+_GIVE_UP_PART: Final = 2 / 3
 # More than one renewal of a holder that is there has come by then.
 _ORPHANED_PART: Final = 1 / 4
 
@@ -101,20 +102,21 @@ class Lease:
         loop = asyncio.get_running_loop()
         renewed_at = loop.time()
         while True:
-            await asyncio.sleep(self._seconds * _RENEWAL_PART)
-            try:
-                await asyncio.wait_for(self._renew(), timeout=self._seconds / 3)
-                renewed_at = loop.time()
-            except Conflict:
-                await self._read_again()
-            except (KubernetesError, TimeoutError) as failure:
-                logger.warning("the Lease was not renewed: %s", failure or "no answer")
-            if loop.time() - renewed_at > self._seconds * 2 / 3:
+            # Whoever waits for the Lease counts from when a renewal was written, which is after it was asked for.
+            ends_at = renewed_at + self._seconds * _GIVE_UP_PART
+            await asyncio.sleep(min(self._seconds * _RENEWAL_PART, max(0.0, ends_at - loop.time())))
+            asked_at = loop.time()
+            if asked_at >= ends_at:
                 self._held = None
-                silence = loop.time() - renewed_at
                 raise LeaseLost(
-                    f"the Lease {self._namespace}/{self._name} could not be renewed for {silence:.0f} s"
+                    f"the Lease {self._namespace}/{self._name} could not be renewed for {asked_at - renewed_at:.0f} s"
                 )
+            try:
+                async with asyncio.timeout_at(min(asked_at + self._seconds / 3, ends_at)):
+                    await self._renew()
+                renewed_at = asked_at
+            except (KubernetesError, TimeoutError) as failure:
+                logger.warning("the Lease was not renewed: %s", str(failure) or "no answer")
 
     async def release(self) -> None:
         """Hand it back, if it is ours."""
@@ -152,6 +154,14 @@ class Lease:
         return {**lease, "metadata": {**metadata(lease), "annotations": annotations}, "spec": mine["spec"]}
 
     async def _renew(self) -> None:
+        try:
+            await self._write_renewal()
+        except Conflict:
+            # A renewal whose answer was lost, somebody's annotation, or another holder.
+            await self._read_again()
+            await self._write_renewal()
+
+    async def _write_renewal(self) -> None:
         assert self._held is not None
         self._held["spec"]["renewTime"] = _micro_time()
         self._held = await self._kubernetes.replace(self._held)

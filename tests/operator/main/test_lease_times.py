@@ -1,0 +1,107 @@
+"""How long a holder keeps a Lease that it cannot renew: never until somebody else can have it. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek_operator.gateways.kubernetes import LEASES, Api, Conflict, Json, KubernetesError
+from odradek_operator.main.lease import Lease, LeaseLost
+from tests.operator.support.kubernetes import MemoryKubernetes
+from tests.support.loop import run
+
+LEASE_SECONDS = 15.0
+GIVE_UP_SECONDS = 10.0
+
+
+class SlowKubernetes(MemoryKubernetes):
+    """Answers after `seconds`; `fails` is raised instead of an answer to a read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self.fails: KubernetesError | None = None
+
+    async def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
+        await asyncio.sleep(self.seconds)
+        if self.fails is not None:
+            raise self.fails
+        return await super().get(api, namespace, name)
+
+    async def replace(self, manifest: Json) -> Json:
+        await asyncio.sleep(self.seconds)
+        return await super().replace(manifest)
+
+
+def lease(kubernetes: MemoryKubernetes) -> Lease:
+    return Lease(kubernetes, namespace="system", name="l", identity="me", seconds=LEASE_SECONDS)
+
+
+async def lost_after(held: Lease, *, match: str = "could not be renewed") -> float:
+    """How many seconds a holder goes on."""
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(LeaseLost, match=match):
+        await held.keep()
+    return asyncio.get_running_loop().time() - began
+
+
+def test_a_holder_whom_nobody_answers_gives_up_in_time() -> None:
+    async def play() -> float:
+        kubernetes = SlowKubernetes()
+        held = lease(kubernetes)
+        await held.acquire()
+        kubernetes.seconds = 1000
+        return await lost_after(held)
+
+    assert run(play()) == pytest.approx(GIVE_UP_SECONDS)
+
+
+def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
+    async def play() -> float:
+        kubernetes = SlowKubernetes()
+        held = lease(kubernetes)
+        await held.acquire()
+        kubernetes.seconds = 4.5
+        loop = asyncio.get_running_loop()
+        loop.call_later(7, setattr, kubernetes, "seconds", 1000)
+        return await lost_after(held)
+
+    # It was asked for after three seconds, and answered four and a half later.
+    assert run(play()) == pytest.approx(3 + GIVE_UP_SECONDS)
+
+
+def test_a_holder_whose_renewal_meets_another_write_reads_again_and_goes_on() -> None:
+    async def play() -> float:
+        kubernetes = SlowKubernetes()
+        held = lease(kubernetes)
+        await held.acquire()
+        loop = asyncio.get_running_loop()
+        loop.call_later(
+            2,
+            lambda: kubernetes.objects.merge(
+                LEASES, "system", "l", {"metadata": {"annotations": {"a": "b"}}}
+            ),
+        )
+        loop.call_later(60, setattr, kubernetes, "seconds", 1000)
+        return await lost_after(held)
+
+    assert run(play()) > 60
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+def test_a_conflict_that_cannot_be_looked_into_is_a_renewal_that_failed(seconds: float) -> None:
+    """The API server goes away between the refusal and the look at who has the Lease."""
+
+    class Conflicting(SlowKubernetes):
+        async def replace(self, manifest: Json) -> Json:
+            raise Conflict("the object has been modified", status=409)
+
+    async def play() -> float:
+        kubernetes = Conflicting()
+        held = lease(kubernetes)
+        await held.acquire()
+        kubernetes.seconds, kubernetes.fails = seconds, KubernetesError("not now")
+        return await lost_after(held)
+
+    assert run(play()) == pytest.approx(GIVE_UP_SECONDS)
