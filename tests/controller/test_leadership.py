@@ -53,13 +53,16 @@ class Cluster:
 
     @classmethod
     async def start(cls, *broker_ids: int, entries: dict[str, str] | None = None) -> "Cluster":
-        registry = MemoryRegistry()
-        controller = OneBroker(MemoryStore(registry), {"node.id": "100"} | (entries or {}))
-        await controller.controller.start()
-        cluster = cls(controller, registry)
+        cluster = cls.of_registry(MemoryRegistry(), entries=entries)
+        await cluster.controller.start()
         for broker_id in broker_ids:
             await cluster.join(broker_id)
         return cluster
+
+    @classmethod
+    def of_registry(cls, registry: MemoryRegistry, *, entries: dict[str, str] | None = None) -> "Cluster":
+        """One that is yet to start."""
+        return cls(OneBroker(MemoryStore(registry), {"node.id": "100"} | (entries or {})), registry)
 
     async def join(
         self, broker_id: int, *, stopped_cleanly: bool = True, min_in_sync: int = 1, look: bool = True

@@ -25,6 +25,7 @@ from odradek.cluster.store import (
     SessionCallback,
     SessionState,
     WatchCallback,
+    check_size,
 )
 from odradek.cluster.watches import Watches
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
@@ -33,11 +34,14 @@ Answer = TypeVar("Answer")
 
 
 class MemoryRegistry:
-    """What several sessions share: the tree, and everybody's watches. `faults` may be set and changed at any time."""
+    """What several sessions share: the tree, and everybody's watches. `faults` may be set and changed at any time, and
+    so may `write_bytes_max`.
+    """
 
     def __init__(self, *, faults: RegistryFaults | None = None) -> None:
         self.tree = NodeTree()
         self.faults = faults
+        self.write_bytes_max: int | None = None
         self.stores: list[MemoryStore] = []
         # The numbers of the sessions that live.
         self.sessions: set[int] = set()
@@ -115,11 +119,17 @@ class MemoryStore:
     async def multi(self, operations: Sequence[Operation]) -> None:
         await self._write(operations)
 
+    @property
+    def write_bytes_max(self) -> int | None:
+        return self.registry.write_bytes_max
+
     async def sync(self) -> None:
         await self._ask(lambda: None)
 
     async def _write(self, operations: Sequence[Operation]) -> Changes:
         """All writes come through here."""
+        if self.write_bytes_max is not None:
+            check_size(operations, self.write_bytes_max)
         return await self._ask(lambda: self.registry.run(operations, session=self._session))
 
     async def _ask(self, work: Callable[[], Answer]) -> Answer:

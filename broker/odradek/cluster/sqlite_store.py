@@ -175,6 +175,10 @@ class SqliteStore:
         return _SESSION
 
     @property
+    def write_bytes_max(self) -> None:
+        return None
+
+    @property
     def session_timeout_seconds(self) -> None:
         return None
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from odradek.foundation.errors import NoNode
+from odradek.foundation.errors import NoNode, StoreWriteTooLarge
 
 ANY_VERSION: Final = -1
 
@@ -62,6 +62,15 @@ class Check(NamedTuple):
 
 
 Operation = Create | Put | Delete | Check
+
+# What an operation takes in a request to ZooKeeper besides its path and bytes, an access list included.
+_OVERHEAD_BYTES: Final = 200
+
+
+def size_bytes(operation: Operation) -> int:
+    """About how many bytes an operation takes in a request; never less than it does."""
+    data = operation.data if isinstance(operation, Create | Put) else b""
+    return len(operation.path.encode()) + len(data) + _OVERHEAD_BYTES
 
 
 class Node(NamedTuple):
@@ -106,6 +115,11 @@ class Store(Protocol):
     @property
     def session_timeout_seconds(self) -> float | None:
         """How long the registry keeps a session that it does not hear of; None when sessions end only by `close`."""
+        ...
+
+    @property
+    def write_bytes_max(self) -> int | None:
+        """How large one write may be, by `size_bytes` of its operations; None where that is not bounded."""
         ...
 
     def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
@@ -154,7 +168,9 @@ class Store(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> None:
-        """All or none, in order; raises what the first failing operation raises, with its index in `.operation`."""
+        """All or none, in order; raises what the first failing operation raises, with its index in `.operation`, and
+        StoreWriteTooLarge, with nothing asked of the registry, for more than `write_bytes_max`.
+        """
         ...
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
@@ -167,6 +183,16 @@ class Store(Protocol):
     async def close(self) -> None:
         """End the session: its ephemeral nodes go."""
         ...
+
+
+def check_size(operations: Sequence[Operation], bytes_max: int) -> None:
+    """Raise StoreWriteTooLarge for a write of more bytes."""
+    size = sum(size_bytes(operation) for operation in operations)
+    if size > bytes_max:
+        raise StoreWriteTooLarge(
+            f"a write of {size} bytes, the first to {operations[0].path}, is more than the {bytes_max} that the "
+            "registry takes at once; write less, or in several steps"
+        )
 
 
 async def get_or_none(store: Store, path: str) -> Node | None:

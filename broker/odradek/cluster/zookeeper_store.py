@@ -18,7 +18,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from odradek.cluster.node_tree import check_path
 from odradek.cluster.sessions import SessionListeners
@@ -33,6 +33,7 @@ from odradek.cluster.store import (
     SessionCallback,
     SessionState,
     WatchCallback,
+    check_size,
 )
 from odradek.cluster.zookeeper import security
 from odradek.cluster.zookeeper.address import Ensemble, parse_ensemble
@@ -45,16 +46,12 @@ from odradek.foundation.errors import (
     NodeExists,
     SettingError,
     StoreConnectionLost,
-    StoreError,
     StoreSessionExpired,
 )
 from odradek.foundation.limits import REGISTRY_READS_PER_REQUEST_MAX, REGISTRY_WRITE_BYTES_MAX
 from odradek.foundation.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
-
-# What a node's write takes besides its path and bytes, its access list included.
-_OVERHEAD_BYTES: Final = 200
 
 
 class ZookeeperStore:
@@ -132,7 +129,7 @@ class ZookeeperStore:
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
         full = self._full(path)
-        _check_size([Create(path, data)])
+        check_size([Create(path, data)], self.write_bytes_max)
         _, stat = await self._ask(
             path,
             "create_async",
@@ -145,7 +142,7 @@ class ZookeeperStore:
         return created
 
     async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
-        _check_size([Put(path, data)])
+        check_size([Put(path, data)], self.write_bytes_max)
         stat = await self._ask(path, "set_async", self._full(path), data, version)
         new_version: int = stat.version
         return new_version
@@ -154,7 +151,7 @@ class ZookeeperStore:
         await self._ask(path, "delete_async", self._full(path), version)
 
     async def multi(self, operations: Sequence[Operation]) -> None:
-        _check_size(operations)
+        check_size(operations, self.write_bytes_max)
         if not operations:
             self._session_now()
             return
@@ -212,6 +209,10 @@ class ZookeeperStore:
     @property
     def session_id(self) -> int:
         return self._session_id
+
+    @property
+    def write_bytes_max(self) -> int:
+        return REGISTRY_WRITE_BYTES_MAX
 
     @property
     def session_timeout_seconds(self) -> float:
@@ -287,17 +288,3 @@ class ZookeeperStore:
         if session is not None:
             await session.close()
         await self._tasks.close()
-
-
-def _check_size(operations: Sequence[Operation]) -> None:
-    size = sum(
-        len(operation.path.encode())
-        + _OVERHEAD_BYTES
-        + (len(operation.data) if isinstance(operation, Create | Put) else 0)
-        for operation in operations
-    )
-    if size > REGISTRY_WRITE_BYTES_MAX:
-        raise StoreError(
-            f"a write of {size} bytes, the first to {operations[0].path}, is more than the {REGISTRY_WRITE_BYTES_MAX} "
-            "that ZooKeeper takes at once; write less, or in several steps"
-        )

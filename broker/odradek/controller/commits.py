@@ -7,7 +7,7 @@ them as every follower makes it, and they go to the change log: there is no seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from odradek.cluster import paths
@@ -15,9 +15,15 @@ from odradek.cluster.change_log import ChangeLog, NodeChange
 from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_nodes
-from odradek.cluster.store import ANY_VERSION, Check, Create, Delete, Operation, Put, Store
+from odradek.cluster.store import ANY_VERSION, Check, Create, Delete, Operation, Put, Store, size_bytes
 from odradek.controller.terms import Term
-from odradek.foundation.errors import NotController, StoreError, VersionConflict
+from odradek.foundation.errors import (
+    NotController,
+    PolicyViolation,
+    StoreError,
+    StoreWriteTooLarge,
+    VersionConflict,
+)
 
 _NO_TERM: Final = Term(0, 0, 0)
 
@@ -48,12 +54,16 @@ class Commits:
     async def commit(self, operations: Sequence[Operation]) -> None:
         """Write all or none, then let the image and the followers know.
 
-        Raises NotController when another term has begun or this one was ended, and what the operations raise.
+        Raises NotController when another term has begun or this one was ended, PolicyViolation for more than the
+        registry takes at once, and what the operations raise.
         """
         if self._ended:
             raise NotController(f"this controller's term is over: {self._ended}; nothing was changed")
         try:
             await self._write(operations)
+        except StoreWriteTooLarge as failure:
+            # Nothing was asked of the registry: that is the end of this request, not of the term.
+            raise PolicyViolation(f"What is asked for cannot be kept: {failure}.") from failure
         except (StoreError, NotController) as failure:
             if self.on_failure is not None:
                 self.on_failure(failure)
@@ -61,10 +71,28 @@ class Commits:
         changes = [change for operation in operations if (change := _change(operation)) is not None]
         self.observe(changes)
 
+    async def commit_in_parts(self, groups: Iterable[Sequence[Operation]]) -> None:
+        """Write groups of operations in their order, as many in one step as the registry takes; none is parted.
+
+        Each part is shown before the next is written, and whoever dies in between leaves the rest undone: what comes
+        first has to be such that the next term finishes it. Raises as `commit`.
+        """
+        for part in _parts(groups, self.write_bytes_max):
+            await self.commit(part)
+
+    @property
+    def write_bytes_max(self) -> int | None:
+        """How much one `commit` may write, by `size_bytes`; None where the registry bounds nothing."""
+        bytes_max = self._store.write_bytes_max
+        return None if bytes_max is None else bytes_max - size_bytes(self._fence)
+
+    @property
+    def _fence(self) -> Check:
+        return Check(paths.CONTROLLER_EPOCH, self.term.epoch_version)
+
     async def _write(self, operations: Sequence[Operation]) -> None:
-        fence = Check(paths.CONTROLLER_EPOCH, self.term.epoch_version)
         try:
-            await self._store.multi([fence, *operations])
+            await self._store.multi([self._fence, *operations])
         except VersionConflict as conflict:
             if (await self._store.get(paths.CONTROLLER_EPOCH)).version != self.term.epoch_version:
                 raise NotController(
@@ -80,6 +108,20 @@ class Commits:
         self.change_log.append(changes)
         if image is not self._images.current:
             self._images.replace(image)
+
+
+def _parts(groups: Iterable[Sequence[Operation]], bytes_max: int | None) -> Iterator[list[Operation]]:
+    part: list[Operation] = []
+    left_bytes = bytes_max or 0
+    for group in groups:
+        group_bytes = sum(map(size_bytes, group))
+        if part and bytes_max is not None and group_bytes > left_bytes:
+            yield part
+            part, left_bytes = [], bytes_max
+        part.extend(group)
+        left_bytes -= group_bytes
+    if part:
+        yield part
 
 
 def _change(operation: Operation) -> NodeChange | None:

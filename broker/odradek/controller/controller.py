@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from odradek.cluster import nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import BrokerImage, ImageHolder, TopicImage
-from odradek.cluster.store import Create, Operation, Put, Store, get_or_none
+from odradek.cluster.store import Create, Put, Store, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
 from odradek.controller.commits import Commits
@@ -216,10 +216,11 @@ class Controller(Decisions):
         )
 
     async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
-        operations: list[Operation] = []
-        for plan in plans:
-            operations.extend(topic_plans.creation_operations(plan, controller_epoch=self._controller_epoch))
-        await self.commits.commit(operations)
+        await self.commits.commit_in_parts(
+            group
+            for plan in plans
+            for group in topic_plans.creation_operations(plan, controller_epoch=self._controller_epoch)
+        )
         for plan in plans:
             self._collisions[collision_key(plan.topic.name)] = plan.topic.name
 
@@ -321,7 +322,7 @@ class Controller(Decisions):
             doomed[topic.name] = topic.id
             outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
         if doomed:
-            await self.commits.commit([Create(paths.deletion(name)) for name in doomed])
+            await self.commits.commit_in_parts([Create(paths.deletion(name))] for name in doomed)
             self._deleting.update(doomed)
             await self._remove_nodes(doomed)
         return outcomes
@@ -342,8 +343,7 @@ class Controller(Decisions):
 
     async def _remove_nodes(self, names: Iterable[str]) -> None:
         for name in list(names):
-            operations = await topic_removal(self._store, name)
-            await self.commits.commit(operations)
+            await self.commits.commit_in_parts(await topic_removal(self._store, name))
             self._deleting.pop(name, None)
             if self._collisions.get(collision_key(name)) == name:
                 del self._collisions[collision_key(name)]
@@ -362,7 +362,7 @@ class Controller(Decisions):
                 continue
             if not validate_only:
                 first_new = len(self._images.current.topics[request.topic].partitions)
-                await self.commits.commit(
+                await self.commits.commit_in_parts(
                     topic_plans.growth_operations(
                         grown, first_new=first_new, controller_epoch=self._controller_epoch
                     )

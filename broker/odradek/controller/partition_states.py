@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import NO_LEADER, ClusterImage, ImageHolder, PartitionImage, ResourceKind
-from odradek.cluster.store import Create, Operation, Put
+from odradek.cluster.store import Create, Operation, Put, size_bytes
 from odradek.controller import eligible
 from odradek.controller.commits import Commits
 from odradek.foundation.errors import UnknownTopicOrPartition
@@ -23,6 +24,10 @@ from odradek.foundation.limits import PARTITION_STATES_PER_WRITE_MAX
 
 Rule = Callable[[str, PartitionImage], PartitionImage | None]
 State = tuple[TopicPartition, PartitionImage]
+
+# About what a topic's node says of one partition: its number and its replicas, and of one that moves two lists more.
+_REPLICAS_BYTES: Final = 40
+_ASSIGNMENT_BYTES_MAX: Final = 500
 
 
 class PartitionStates:
@@ -86,11 +91,7 @@ class PartitionStates:
         replicas are eligible to lead, the present one by default.
         """
         wanted = self._with_eligible(states, lost=lost, image=image or self._images.current)
-        for start in range(0, len(wanted), PARTITION_STATES_PER_WRITE_MAX):
-            part = wanted[start : start + PARTITION_STATES_PER_WRITE_MAX]
-            operations = self._assignments(part)
-            for where, state in part:
-                operations.extend(self._operations(where, state))
+        for operations in self._writes(wanted):
             await self._commits.commit(operations)
 
     def _with_eligible(
@@ -106,17 +107,54 @@ class PartitionStates:
             found.append((where, after))
         return found
 
+    def _writes(self, states: Iterable[State]) -> Iterator[list[Operation]]:
+        """As many states at a time as one write takes, with the nodes of topics that go along."""
+        bytes_max = self._commits.write_bytes_max
+        part: list[State] = []
+        operations: list[Operation] = []
+        part_bytes = 0
+        moved: set[str] = set()
+        for where, state in states:
+            own = self._operations(where, state)
+            own_bytes = sum(map(size_bytes, own))
+            topic_bytes = self._topic_bytes(where.topic) if self._is_moved(where, state) else 0
+            if topic_bytes:
+                own_bytes += _ASSIGNMENT_BYTES_MAX + (0 if where.topic in moved else topic_bytes)
+            is_too_much = bytes_max is not None and part_bytes + own_bytes > bytes_max
+            if part and (is_too_much or len(part) == PARTITION_STATES_PER_WRITE_MAX):
+                yield [*self._assignments(part), *operations]
+                if where.topic in moved:
+                    own_bytes += topic_bytes
+                part, operations, part_bytes, moved = [], [], 0, set()
+            part.append((where, state))
+            operations += own
+            part_bytes += own_bytes
+            if topic_bytes:
+                moved.add(where.topic)
+        if part:
+            yield [*self._assignments(part), *operations]
+
+    def _topic_bytes(self, name: str) -> int:
+        """About how large the topic's node is, but for what moves."""
+        return size_bytes(Put(paths.topic(name), b"")) + _REPLICAS_BYTES * len(
+            self._images.current.topics[name].partitions
+        )
+
+    def _is_moved(self, where: TopicPartition, state: PartitionImage) -> bool:
+        """Whether the partition gets other replicas, which its topic's node says."""
+        before = self._images.current.topics[where.topic].partitions[where.partition]
+        return (state.replicas, state.adding, state.removing) != (
+            before.replicas,
+            before.adding,
+            before.removing,
+        )
+
     def _assignments(self, states: Sequence[State]) -> list[Operation]:
         """The nodes of topics of which partitions get other replicas."""
         topics = self._images.current.topics
         moved: dict[str, list[PartitionImage]] = {}
         for where, state in states:
-            before = topics[where.topic].partitions[where.partition]
-            if (state.replicas, state.adding, state.removing) != (
-                before.replicas,
-                before.adding,
-                before.removing,
-            ):
+            if self._is_moved(where, state):
                 partitions = moved.setdefault(where.topic, list(topics[where.topic].partitions))
                 partitions[where.partition] = state
         return [

@@ -116,17 +116,20 @@ async def unfinished_deletions(store: Store) -> dict[str, TopicId]:
     return deletions
 
 
-async def topic_removal(store: Store, name: str) -> list[Operation]:
-    """The writes that take away what is there of a topic, its mark of deletion last."""
-    doomed = [
-        path
+async def topic_removal(store: Store, name: str) -> list[list[Operation]]:
+    """The writes that take away what is there of a topic, in groups that may be written one after the other: the mark
+    of deletion goes with the topic, last.
+    """
+    partitions = [
+        [paths.partition_state(name, int(number)), paths.partition(name, int(number))]
         for number in await children_or_none(store, paths.topic_partitions(name))
-        for path in (paths.partition_state(name, int(number)), paths.partition(name, int(number)))
     ]
-    doomed += [
+    topic = [
         paths.topic_partitions(name),
         paths.topic(name),
         paths.config(ResourceKind.TOPIC, name),
         paths.deletion(name),
     ]
-    return [Delete(path) for path in doomed if await store.exists(path)]
+    groups = [*partitions, topic]
+    found = iter(await store.get_many([path for group in groups for path in group]))
+    return [[Delete(path) for path in group if next(found) is not None] for group in groups]

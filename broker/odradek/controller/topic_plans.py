@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
@@ -156,17 +156,18 @@ def check_partition_count(count: int) -> None:
         )
 
 
-def creation_operations(plan: TopicPlan, *, controller_epoch: int) -> list[Operation]:
-    """The registry's writes that make a topic."""
+def creation_operations(plan: TopicPlan, *, controller_epoch: int) -> Iterator[list[Operation]]:
+    """The registry's writes that make a topic, in groups that may be written one after the other: a topic of which not
+    all partitions have states is finished by the next controller's first elections.
+    """
     topic = plan.topic
-    operations: list[Operation] = [
+    yield [
         Create(paths.config("topics", topic.name), nodes.write_config(plan.config)),
         Create(paths.topic(topic.name), nodes.write_topic(topic.id, topic.partitions)),
         Create(paths.topic_partitions(topic.name)),
     ]
     for partition in topic.partitions:
-        operations.extend(partition_operations(topic.name, partition, controller_epoch=controller_epoch))
-    return operations
+        yield partition_operations(topic.name, partition, controller_epoch=controller_epoch)
 
 
 def partition_operations(name: str, partition: PartitionImage, *, controller_epoch: int) -> list[Operation]:
@@ -229,14 +230,13 @@ def _given_growth(
     return replicas
 
 
-def growth_operations(topic: TopicImage, *, first_new: int, controller_epoch: int) -> list[Operation]:
-    """The registry's writes that add partitions from `first_new` on."""
-    operations: list[Operation] = [
-        Put(paths.topic(topic.name), nodes.write_topic(topic.id, topic.partitions))
-    ]
+def growth_operations(
+    topic: TopicImage, *, first_new: int, controller_epoch: int
+) -> Iterator[list[Operation]]:
+    """The registry's writes that add partitions from `first_new` on, in groups as those of a creation."""
+    yield [Put(paths.topic(topic.name), nodes.write_topic(topic.id, topic.partitions))]
     for partition in topic.partitions[first_new:]:
-        operations.extend(partition_operations(topic.name, partition, controller_epoch=controller_epoch))
-    return operations
+        yield partition_operations(topic.name, partition, controller_epoch=controller_epoch)
 
 
 def new_leaderships(

@@ -420,6 +420,10 @@ class StoreAccessDenied(StoreError):
     """The registry does not let this session do that: the node belongs to another user."""
 
 
+class StoreWriteTooLarge(StoreError):
+    """The write is more than the registry takes at once; nothing was asked of it."""
+
+
 class StoreConnectionLost(StoreError):
     """The registry did not answer; whether the write happened is not known."""
 

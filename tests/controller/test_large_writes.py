@@ -1,0 +1,147 @@
+"""What is more than the registry takes at once is written in steps; whoever dies in between leaves nothing broken."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from odradek.cluster import paths
+from odradek.cluster.image import ResourceKind
+from odradek.cluster.loading import load_image
+from odradek.cluster.memory_store import MemoryStore
+from odradek.cluster.node_tree import Changes
+from odradek.cluster.store import Operation
+from odradek.controller.reassigning import Reassigning
+from odradek.controller.requests import (
+    ConfigChange,
+    ConfigOperation,
+    CreatedTopic,
+    DeletedTopic,
+    NewPartitions,
+    NewTopic,
+    Reassignment,
+    Resource,
+)
+from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
+from odradek.foundation.ids import TopicPartition
+from tests.controller.test_leadership import Cluster
+
+# Some ten partitions' worth.
+SMALL_BYTES = 6_000
+COUNT = 40
+
+
+class DyingStore(MemoryStore):
+    """A session that is cut off after so many more writes."""
+
+    writes_left = 10**9
+
+    async def _write(self, operations: Sequence[Operation]) -> Changes:
+        if self.writes_left == 0:
+            self.sever()
+        self.writes_left -= 1
+        return await super()._write(operations)
+
+
+async def small_writes(*brokers: int) -> Cluster:
+    cluster = await Cluster.start(*brokers)
+    cluster.registry.write_bytes_max = SMALL_BYTES
+    return cluster
+
+
+async def is_what_the_registry_says(cluster: Cluster) -> bool:
+    return (await load_image(MemoryStore(cluster.registry))).topics == cluster.images.current.topics
+
+
+def test_topics_are_made_grown_and_deleted_in_steps() -> None:
+    async def scenario() -> None:
+        cluster = await small_writes(1, 2, 3)
+        made = await cluster.controller.create_topics(
+            [NewTopic(name, COUNT, 3, config={"retention.ms": "5"}) for name in ("t", "u")]
+        )
+        assert all(isinstance(outcome, CreatedTopic) for outcome in made)
+        assert await cluster.controller.create_partitions([NewPartitions("t", 2 * COUNT)]) == [None]
+        assert len(cluster.led()) == 2 * COUNT
+        assert all(leader > 0 and len(isr) == 3 for leader, isr in cluster.led())
+        assert await is_what_the_registry_says(cluster)
+        deleted = await cluster.controller.delete_topics(["t", "u"])
+        assert all(isinstance(outcome, DeletedTopic) for outcome in deleted)
+        left = MemoryStore(cluster.registry)
+        for path in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS):
+            assert await left.children(path) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_large_move_is_begun_in_steps() -> None:
+    async def scenario() -> None:
+        cluster = await small_writes(1, 2, 3)
+        names = ["t", *(f"u{number}" for number in range(5))]
+        for name in names:
+            await cluster.controller.create_topics(
+                [NewTopic(name, assignment=dict.fromkeys(range(COUNT), (1, 2)))]
+            )
+        wanted = [
+            Reassignment(TopicPartition(name, number), (2, 3)) for number in range(COUNT) for name in names
+        ]
+        reassigning = Reassigning(cluster.leadership, cluster.images)
+        assert await reassigning.reassign(wanted, may_change_factor=True) == [None] * len(wanted)
+        assert len(reassigning.under_way(None)) == len(wanted)
+        assert await is_what_the_registry_says(cluster)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("writes", range(20))
+def test_a_controller_that_dies_on_the_way_leaves_a_topic_that_is_whole_or_gone(writes: int) -> None:
+    async def scenario() -> None:
+        cluster = await small_writes(1, 2, 3)
+        dying = DyingStore(cluster.registry)
+        cluster.controller.commits._store = cluster.controller._store = dying
+        dying.writes_left = writes
+        steps = 0
+        try:
+            await cluster.controller.create_topics([NewTopic("t", COUNT, 3)])
+            steps = 1
+            await cluster.controller.create_partitions([NewPartitions("t", 2 * COUNT)])
+            steps = 2
+            await cluster.controller.delete_topics(["t"])
+            steps = 3
+        except StoreConnectionLost:
+            dying.expire()
+        await MemoryStore(cluster.registry).delete(paths.CONTROLLER)
+        after = Cluster.of_registry(cluster.registry)
+        await after.controller.start()
+        await after.leadership.look_at_members()
+        await after.controller.complete_deletions()
+        topics = after.images.current.topics
+        if "t" in topics:
+            assert len(topics["t"].partitions) in (COUNT, 2 * COUNT)
+            assert all(leader > 0 and len(isr) == 3 for leader, isr in after.led())
+            (outcome,) = await after.controller.create_topics([NewTopic("t")])
+            assert isinstance(outcome, TopicAlreadyExists)
+        else:
+            assert steps in (0, 2, 3)
+            assert await MemoryStore(cluster.registry).children(paths.DELETE_TOPICS) == []
+        assert await is_what_the_registry_says(after)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_too_large_for_any_step_is_refused_and_the_term_goes_on() -> None:
+    async def scenario() -> None:
+        cluster = await small_writes(1)
+        failures: list[Exception] = []
+        cluster.controller.commits.on_failure = failures.append
+        await cluster.make_topic([1])
+        key = "follower.replication.throttled.replicas"
+        long = ",".join(f"{number}:1" for number in range(SMALL_BYTES // 4))
+        change = ConfigChange(key, ConfigOperation.SET, long)
+        with pytest.raises(PolicyViolation, match="write less"):
+            await cluster.controller.incremental_alter_configs(
+                [(Resource(ResourceKind.TOPIC, "t"), [change])]
+            )
+        assert failures == []
+        await cluster.make_topic([1], name="u")
+
+    asyncio.run(scenario())
