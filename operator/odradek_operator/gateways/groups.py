@@ -72,7 +72,7 @@ class BrokerGroups:
         async def one(group_id: str) -> None:
             async with places:
                 try:
-                    groups[group_id] = await self._group(group_id, fenced_until_ms=fences.get(group_id, 0))
+                    groups[group_id] = await self._group(group_id, fence=fences[group_id])
                 except OdradekError as failure:
                     failures[group_id] = failure
 
@@ -86,11 +86,14 @@ class BrokerGroups:
         times = await self._times(cluster, seen, expected)
         return GroupsSeen(groups=groups, partitions=partitions, ends=ends, record_times_ms=times), failures
 
-    async def _group(self, group_id: str, *, fenced_until_ms: int) -> ActualGroup:
+    async def _group(self, group_id: str, *, fence: int | OdradekError) -> ActualGroup:
+        # Taken for none, a fence of ours that cannot be seen would not be taken away.
+        if isinstance(fence, OdradekError):
+            raise fence
         try:
             described = await self._admin.groups.describe(group_id)
         except GroupIdNotFound:
-            return ActualGroup(group_id=group_id, fenced_until_ms=fenced_until_ms)
+            return ActualGroup(group_id=group_id, fenced_until_ms=fence)
         committed = await self._admin.groups.offsets(group_id)
         return ActualGroup(
             group_id=group_id,
@@ -99,16 +102,18 @@ class BrokerGroups:
             coordinator=described.coordinator,
             members=described.members,
             committed={where: found.offset for where, found in committed.items()},
-            fenced_until_ms=fenced_until_ms,
+            fenced_until_ms=fence,
         )
 
-    async def _fences(self, group_ids: Sequence[str]) -> dict[str, int]:
-        fences: dict[str, int] = {}
+    async def _fences(self, group_ids: Sequence[str]) -> dict[str, int | OdradekError]:
+        fences: dict[str, int | OdradekError] = dict.fromkeys(group_ids, 0)
         for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
             some = group_ids[start : start + GROUPS_PER_REQUEST]
             described = await self._admin.configs.describe_many(ResourceType.GROUP, some, keys=[FENCE_KEY])
             for group_id, entries in described.items():
-                if not isinstance(entries, OdradekError):
+                if isinstance(entries, OdradekError):
+                    fences[group_id] = entries
+                else:
                     fences[group_id] = next((int(entry.value or 0) for entry in entries), 0)
         return fences
 

@@ -104,7 +104,10 @@ class GroupsRun:
             try:
                 desired = desired_of(body, now=self._outside.now())
             except InvalidResource as problem:
-                await self._say_invalid(body, problem)
+                try:
+                    await self._say_invalid(body, problem)
+                except KubernetesError as failure:
+                    self._failures[key_of(body)] = failure
                 continue
             works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
         await on_each(works, self._on_cluster)
@@ -209,28 +212,28 @@ class GroupsRun:
         return True
 
     async def _on_brokers(self, work: _Work, action: Action, groups: BrokerGroups) -> bool:
+        is_taken = True
         try:
             if isinstance(action, Resolve):
                 resolved = await groups.resolve(action.timestamps_ms)
                 work.actual = replace(work.actual, resolved=resolved, now=self._outside.now())
                 return True
             assert not isinstance(action, Note | ScaleWorkload | AddFinalizer | RemoveFinalizer)
-            await groups.carry_out(action)
+            try:
+                await groups.carry_out(action)
+            except NonEmptyGroup:
+                is_taken = False  # somebody has joined meanwhile, and what follows is another question
             work.actual = replace(work.actual, resolved=None)
-        except NonEmptyGroup:
-            await self._look(
-                [work], groups
-            )  # somebody has joined meanwhile, and what follows is another question
-            return False
+            await self._look([work], groups)
         except OdradekError as failure:
+            # It stays with this group: others are in the middle of theirs.
             if is_unreachable(failure):
                 problem = f"the brokers do not answer: {failure}; it is tried again"
                 work.actual = replace(work.actual, reach=Reach.UNREACHABLE, problem=problem)
             else:
                 work.actual = replace(work.actual, failure=failure_of(failure))
             return False
-        await self._look([work], groups)
-        return True
+        return is_taken
 
     async def _finish(self, work: _Work, decision: Decision) -> None:
         if decision.status is not None:

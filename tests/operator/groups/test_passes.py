@@ -1,0 +1,151 @@
+"""Passes over several ConsumerGroups: what goes wrong with one stays with it. Brokers are stood in for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from odradek.client.errors import ConnectionFailed
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.metrics import ConditionBook
+from odradek_operator.gateways.group_values import (
+    ActualGroup,
+    GroupsSeen,
+    GroupStep,
+    PartitionEnds,
+    SetOffsets,
+)
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json, KubernetesError
+from odradek_operator.reconcilers.consumer_group import run as run_module
+from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
+from odradek_operator.reconcilers.reconciler import Outside
+from tests.operator.support.kubernetes import MemoryKubernetes
+from tests.support.loop import run
+
+WHERE = TopicPartition("orders", 0)
+
+
+class Brokers:
+    """Some groups that have committed 50. Looks at one of `lost` alone fail; a step takes a second."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, int] = {}
+        self.lost: set[str] = set()
+        self.steps: list[tuple[str, int]] = []
+
+    @asynccontextmanager
+    async def client(self, _: str) -> AsyncIterator[None]:
+        yield
+
+    def groups(self, *_: Any) -> Brokers:
+        return self
+
+    async def look(self, expected: Mapping[str, Iterable[str]]) -> tuple[GroupsSeen, dict[str, OdradekError]]:
+        if len(expected) == 1 and self.lost & expected.keys():
+            raise ConnectionFailed("the broker went away")
+        found = {
+            name: ActualGroup(
+                group_id=name, state="Empty", committed={WHERE: self.committed.setdefault(name, 50)}
+            )
+            for name in expected
+        }
+        seen = GroupsSeen(groups=found, partitions={"orders": (0,)}, ends={WHERE: PartitionEnds(0, 100)})
+        return seen, {}
+
+    async def resolve(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(timestamps_ms, 7)
+
+    async def carry_out(self, step: GroupStep) -> None:
+        assert isinstance(step, SetOffsets)
+        if step.group_id not in self.lost:
+            await asyncio.sleep(1)
+        self.committed[step.group_id] = step.offsets[WHERE]
+        self.steps.append((step.group_id, step.offsets[WHERE]))
+
+
+class Shop:
+    """A namespace with a Cluster and groups that are to be reset."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kubernetes = MemoryKubernetes()
+        self.brokers = Brokers()
+        monkeypatch.setattr(run_module, "BrokerGroups", self.brokers.groups)
+        self.restart_operator()
+        self._make("Cluster", "main", {})
+
+    def restart_operator(self) -> None:
+        outside = Outside(
+            kubernetes=self.kubernetes,
+            conditions=ConditionBook(),
+            wake=lambda *_, **__: None,
+            now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        )
+        self.reconciler = ConsumerGroupReconciler(
+            outside,
+            brokers=cast(Any, self.brokers),
+            record_times=cast(Any, None),
+            bootstrap=lambda _: "b:9092",
+        )
+
+    def group(self, name: str, **spec: Any) -> None:
+        reset = {"id": "1", "to": {"at": "Earliest"}}
+        self._make("ConsumerGroup", name, {"cluster": "main", "topics": ["orders"], "reset": reset, **spec})
+
+    def _make(self, kind: str, name: str, spec: Json) -> None:
+        about = {"name": name, "namespace": "shop"}
+        self.kubernetes.objects.create(
+            {"apiVersion": "odradek.io/v1", "kind": kind, "metadata": about, "spec": spec}
+        )
+
+    def see_to(self, name: str) -> None:
+        run(self.reconciler.reconcile(Key("ConsumerGroup", "shop", name)))
+
+    def status(self, name: str) -> Any:
+        found = self.kubernetes.objects.get(CONSUMER_GROUPS, "shop", name)
+        assert found is not None
+        return found["status"]
+
+    def ready(self, name: str) -> str:
+        return next(str(one["reason"]) for one in self.status(name)["conditions"] if one["type"] == "Ready")
+
+
+def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch)
+    shop.group("lost")
+    shop.group("slow")
+    shop.brokers.lost = {"lost"}
+    shop.see_to("slow")
+    assert shop.ready("slow") == "Governed" and shop.status("slow")["reset"]["phase"] == "Done"
+    assert shop.ready("lost") == "ClusterUnreachable"
+    assert shop.status("lost")["reset"]["phase"] == "Applying", "what was noted is not forgotten"
+    assert sorted(shop.brokers.steps) == [("lost", 7), ("slow", 7)]
+    # They come back: what was begun is ended, and not done again.
+    shop.brokers.lost = set()
+    shop.restart_operator()
+    shop.see_to("lost")
+    assert shop.status("lost")["reset"]["phase"] == "Done" and len(shop.brokers.steps) == 2
+
+
+def test_one_that_is_invalid_and_cannot_be_told_so_does_not_hold_the_others_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch)
+    shop.group("bad", topics=["no such name/"])
+    shop.group("good")
+
+    def refuse(what: str, kind: str, name: str) -> None:
+        if name == "bad":
+            raise KubernetesError("not now")
+
+    shop.kubernetes.before_write = refuse
+    shop.see_to("good")
+    assert shop.ready("good") == "Governed"
+    with pytest.raises(KubernetesError):
+        shop.see_to("bad")
