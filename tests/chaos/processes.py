@@ -90,18 +90,21 @@ class Process:
             self._told_to_end = self._process
             self._signal(signal.SIGKILL)
             if self._process is not None:
-                self._wait()
+                self._wait(self._process)
 
     def stop(self) -> int | None:
         """SIGTERM and wait; the exit code, None where it had ended before. Raises AssertionError when it goes on."""
         with self._lock:
             self.should_run = False
-            if not self.is_running:
+            process = self._process
+            if process is None or process.poll() is not None:
                 return None
-            self._told_to_end = self._process
             self.go_on()
-            self._signal(signal.SIGTERM)
-        return self._wait()  # it may take long, and may be killed meanwhile
+            # Whoever wants the same meanwhile waits along: at a second signal it would end at once, out of order.
+            if self._told_to_end is not process:
+                self._told_to_end = process
+                self._signal(signal.SIGTERM)
+        return self._wait(process)  # it may take long, and may be killed meanwhile
 
     def pause(self) -> None:
         self.is_paused = True
@@ -145,9 +148,7 @@ class Process:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def _wait(self) -> int:
-        process = self._process
-        assert process is not None, f"{self.name} was not started"
+    def _wait(self, process: subprocess.Popen[str]) -> int:
         try:
             return process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from kazoo.client import KazooClient, KazooState
 
 from tests.chaos.error_log import Found, new_errors
 from tests.chaos.network import CLIENTS
+from tests.chaos.processes import Process
 from tests.chaos.proxies import Proxies
 from tests.chaos.schedule import Kind, plan
 from tests.chaos.sessions import end_session, password_of
@@ -35,6 +38,59 @@ def test_all_faults_of_a_schedule_are_over_by_its_end(seed: int) -> None:
     assert 6 <= len(planned) <= 40
     assert all(fault.at_seconds + fault.lasts_seconds <= 30.02 for fault in planned)
     assert [fault.at_seconds for fault in planned] == sorted(fault.at_seconds for fault in planned)
+
+
+# Ends in order once `may-end` is there; at a second signal at once, as a broker does.
+STOPPING_SLOWLY = """
+import os, signal, sys, time
+told = []
+def stop(*_):
+    if told: os._exit(130)
+    told.append(True)
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+while not (told and os.path.exists(sys.argv[1])): time.sleep(0.01)
+"""
+
+
+class Watched(Process):
+    """Notes the signals that are sent."""
+
+    signals: list[int]
+
+    def _signal(self, number: signal.Signals) -> None:
+        self.signals.append(number)
+        super()._signal(number)
+
+
+def test_two_who_stop_one_process_wait_for_one_orderly_end(tmp_path: Path) -> None:
+    may_end = tmp_path / "may-end"
+    process = Watched(
+        "broker-1",
+        [sys.executable, "-c", STOPPING_SLOWLY, str(may_end)],
+        log=tmp_path / "log",
+        on_started=lambda name, pid: None,
+    )
+    process.signals = []
+    process.start()
+    codes: list[int | None] = []
+    stopping = [threading.Thread(target=lambda: codes.append(process.stop())) for _ in range(2)]
+    try:
+        assert process.is_ready.wait(PATIENCE_SECONDS), process.said()
+        for count, one in enumerate(stopping, start=1):
+            one.start()
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            # Each lets the process go on first, in case that it was paused.
+            while process.signals.count(signal.SIGCONT) < count:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        may_end.touch()
+        for one in stopping:
+            one.join(PATIENCE_SECONDS)
+        assert codes == [0, 0]
+        assert process.signals.count(signal.SIGTERM) == 1
+    finally:
+        process.kill()
 
 
 def test_two_minutes_have_every_kind() -> None:
