@@ -117,6 +117,24 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     assert all(one.total_bytes > 0 and one.failure is None for one in directories.describe())
 
 
+def test_where_every_directory_failed_it_is_said_which_and_why() -> None:
+    disk = SimulatedDisk()
+    directories = LogDirectories(["a", "b"], disk=disk, clock=StillClock(), broker_id=1)
+    directories.open()
+    directories.set_cluster_id(CLUSTER_ID)
+    directories.load(lambda _: CONFIG)
+    _fill(directories, "t", 2)
+    for path, reason in (("a", errno.EIO), ("b", errno.EROFS)):
+        disk.fail_path(f"{path}/", reason)
+    for log in list(directories.logs()):
+        with pytest.raises(KafkaStorageError):
+            log.append(batch(), leader_epoch=0)
+    with pytest.raises(KafkaStorageError, match=r"failed: a \(.Errno 5.*\), b \(.Errno 30.*\); repair"):
+        directories.create(TopicPartition("new", 0), TOPIC_ID, CONFIG)
+    with pytest.raises(KafkaStorageError, match=r"can be used: a \(.Errno 5.*\), b \(.Errno 30.*\); repair"):
+        LogDirectories(["a", "b"], disk=disk, clock=StillClock(), broker_id=1).open()
+
+
 def test_a_failed_directory_takes_only_its_own_partitions() -> None:
     disk = SimulatedDisk()
     told: list[str] = []

@@ -241,7 +241,10 @@ class LogDirectories(Volumes):
     def _emptiest(self) -> Volume:
         online = self._online()
         if not online:
-            raise KafkaStorageError("every log directory of this broker failed: see its log, then restart it")
+            raise KafkaStorageError(
+                f"every log directory of this broker failed: {self.failures}; repair the disk, or make room on it, "
+                "and restart the broker"
+            )
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys((one.path for one in online), 0)

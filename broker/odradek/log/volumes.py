@@ -78,6 +78,13 @@ class Volumes:
         return {one.path for one in self._directories.values() if one.failure is not None}
 
     @property
+    def failures(self) -> str:
+        """The failed directories, each with what failed there, for people."""
+        return ", ".join(
+            f"{one.path} ({one.failure})" for one in self._directories.values() if one.failure is not None
+        )
+
+    @property
     def stopped_cleanly(self) -> bool:
         """Whether the last run ended in order in all of them. Known once the logs are loaded. A directory that is new,
         or cannot be used, vouches for nothing.
@@ -154,7 +161,9 @@ class Volumes:
                     self.cluster_id = self.cluster_id or directory.meta.cluster_id
                     directory.require_cluster(self.cluster_id)
             if not self._online():
-                raise KafkaStorageError(f"no log directory can be used: {', '.join(self._directories)}")
+                raise KafkaStorageError(
+                    f"no log directory can be used: {self.failures}; repair the disk, or make room on it"
+                )
         except BaseException:
             self._unlock()
             raise

@@ -341,10 +341,10 @@ class Partitions:
 
     # --- trouble -------------------------------------------------------------------------------------------
 
-    def take_offline(self, path: str) -> None:
-        """Close to clients every partition of the log directory `path`, which failed."""
+    def take_offline(self, path: str, reason: str) -> None:
+        """Close to clients every partition of the log directory `path`, which failed for that reason."""
         for key, partition in list(self._partitions.items()):
             if partition.log.path_of_directory == path and partition.gone is None:
-                partition.mark_offline()
+                partition.mark_offline(reason)
                 self.context.role_changed(partition)
                 self._failed[key] = partition.gone or KafkaStorageError(str(partition.topic_partition))

@@ -334,12 +334,12 @@ class Replica:
             NotLeaderOrFollower(f"{self.topic_partition} is not kept here any more; refresh the metadata.")
         )
 
-    def mark_offline(self) -> None:
+    def mark_offline(self, reason: str) -> None:
         """The log directory failed: every later call raises KafkaStorageError until the broker restarts."""
         self._mark_gone(
             KafkaStorageError(
-                f"The log directory of {self.topic_partition} failed; the partition is offline until the disk is "
-                "repaired and the broker restarted."
+                f"The log directory of {self.topic_partition}, {self.log.path_of_directory}, failed ({reason}); the "
+                "partition is offline until the disk is repaired and the broker restarted."
             )
         )
 

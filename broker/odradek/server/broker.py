@@ -183,7 +183,7 @@ class Broker:
 
     def _directory_failed(self, path: str, reason: str) -> None:
         if self._has_loaded:
-            self.partitions.take_offline(path)
+            self.partitions.take_offline(path, reason)
 
     async def _start_controller(self) -> None:
         store = self._store
