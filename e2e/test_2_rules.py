@@ -99,6 +99,12 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
     (
         "Cluster",
         CLUSTER,
+        {"brokers": {"replicas": 5, "config": {"min.insync.replicas": 4}}},
+        "which is 3 unless it is given",
+    ),
+    (
+        "Cluster",
+        CLUSTER,
         {"brokers": {"config": {"min.insync.replicas": 3, "default.replication.factor": 2}}},
         "must not be above default.replication.factor",
     ),
@@ -130,6 +136,12 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
 ]
 NAMES = [
     ("Cluster", "1st", CLUSTER, "a Cluster's name begins with a letter"),
+    (
+        "Cluster",
+        "c" * 40,
+        {**CLUSTER, "listeners": [{"name": "l" * 13, "type": "NodePort", "port": PORT}]},
+        "more than 52 characters together",
+    ),
     ("Topic", "t" * 250, TOPIC, "249"),
 ]
 

@@ -83,6 +83,12 @@ class Brokers:
         ),
         Rule(
             "!has(self.config.min__dot__insync__dot__replicas) || "
+            "has(self.config.default__dot__replication__dot__factor) || "
+            "self.config.min__dot__insync__dot__replicas <= 3",
+            "min.insync.replicas must not be above default.replication.factor, which is 3 unless it is given: set both",
+        ),
+        Rule(
+            "!has(self.config.min__dot__insync__dot__replicas) || "
             "!has(self.config.default__dot__replication__dot__factor) || "
             "self.config.min__dot__insync__dot__replicas <= self.config.default__dot__replication__dot__factor",
             "min.insync.replicas must not be above default.replication.factor: nobody could write with acks=all",
@@ -153,11 +159,11 @@ class ZookeeperServers:
         Rule(
             "self.replicas == oldSelf.replicas",
             "the number of ZooKeeper servers cannot be changed: an ensemble of another size is another ensemble. "
-            "Point spec.zookeeper.connect at one of your own instead",
+            "Make another Cluster",
         ),
         Rule(
             "self.replicas % 2 == 1",
-            "an even number of ZooKeeper servers survives no more than one less: use 1, 3 or 5",
+            "an even number of ZooKeeper servers survives no more than one less: use 1, 3, 5 or 7",
         ),
     )
 
@@ -327,7 +333,7 @@ class ListenerStatus:
 class Movement:
     """Partitions on their way between brokers."""
 
-    reason: Annotated[str, Text(), Doc("ScaleUp, ScaleDown, or Replace.")]
+    reason: Annotated[str, Text(), Doc("ScaleUp or ScaleDown.")]
     total: Annotated[int, Whole(), Doc("How many partitions had to move.")] = 0
     left: Annotated[int, Whole(), Doc("How many still have to.")] = 0
     brokers: Annotated[
@@ -388,6 +394,12 @@ CLUSTER: Final = Definition(
         Rule(
             "self.metadata.name.matches('^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$')",
             "a Cluster's name begins with a letter and has at most 40 characters: names of Services are made from it",
+        ),
+        Rule(
+            "!has(self.spec.listeners) || "
+            "self.spec.listeners.all(one, size(self.metadata.name) + size(one.name) <= 52)",
+            "the names of the Cluster and of a listener have more than 52 characters together: Services are called "
+            "NAME-LISTENER-bootstrap, which may have 63. Give the listener a shorter name",
         ),
     ),
 )

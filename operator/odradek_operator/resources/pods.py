@@ -112,6 +112,8 @@ class Storage:
         Text(max_length=253),
         Doc("The storage class. Without it: the default of the Kubernetes cluster. It cannot be changed."),
     ] = None
-    labels: Annotated[Mapping[str, str] | None, _LABELS, Doc("More labels of the volume claims.")] = field(
-        default=None
-    )
+    labels: Annotated[
+        Mapping[str, str] | None,
+        _LABELS,
+        Doc("More labels of volume claims; those that are there keep theirs."),
+    ] = field(default=None)

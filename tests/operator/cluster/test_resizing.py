@@ -61,6 +61,17 @@ def test_volumes_grow_and_pods_stay(world: World) -> None:
     assert world.pods() == before
 
 
+def test_claims_get_other_labels_and_pods_stay(world: World) -> None:
+    before, old = world.pods(), world.get(STATEFUL_SETS, "events-broker")
+    world.change(spec__brokers={"storage": {"labels": {"backup": "daily"}}})
+    world.settle()
+    new = world.get(STATEFUL_SETS, "events-broker")
+    # Kubernetes refuses to change the claims of one that is there.
+    assert old is not None and new is not None and metadata(new)["uid"] != metadata(old)["uid"]
+    assert metadata(new["spec"]["volumeClaimTemplates"][0])["labels"]["backup"] == "daily"
+    assert world.pods() == before
+
+
 def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: World) -> None:
     claim, before = world.claim(1), world.pods()
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")

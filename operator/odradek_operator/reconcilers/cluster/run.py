@@ -154,7 +154,9 @@ class Look:
         await self._grow_volumes(name, size)
         if storage.must_be_made_anew(there, manifest):
             logger.info(
-                "%s: %s is made anew, its pods stay: its volumes have another size now", self.key, name
+                "%s: %s is made anew, its pods stay: its volumes have another size or other labels now",
+                self.key,
+                name,
             )
             await self.outside.kubernetes.delete(STATEFUL_SETS, self.key.namespace, name, orphan=True)
             del self.objects["StatefulSet", name]

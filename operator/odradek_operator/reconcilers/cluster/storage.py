@@ -35,13 +35,14 @@ def claims_to_grow(claims: Iterable[Json], *, stateful_set: str, size: str) -> t
 
 
 def must_be_made_anew(there: Json | None, wanted: Json) -> bool:
-    """Whether a StatefulSet's claims differ in size: its pods are left alone, and taken up by the new one."""
-    if there is None:
-        return False
-    return _size(there) != _size(wanted)
+    """Whether a StatefulSet makes other claims than wanted, which it cannot be told: its pods are left alone, and taken
+    up by the new one.
+    """
+    return there is not None and _claim(there) != _claim(wanted)
 
 
-def _size(stateful_set: Json) -> float:
-    templates = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or [{}]
-    requests = ((templates[0].get("spec") or {}).get("resources") or {}).get("requests") or {}
-    return quantity_value(str(requests.get("storage", "0")))
+def _claim(stateful_set: Json) -> tuple[float, Json]:
+    """What may change in the claim that a StatefulSet makes for a pod: its size and its labels."""
+    (template,) = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or [{}]
+    requests = ((template.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    return quantity_value(str(requests.get("storage", "0"))), metadata(template).get("labels") or {}
