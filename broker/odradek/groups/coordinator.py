@@ -69,8 +69,11 @@ class GroupCoordinator(Routing):
         self.is_running = False
         if self._unsubscribe is not None:
             self._unsubscribe()
+        shards = self.shards()
         for partition in list(self._shards):
             self._unload(partition)
+        for shard in shards:
+            await shard.writer.end()
         self._timers.close()
         if self._tasks is not None:
             await self._tasks.close()

@@ -82,6 +82,8 @@ class RecordWriter:
         self._compression = Compression(compression)
         self._late_after_seconds = late_after_ms / 1000
         self._under_way: list[_Submission] = []
+        # What waits until the replicas have what is under way.
+        self._waiting_for_replicas: asyncio.Task[int] | None = None
         self._late_timer: asyncio.TimerHandle | None = None
         self._waiting: deque[_Submission] = deque()
         self._waiting_bytes = 0
@@ -135,6 +137,13 @@ class RecordWriter:
             on_written(error)
         self._tell(self._take_all(), error)
 
+    async def end(self) -> None:
+        """After `close`: wait no more for the append under way. It is in the log, and may count or not."""
+        task = self._waiting_for_replicas
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -163,8 +172,21 @@ class RecordWriter:
             self._under_way = batch
             if self._late_timer is None:
                 self._watch()
-            future = asyncio.ensure_future(_value_of(outcome))
-            future.add_done_callback(lambda done: self._appended(batch, _failure_of(done)))
+            task = asyncio.get_running_loop().create_task(
+                _value_of(outcome), name=f"offsets/append-{self._partition}"
+            )
+            self._waiting_for_replicas = task
+            task.add_done_callback(lambda done: self._ended(batch, done))
+
+    def _ended(self, batch: list[_Submission], done: asyncio.Task[int]) -> None:
+        self._waiting_for_replicas = None
+        if done.cancelled():
+            # The broker ends: what those who are told do next must not begin another append, which nobody would end.
+            stopping = CoordinatorNotAvailable("the broker is stopping; find the coordinator again")
+            self.close(stopping)
+            self._appended(batch, stopping)
+        else:
+            self._appended(batch, done.exception())
 
     def _take_batch(self) -> list[_Submission]:
         batch: list[_Submission] = []
@@ -229,12 +251,6 @@ class RecordWriter:
 
 async def _value_of(outcome: Awaitable[int]) -> int:
     return await outcome
-
-
-def _failure_of(done: asyncio.Future[int]) -> BaseException | None:
-    if done.cancelled():
-        return CoordinatorNotAvailable("the broker is stopping; find the coordinator again")
-    return done.exception()
 
 
 def client_error(error: BaseException) -> OdradekError:

@@ -1,0 +1,77 @@
+"""The writer of one partition of the offsets topic: its append ends with it, and nothing begins after that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import cast
+
+from odradek.foundation.clock import SystemClock
+from odradek.foundation.errors import CoordinatorNotAvailable, NotCoordinator, OdradekError
+from odradek.groups.offsets_log import OffsetsLog
+from odradek.groups.writer import RecordWriter
+from tests.support.loop import run
+
+RECORD = (b"key", b"value")
+
+
+class SlowReplicas:
+    """An offsets log whose replicas never take anything."""
+
+    def __init__(self) -> None:
+        self.appends = 0
+
+    def append(self, partition: int, batch: bytearray) -> Awaitable[int]:
+        self.appends += 1
+        return self._never()
+
+    async def _never(self) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+
+def writer_of(log: SlowReplicas) -> RecordWriter:
+    return RecordWriter(cast(OffsetsLog, log), 0, SystemClock())
+
+
+def test_the_append_under_way_ends_with_its_writer() -> None:
+    async def scenario() -> None:
+        log = SlowReplicas()
+        writer = writer_of(log)
+        told: list[OdradekError | None] = []
+        writer.submit([RECORD], told.append)
+        await asyncio.sleep(0.1)
+        writer.submit([RECORD], told.append)
+        writer.close(NotCoordinator("another leads"))
+        assert [type(one) for one in told] == [NotCoordinator]
+        await writer.end()
+        assert [type(one) for one in told] == [NotCoordinator, CoordinatorNotAvailable]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await writer.end()
+
+    run(scenario())
+
+
+def test_whoever_is_told_of_a_cancelled_append_begins_no_other() -> None:
+    async def scenario() -> None:
+        log = SlowReplicas()
+        writer = writer_of(log)
+        told: list[OdradekError | None] = []
+
+        def go_on(error: OdradekError | None) -> None:
+            told.append(error)
+            writer.submit([RECORD], told.append)
+
+        writer.submit([RECORD], go_on)
+        writer.rewrite(lambda: [RECORD], told.append)
+        await asyncio.sleep(0.1)
+        # As a loop does with all tasks when it ends.
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0.1)
+        assert log.appends == 1
+        assert told
+        assert all(isinstance(one, CoordinatorNotAvailable) for one in told)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(scenario())
