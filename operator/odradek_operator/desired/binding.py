@@ -7,12 +7,17 @@ from base64 import b64encode
 from odradek_operator.desired.names import BROKER, INTERNAL_PORT, Context, Json
 
 
+def binding_name(cluster: str) -> str:
+    """What a Cluster's binding is called."""
+    return f"{cluster}-binding"
+
+
 def binding_secret(context: Context) -> Json:
     """The binding. `type`, `host` and `port` are the names of the Service Binding specification; the rest Kafka's."""
     return context.manifest(
         "v1",
         "Secret",
-        context.called("binding"),
+        binding_name(context.name),
         BROKER,
         type="servicebinding.io/kafka",
         data={key: b64encode(value.encode()).decode() for key, value in _binding(context).items()},

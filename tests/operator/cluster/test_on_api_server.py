@@ -16,14 +16,30 @@ from typing import Any
 
 import pytest
 
+from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.gateways.kubernetes import CLUSTERS, STATEFUL_SETS, Json, metadata
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    CONSUMER_GROUPS,
+    DEPLOYMENTS,
+    EVENTS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    TOPICS,
+    VOLUME_CLAIMS,
+    EventType,
+    Json,
+    metadata,
+)
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
+from odradek_operator.main.lease import Lease
+from odradek_operator.main.requests import requested
 from odradek_operator.reconcilers.cluster.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
-from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.reconciler import Outside, add_finalizer, remove_finalizer
 from tests.operator.support.cluster_admin import Brokers
 from tests.operator.support.kubernetes import Killed
 from tests.operator.support.objects import Objects
@@ -31,7 +47,8 @@ from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
 
 pytestmark = pytest.mark.integration
 
-CRDS = Path(__file__).parents[3] / "manifests" / "crds"
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+CRDS = MANIFESTS / "crds"
 SPEC: Json = {
     "image": "odradek:1",
     "zookeeper": {"servers": {"replicas": 3}},
@@ -41,6 +58,13 @@ SPEC: Json = {
         {"name": "inside", "type": "Internal", "port": 9095},
     ],
 }
+GROWING_CLASS = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: example.com/none
+allowVolumeExpansion: true
+"""
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -76,9 +100,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         yield running
 
 
-def gateway(server: ApiServer) -> Cut:
+def gateway(server: ApiServer, *, account: str | None = None) -> Cut:
+    """The gateway, as an administrator or as an account."""
     unverified = ssl._create_unverified_context()  # its certificate is its own
-    return Cut(Access(server.url, unverified, lambda: {"Authorization": f"Bearer {TOKEN}"}))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    if account is not None:
+        headers["Impersonate-User"] = account
+    return Cut(Access(server.url, unverified, lambda: headers))
 
 
 def reconciler(kubernetes: KubernetesHttp) -> ClusterReconciler:
@@ -159,6 +187,92 @@ def test_an_operator_killed_between_any_two_writes_is_followed_by_one_that_finis
                 assert body is not None and body["status"]["conditions"], f"killed after {cut} writes"
 
     asyncio.run(scenario())
+
+
+def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
+    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
+
+    async def scenario() -> None:
+        async with (
+            gateway(server) as person,
+            gateway(server, account="system:serviceaccount:odradek:odradek-operator") as kubernetes,
+        ):
+            key = Key("Cluster", "odradek", "events")
+            about = {"name": "events", "namespace": "odradek"}
+            cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
+            await person.create(cluster)
+            operator = reconciler(kubernetes)
+            await operator.reconcile(key)
+            # Nobody makes pods and claims here: a person does.
+            await person.create(_pod("events-broker-1"))
+            claim = await person.create(_claim("data-events-broker-1"))
+            await person.set_status(VOLUME_CLAIMS, claim, {"phase": "Bound"})
+            await operator.reconcile(key)
+            body = await person.get(CLUSTERS, "odradek", "events")
+            assert body is not None
+            body["spec"] |= {"listeners": [], "network": {"enabled": False}}
+            body["spec"]["brokers"]["storage"] = {"size": "20Gi"}
+            await person.replace(body)
+            await operator.reconcile(key)
+            await operator.reconcile(key)
+            (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
+            assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
+            assert await requested(kubernetes, ["odradek"]) == {key}
+            await kubernetes.set_annotations(PODS, "odradek", "events-broker-1", {"a": "b"})
+            assert await kubernetes.delete(PODS, "odradek", "events-broker-1", force=True)
+            assert await kubernetes.delete(VOLUME_CLAIMS, "odradek", "data-events-broker-1")
+            assert await kubernetes.get(NODES, None, "no-such-node") is None
+            for api in (TOPICS, CONSUMER_GROUPS):
+                about = {"name": "orders", "namespace": "odradek"}
+                made = {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about}
+                await person.create({**made, "spec": {"cluster": "events"}})
+                (read,) = await kubernetes.list(api, "odradek")
+                read = await add_finalizer(kubernetes, api, read)
+                await remove_finalizer(kubernetes, api, read)
+                await kubernetes.set_status(api, read, {"conditions": []})
+                assert await kubernetes.get(api, "odradek", "orders") is not None
+            for api in (STATEFUL_SETS, DEPLOYMENTS):
+                await kubernetes.get(api, "odradek", "consumers")
+            # Events are a courtesy, whose failure is only logged: so they are looked at.
+            for _ in range(2):
+                await kubernetes.tell(body, EventType.NORMAL, "Tried", "whether it may")
+            told = await person.list(EVENTS, "odradek")
+            assert [event["count"] for event in told if event["reason"] == "Tried"] == [2]
+            assert any(event["reason"] == "VolumeGrows" for event in told)
+            lease = Lease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
+            await lease.acquire()
+            await lease.release()
+
+    asyncio.run(scenario())
+
+
+def _pod(name: str) -> Json:
+    labels = {
+        "odradek.io/cluster": "events",
+        "app.kubernetes.io/component": "broker",
+        "app.kubernetes.io/managed-by": "odradek-operator",
+    }
+    about = {
+        "name": name,
+        "namespace": "odradek",
+        "labels": labels,
+        "annotations": {REPLACE_ANNOTATION: "true"},
+    }
+    spec = {"containers": [{"name": "broker", "image": "odradek:1"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+
+
+def _claim(name: str) -> Json:
+    about = {"name": name, "namespace": "odradek", "labels": {"odradek.io/cluster": "events"}}
+    requests = {"requests": {"storage": "10Gi"}}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "volumeName": "v",
+        "resources": requests,
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": spec}
 
 
 def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiServer) -> None:

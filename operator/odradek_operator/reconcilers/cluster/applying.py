@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from odradek_operator.desired.binding import binding_name
 from odradek_operator.desired.names import CLUSTER_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
@@ -30,7 +31,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 
 OWNED: Final[tuple[Api, ...]] = (
-    SERVICES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, STATEFUL_SETS, DEPLOYMENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES,
+    SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, STATEFUL_SETS, DEPLOYMENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES,
 )  # fmt: skip
 # Kubernetes counts changes of what is wanted in these; their version changes with each status.
 _COUNTED: Final = frozenset({"StatefulSet", "Deployment", "PodDisruptionBudget"})
@@ -53,6 +54,10 @@ class Applier:
         for api in (*OWNED, PODS, VOLUME_CLAIMS):
             for body in await self._kubernetes.list(api, key.namespace, labels={CLUSTER_LABEL: key.name}):
                 found[api.kind, metadata(body)["name"]] = body
+        # By its name: who may list Secrets may read those of all others too.
+        binding = await self._kubernetes.get(SECRETS, key.namespace, binding_name(key.name))
+        if binding is not None:
+            found[SECRETS.kind, binding_name(key.name)] = binding
         return found
 
     async def apply(self, key: Key, manifest: Json, objects: dict[tuple[str, str], Json]) -> bool:
