@@ -1,22 +1,31 @@
 """Somebody who makes, grows, changes and deletes topics all the time, moves partitions and asks for elections, and
 knows what must have come of it.
 
-An answer that is lost leaves open what happened: of such a topic nothing is asked but that all brokers agree. What was
-answered holds for ever, also where the controller died in the middle (a deletion is a mark first).
+An answer that is lost leaves open what happened, and when: the question may lie in a cut network, and be answered long
+after the next one was. Of such a topic nothing is asked any more but that all brokers agree. What was answered holds
+for ever, also where the controller died in the middle (a deletion is a mark first).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.cluster import paths
 from odradek.cluster.image import ResourceKind, TopicImage
-from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
+from odradek.foundation.errors import (
+    OdradekError,
+    RequestTimedOut,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
 from odradek.protocol.api import ApiKey
 from tests.simulation.cluster import BROKERS, TOPIC, SimulatedCluster
 from tests.simulation.workload import Workload
@@ -24,6 +33,26 @@ from tests.simulation.workload import Workload
 NAMES: Final = ("s0", "s1")
 PREFERRED: Final = 0
 _RETENTION: Final = "retention.ms"
+
+Answer = TypeVar("Answer")
+
+
+class _CountingClient(Client):
+    """Counts the questions that were not answered, also those that it asked again."""
+
+    unanswered = 0
+
+    async def with_retries(
+        self, attempt: Callable[[], Awaitable[Answer]], *, group_id: str | None = None
+    ) -> Answer:
+        async def counting() -> Answer:
+            try:
+                return await attempt()
+            except (ConnectionFailed, ClientTimeout, RequestTimedOut):
+                self.unanswered += 1
+                raise
+
+        return await super().with_retries(counting, group_id=group_id)
 
 
 class Administrator:
@@ -33,12 +62,13 @@ class Administrator:
         self._cluster: SimulatedCluster = workload.cluster
         self._history = workload.history
         self._rng = rng
-        self._client = workload.client("admin", random.Random(rng.getrandbits(64)))
+        self._client = workload.client_of_kind(_CountingClient, "admin", random.Random(rng.getrandbits(64)))
         self._topics = TopicAdmin(self._client)
         self._configs = ConfigAdmin(self._client)
         # What is known for certain: None for a topic that is not there; a name that is not here is in doubt.
         self._partitions: dict[str, int | None] = dict.fromkeys(NAMES)
         self._retention: dict[str, str] = {}
+        self._doubted: set[str] = set()
         self._number = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -63,10 +93,16 @@ class Administrator:
             await asyncio.sleep(self._rng.uniform(0.05, 1.0))
             deed, name = self._rng.choice(deeds), self._rng.choice(NAMES)
             self._number += 1
+            unanswered = self._client.unanswered
             try:
                 await deed(name)
             except OdradekError as failure:
                 self._history.add("admin", f"{deed.__name__.strip('_')} {name}: {failure}")
+            if self._client.unanswered > unanswered:
+                self._doubted.add(name)
+            if name in self._doubted:
+                self._partitions.pop(name, None)
+                self._retention.pop(name, None)
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

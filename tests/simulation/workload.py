@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import Consumer
@@ -22,6 +22,8 @@ DELIVERY_TIMEOUT_MS: Final = 20_000
 START_MS: Final = 1_700_000_000_000
 # Producers without acks=all, to whom little is promised: no loss, no order, no record only once.
 WEAK: Final = "weak"
+
+SomeClient = TypeVar("SomeClient", bound=Client)
 
 
 @dataclass(slots=True)
@@ -117,7 +119,10 @@ class Workload:
 
     def client(self, name: str, rng: random.Random) -> Client:
         """A client of its own on a host of its own."""
-        return Client(
+        return self.client_of_kind(Client, name, rng)
+
+    def client_of_kind(self, kind: type[SomeClient], name: str, rng: random.Random) -> SomeClient:
+        return kind(
             self.cluster.bootstrap(),
             client_id=name,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
