@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from odradek.foundation.errors import RequestTimedOut
+from odradek.handlers.config_resources import ResourceType
+from odradek.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
@@ -23,6 +27,37 @@ def test_a_record_that_a_member_of_the_set_does_not_take_is_waited_for_no_longer
         assert not partition.unacknowledged
         cluster.network.heal()
         await partition.committed(0, seconds_max=60)
+        await cluster.stop()
+
+    run(story())
+
+
+def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=2, controllers=1, entries={"min.insync.replicas": "2"})
+        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        (leader,) = cluster.leaders("t", seen_by=1)
+        partition = cluster.brokers[leader].partitions.get("t", 0)
+        await cluster.kill_broker(3 - leader)
+        await cluster.until(lambda: partition.in_sync_replicas == (leader,))
+        assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
+        await asyncio.sleep(5)
+        assert partition.high_watermark == 0
+        answer = await cluster.ask(
+            leader,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            resources=[
+                {
+                    "resource_type": int(ResourceType.TOPIC),
+                    "resource_name": "t",
+                    "configs": [{"name": "min.insync.replicas", "config_operation": 0, "value": "1"}],
+                }
+            ],
+            validate_only=False,
+        )
+        assert int(answer.responses[0].error_code) == 0
+        assert partition.high_watermark == 1
         await cluster.stop()
 
     run(story())

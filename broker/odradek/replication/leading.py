@@ -78,6 +78,14 @@ class LeadingReplica(FollowingReplica):
         """
         return min(self.min_insync_replicas, len(self.replicas) - len(self.adding_replicas))
 
+    def require_in_sync(self, count: int) -> None:
+        """min.insync.replicas is `count` from now on. With a smaller one the high watermark may have stood still for
+        replicas that are not needed any more, and nobody who could move it may come.
+        """
+        self.min_insync_replicas = count
+        if self.refusal is None:
+            self._advance_high_watermark()
+
     # --- followers ---------------------------------------------------------------------------------------------------
 
     def read_as_leader(

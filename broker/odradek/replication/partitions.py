@@ -322,7 +322,7 @@ class Partitions:
                 partition = self._partitions.get((name, partition_image.partition))
                 if partition is not None:
                     partition.log.reconfigure(config)
-                    partition.min_insync_replicas = min_insync_replicas
+                    partition.require_in_sync(min_insync_replicas)
                     self._set_throttled(partition, image)
 
     def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
