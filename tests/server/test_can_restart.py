@@ -7,6 +7,9 @@ import pytest
 from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from odradek.foundation.ids import TopicPartition
 from odradek.server.can_restart import RestartRisk, restart_risk
+from odradek.server.cluster_admin import restart_answer
+from tests.support.loop import run
+from tests.support.whole_cluster import WholeCluster
 
 
 def image(
@@ -67,3 +70,25 @@ def test_where_waiting_cannot_help_that_is_said() -> None:
     found = risk(image(t=[((1, 2), (1, 2)), ((1, 2), (1,)), ((1, 2, 3), (1, 2))]), needed=2)
     assert found.too_few == (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2))
     assert found.never_safe == (TopicPartition("t", 0),), "others that are not in sync are worth waiting for"
+
+
+def test_one_that_is_cut_off_from_the_controllers_does_not_go_by_what_it_last_heard() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(entries={"min.insync.replicas": "2"})
+        assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+        broker = cluster.brokers[1]
+        assert (await restart_answer(broker))["can_restart"]
+        for controller in cluster.controllers:
+            cluster.network.part(cluster.host(1), cluster.host(controller))
+        await cluster.kill_broker(2)
+        # Of which the first hears nothing: it would call the restart safe.
+        assert 2 in broker.images.current.brokers
+        answer = await restart_answer(broker)
+        assert not answer["can_restart"]
+        assert "no controller" in answer["reason"]
+        cluster.network.heal()
+        await cluster.until(lambda: 2 not in broker.images.current.brokers)
+        assert (await restart_answer(broker))["partitions"] == ["t-0"]
+        await cluster.stop()
+
+    run(story())

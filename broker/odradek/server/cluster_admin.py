@@ -2,11 +2,12 @@
 
 200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
 503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
+503 {"can_restart": false, "reason": "no controller says whether what the broker knows is still so"}
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -18,6 +19,7 @@ from odradek.server.cluster_broker import ClusterBroker
 from odradek.server.cluster_measures import register_broker
 
 _NAMED_MAX: Final = 100
+_ANSWER_MS_MAX: Final = 2_000
 
 
 class ClusterAdminServer(AdminServer):
@@ -33,24 +35,33 @@ class ClusterAdminServer(AdminServer):
         router.add_get("/can-restart", self._can_restart)
 
     async def _can_restart(self, _: web.Request) -> web.Response:
-        broker = self._member
-        reason = broker.not_ready()
-        if reason is not None:
-            # It does not know enough to tell; whoever asks waits until it does.
-            return web.json_response({"can_restart": False, "reason": reason}, status=503)
-        image, settings = broker.images.current, broker.dynamic_settings.current
+        answer = await restart_answer(self._member)
+        return web.json_response(answer, status=200 if answer["can_restart"] else 503)
 
-        def min_insync_replicas(topic: str) -> int:
-            texts = image.config(ResourceKind.TOPIC, topic)
-            return int(topic_value("min.insync.replicas", texts, settings=settings))
 
-        risk = restart_risk(image, broker.broker_id, min_insync_replicas=min_insync_replicas)
-        answer = {
-            "can_restart": risk.can_restart,
-            "too_few": len(risk.too_few),
-            "only_here": len(risk.only_here),
-            "never_safe": len(risk.never_safe),
-            "partitions": [str(where) for where in risk.too_few[:_NAMED_MAX]],
-            "never": [str(where) for where in risk.never_safe[:_NAMED_MAX]],
-        }
-        return web.json_response(answer, status=200 if risk.can_restart else 503)
+async def restart_answer(broker: ClusterBroker) -> dict[str, Any]:
+    """What /can-restart says: with a `reason` alone where the broker does not know enough to tell, and whoever asks
+    waits until it does.
+    """
+    reason = broker.not_ready()
+    # What it knows may be old, and who else is in sync is what others have decided; and without a controller nobody
+    # takes over what it leads.
+    if reason is None and not await broker.remote.catch_up(_ANSWER_MS_MAX):
+        reason = "no controller says whether what the broker knows is still so"
+    if reason is not None:
+        return {"can_restart": False, "reason": reason}
+    image, settings = broker.images.current, broker.dynamic_settings.current
+
+    def min_insync_replicas(topic: str) -> int:
+        texts = image.config(ResourceKind.TOPIC, topic)
+        return int(topic_value("min.insync.replicas", texts, settings=settings))
+
+    risk = restart_risk(image, broker.broker_id, min_insync_replicas=min_insync_replicas)
+    return {
+        "can_restart": risk.can_restart,
+        "too_few": len(risk.too_few),
+        "only_here": len(risk.only_here),
+        "never_safe": len(risk.never_safe),
+        "partitions": [str(where) for where in risk.too_few[:_NAMED_MAX]],
+        "never": [str(where) for where in risk.never_safe[:_NAMED_MAX]],
+    }
