@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from odradek.foundation.errors import OffsetOutOfRange
 from odradek.protocol.api import ApiKey
+from odradek.replication.partition import Partition
 from tests.support.loop import run
 from tests.support.replicas import ReplicaCluster
 
@@ -67,6 +69,51 @@ def test_records_damaged_on_their_way_are_never_appended_and_asked_for_again() -
             meddler.change = None
             assert (await waiting).error_code == 0
             assert cluster.nodes[2].values() == {0: b"v"}
+
+    run(story())
+
+
+def test_a_fault_in_one_partition_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    append_fetched = Partition.append_fetched
+    is_faulty = True
+
+    def fail_at_first(self: Partition, *args: Any, **named: Any) -> int:
+        if is_faulty and self.topic_partition.partition == 0 and self.context.broker_id == 2:
+            raise ZeroDivisionError("a fault of ours")
+        return append_fetched(self, *args, **named)
+
+    async def story() -> None:
+        nonlocal is_faulty
+        async with ReplicaCluster(brokers=2) as cluster:
+            await cluster.create_topic(partitions=2, replicas=(1, 2))
+            monkeypatch.setattr(Partition, "append_fetched", fail_at_first)
+            for index in (0, 1):
+                await cluster.produce(1, b"v", index=index, acks=1)
+            await cluster.until(lambda: cluster.nodes[2].partition(1).log.log_end_offset == 1)
+            assert (await cluster.produce(1, b"w", index=1)).error_code == 0
+            assert cluster.nodes[2].partition(0).log.log_end_offset == 0
+            is_faulty = False
+            await cluster.until(lambda: cluster.nodes[2].partition(0).log.log_end_offset == 1)
+
+    run(story())
+
+
+def test_a_leader_that_has_what_it_calls_out_of_range_is_not_asked_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: Partition, fetch_offset: int, *args: Any, **named: Any) -> Any:
+        raise OffsetOutOfRange(f"{self.topic_partition} has no {fetch_offset}")
+
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2) as cluster:
+            await cluster.create_topic(replicas=(1, 2))
+            meddler = Meddler(cluster)
+            with monkeypatch.context() as patch:
+                patch.setattr(Partition, "read_as_leader", refuse)
+                await cluster.produce(1, b"v", acks=1)
+                await asyncio.sleep(5)
+            assert 10 < len(meddler.fetches) < 100, "once in each back-off"
+            await cluster.until(lambda: cluster.nodes[2].partition().log.log_end_offset == 1)
 
     run(story())
 

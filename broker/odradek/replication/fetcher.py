@@ -316,7 +316,8 @@ class Fetcher:
                     await self._take_error(key, partition, position, one.error_code)
                     continue
                 taken_bytes += self._take_answer(key, partition, position, one)
-            except (*_TROUBLE, KafkaStorageError) as failure:
+            except Exception as failure:
+                # Also a fault of ours: it must not hold up the others, nor end the task that they all need.
                 self._tell_failure(key, partition, failure)
                 continue
             if partition.log.must_flush:
@@ -337,13 +338,18 @@ class Fetcher:
             logger.warning(
                 "%s was sent damaged by broker %d and is asked for again: %s", where, self.leader, failure
             )
-        else:
+        elif isinstance(failure, _TROUBLE):
             logger.warning("%s cannot follow broker %d for now: %s", where, self.leader, failure)
+        else:
+            logger.error("%s cannot follow broker %d for now", where, self.leader, exc_info=failure)
 
     async def _take_error(self, key: Key, partition: Partition, position: FetchPosition, code: int) -> None:
         """Raises what finding another place raises."""
         if code == _OFFSET_OUT_OF_RANGE:
             await self._find_place(partition, position)
+            if partition.is_at(position):
+                # The leader has what it says it has not: asking again at once would go round in a circle.
+                self._pause(key)
             return
         logger.debug("%s: broker %d answered error %d", partition.topic_partition, self.leader, code)
         self.failures += 1

@@ -109,6 +109,9 @@ class Housekeeping:
                 await duty()
             except (OSError, KafkaStorageError) as failure:
                 logger.error("%s failed and is tried again: %s", name, failure)
+            except Exception:
+                # A fault of ours, which may pass: a broker that never applies retention again fills its disk.
+                logger.exception("%s failed and is tried again", name)
             await asyncio.sleep(max(0.001, seconds()))
 
     async def apply_retention(self) -> None:
