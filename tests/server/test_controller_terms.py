@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from odradek.cluster import paths
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import NO_LEADER, ClusterImage
 from odradek.cluster.image_building import apply
@@ -12,13 +13,17 @@ from odradek.cluster.loading import load_image
 from odradek.cluster.memory_faults import RegistryFaults
 from odradek.cluster.memory_store import MemoryStore
 from odradek.cluster.store import Create
+from odradek.controller.election import ControllerTerm
 from odradek.controller.leadership import Leadership
 from odradek.foundation.errors import NotController
+from odradek.foundation.settings import Settings
+from odradek.handlers.counters import RequestCounters
 from odradek.log.log import Log
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.server.reign import Reign
 from odradek.transport.outbound import OutboundConnection
-from tests.support.loop import run
+from tests.support.loop import LoopClock, run
 from tests.support.whole_cluster import WholeCluster
 
 NOT_CONTROLLER, TOPIC_ALREADY_EXISTS = 41, 36
@@ -171,3 +176,25 @@ def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:
 
 def _logs(cluster: WholeCluster, broker_id: int) -> list[Log]:
     return list(cluster.brokers[broker_id].directories.logs())
+
+
+def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        failures: list[str] = []
+        reign = Reign(
+            ControllerTerm(controller_id=100, epoch=1, epoch_version=0),
+            store=store,
+            settings=Settings({"node.id": "100"}),
+            clock=LoopClock(asyncio.get_running_loop()),
+            rng=random.Random(1),
+            counters=RequestCounters(),
+            on_failure=lambda _, reason: failures.append(reason),
+        )
+        reign.end("it was lost at once")
+        await reign.begin()
+        assert not store.watches.has(paths.BROKER_IDS)
+        assert (reign.is_active, failures) == (False, [])
+        await reign.close()
+
+    run(story())

@@ -195,7 +195,9 @@ class ControllerProcess:
         await asyncio.sleep(_STAND_AGAIN_SECONDS)
         if reign is self.reign:
             await self._election.resign()
-            self._election.start()
+            # Unless it was told to stop meanwhile: nobody would end the task.
+            if self.is_serving:
+                self._election.start()
 
     def _heard_of(self, controller_id: int | None) -> None:
         if controller_id is None:

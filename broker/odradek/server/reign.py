@@ -89,6 +89,8 @@ class Reign:
 
     async def begin(self) -> None:
         """Read the cluster and take it up; what fails ends the term."""
+        if self._is_over:
+            return
         try:
             # Watched before it is read, so that nobody who comes meanwhile is missed.
             self._unwatch = self._store.watch(paths.BROKER_IDS, lambda path: self._members_changed.set())
