@@ -366,6 +366,10 @@ def test_partitions_that_lack_leaders_or_replicas_are_counted() -> None:
     assert (decision.status.offline, decision.status.under_replicated) == (1, 2)
     late = decide(wanted(OWN), there(replace(made, partitions=(behind, made.partitions[1]))))
     assert reason(late) == ("True", "UnderReplicated")
+    # Nobody tells of a broker that is back: it is looked for, the sooner the worse it is.
+    whole = decide(wanted(OWN), there(topic()))
+    assert decision.again_seconds is not None and late.again_seconds is not None
+    assert decision.again_seconds < late.again_seconds and whole.again_seconds is None
 
 
 def test_a_status_that_is_not_measured_anew_stays_the_same() -> None:

@@ -23,6 +23,9 @@ NO_CLUSTER_AGAIN_SECONDS = 30.0
 REFUSED_AGAIN_SECONDS = 60.0
 MOVING_AGAIN_SECONDS = 3.0
 SOON_AGAIN_SECONDS = 1.0
+# What brokers that come back put right: no event tells of it.
+OFFLINE_AGAIN_SECONDS = 10.0
+UNDER_REPLICATED_AGAIN_SECONDS = 60.0
 # For so long a deletion waits for a cluster that does not answer. Then the resource goes, and the topic may stay.
 DELETION_SECONDS_MAX = 600.0
 DRIFTED = "Drifted"
@@ -309,7 +312,18 @@ def _settled(desired: Desired, actual: Actual, news: list[News]) -> Decision:
     status = replace(observed_status(desired, actual), applied_generation=desired.generation)
     if status.replicas_change is not None:
         return _moving(desired, actual, news)
-    return Decision(status=status, conditions=(_served(status), *_drift_condition(desired)), news=tuple(news))
+    return Decision(
+        status=status,
+        conditions=(_served(status), *_drift_condition(desired)),
+        news=tuple(news),
+        again_seconds=_healing_seconds(status),
+    )
+
+
+def _healing_seconds(status: TopicStatus) -> float | None:
+    if status.offline:
+        return OFFLINE_AGAIN_SECONDS
+    return UNDER_REPLICATED_AGAIN_SECONDS if status.under_replicated else None
 
 
 def _served(status: TopicStatus) -> Condition:
@@ -343,6 +357,7 @@ def _drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decisi
         status=status,
         conditions=(_served(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
         news=() if told else (News("Drifted", message, is_warning=True),),
+        again_seconds=_healing_seconds(status),
     )
 
 
