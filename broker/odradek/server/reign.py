@@ -76,6 +76,11 @@ class Reign:
         )
 
     @property
+    def is_over(self) -> bool:
+        """Whether it was ended, or cannot go on."""
+        return self._is_over
+
+    @property
     def is_active(self) -> bool:
         """Whether it decides: it has read the registry, and its term goes on."""
         return self._is_begun and not self._is_over
@@ -89,7 +94,7 @@ class Reign:
 
     async def begin(self) -> None:
         """Read the cluster and take it up; what fails ends the term."""
-        if self._is_over:
+        if self.is_over:
             return
         try:
             # Watched before it is read, so that nobody who comes meanwhile is missed.
