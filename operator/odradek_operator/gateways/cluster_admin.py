@@ -77,7 +77,10 @@ class ClusterAdmin(Protocol):
         """Raises InvalidReplicationFactor when the other brokers are too few for all that these have."""
 
     async def drain(self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None) -> int:
-        """Give some brokers nothing new and have all that they have moved away; how many replicas they still have."""
+        """Give some brokers nothing new and have all that they have moved away; how many replicas they still have.
+
+        It is never none of a broker that was only now to be given nothing: something may be on its way to it.
+        """
 
     async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
         """Let brokers be given replicas again, and take back what has not moved yet."""
@@ -170,13 +173,13 @@ class HttpClusterAdmin:
             admin = BrokerAdmin(client)
             # All of them before any is emptied, or one would be emptied into the next.
             progress = [await admin.drain_progress(broker) for broker in leaving]
-            for one in progress:
-                if not one.is_cordoned:
-                    await admin.cordon(one.broker_id)
+            told_now = [one.broker_id for one in progress if not one.is_cordoned]
+            for broker in told_now:
+                await admin.cordon(broker)
             for one in progress:
                 if one.is_stuck:
                     await admin.drain(one.broker_id, bytes_per_second=bytes_per_second)
-            return sum(one.replicas for one in progress)
+            return max(sum(one.replicas for one in progress), len(told_now))
 
     async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
         async with self._clients.client(bootstrap) as client:

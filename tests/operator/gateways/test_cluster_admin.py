@@ -1,0 +1,56 @@
+"""How brokers are emptied before they go. Their own answers are stood in for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from odradek.client.admin.brokers import DrainProgress
+from odradek_operator.gateways import cluster_admin
+from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
+from tests.support.loop import run
+
+
+class Brokers:
+    """Brokers without replicas; a topic that is made just before a cordon holds is given to broker 3."""
+
+    def __init__(self) -> None:
+        self.cordoned: set[int] = set()
+        self.replicas = {2: 0, 3: 0}
+        self.drained: list[int] = []
+
+    @asynccontextmanager
+    async def client(self, _: str) -> AsyncIterator[Any]:
+        yield self
+
+    async def drain_progress(self, broker: int) -> DrainProgress:
+        replicas, is_cordoned = self.replicas[broker], broker in self.cordoned
+        return DrainProgress(broker, is_cordoned, replicas, leaders=0, moving=0, bytes_left=0)
+
+    async def cordon(self, broker: int) -> None:
+        self.cordoned.add(broker)
+        if broker == 3:
+            self.replicas[3] = 1
+
+    async def drain(self, broker: int, *, bytes_per_second: int | None) -> None:
+        self.drained.append(broker)
+
+
+def test_a_broker_is_empty_only_when_it_was_so_after_it_takes_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brokers = Brokers()
+    monkeypatch.setattr(cluster_admin, "BrokerAdmin", lambda client: client)
+    admin = HttpClusterAdmin(cast(Any, brokers))
+
+    def left() -> int:
+        return run(admin.drain("b:9092", (2, 3), bytes_per_second=None))
+
+    assert left() > 0
+    assert brokers.cordoned == {2, 3}
+    assert left() == 1 and brokers.drained == [3]
+    brokers.replicas[3] = 0
+    assert left() == 0
