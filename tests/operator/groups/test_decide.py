@@ -193,6 +193,22 @@ def test_the_lag_objective(objective: dict[str, int], age: float | None, truth: 
     assert ("LagWithinObjectiveLost" in news(decision)) == (truth[0] == "False")
 
 
+@pytest.mark.parametrize(("known_age", "truth"), [(9, ("Unknown", "AgeUnknown")), (11, ("False", "Behind"))])
+def test_an_age_that_is_not_known_is_not_taken_for_a_young_one(
+    known_age: float, truth: tuple[str, str]
+) -> None:
+    """One leader does not say how old its records are."""
+    actual = there(group(members=1, committed={A: 10, B: 0}), age_seconds=known_age)
+    assert actual.seen is not None
+    times = {where: time for where, time in actual.seen.record_times_ms.items() if where[1] == A}
+    decision = decide(
+        wanted(lag={"seconds": 10}), replace(actual, seen=replace(actual.seen, record_times_ms=times))
+    )
+    assert stated(decision, "LagWithinObjective") == truth
+    assert decision.status is not None and decision.status.lag is not None
+    assert decision.status.lag.seconds is None
+
+
 def test_topics_that_are_not_there_are_named() -> None:
     decision = decide(wanted(topics=["orders", "ordres"]), there(group()))
     (found,) = [one for one in decision.conditions if one.type == "TopicsExist"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -28,15 +29,16 @@ def observed_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
     assert seen is not None
     rows = partition_lags(group, desired.spec.topics, seen, now=actual.now)
     behind = [row for row in rows if row.messages]
+    ages = [row.seconds for row in behind]
+    known = [age for age in ages if age is not None]
     lag = LagStatus(
         messages=sum(row.messages for row in behind),
-        seconds=max((row.seconds for row in behind if row.seconds is not None), default=None)
-        if behind
-        else 0.0,
+        # Where one age is not known, the oldest is not.
+        seconds=max(known, default=0.0) if len(known) == len(ages) else None,
         partitions_behind=len(behind),
     )
     if desired.spec.lag is not None:
-        lag = replace(lag, within_objective=is_within(desired.spec.lag, lag))
+        lag = replace(lag, within_objective=is_within(desired.spec.lag, lag.messages, ages))
     workload = actual.workload
     status = replace(
         before,
@@ -80,15 +82,17 @@ def partition_lags(
     return rows
 
 
-def is_within(objective: LagObjective, lag: LagStatus) -> bool | None:
-    """Whether the lag is within what is wanted; None when an age that counts is not known."""
-    if objective.messages is not None and lag.messages > objective.messages:
+def is_within(objective: LagObjective, messages: int, ages: Sequence[float | None]) -> bool | None:
+    """Whether the lag is within what is wanted; `ages` are of the partitions that are behind. None when an age that
+    counts is not known.
+    """
+    if objective.messages is not None and messages > objective.messages:
         return False
-    if objective.seconds is not None:
-        if lag.seconds is None:
-            return None
-        return lag.seconds <= objective.seconds
-    return True
+    if objective.seconds is None:
+        return True
+    if any(age is not None and age > objective.seconds for age in ages):
+        return False
+    return None if None in ages else True
 
 
 def _members(group: ActualGroup) -> tuple[MemberStatus, ...]:
