@@ -50,7 +50,10 @@ class ClustersOf:
     bootstrap: Bootstrap
 
     async def ask(self, cluster: str, work: Callable[[Client], Awaitable[None]]) -> Absence | None:
-        """Do this with the cluster's brokers; why that could not be done. Raises what brokers refuse."""
+        """Do this with the cluster's brokers; why that could not be done.
+
+        Brokers that refuse it altogether are an absence like any other, so that it stands in each resource's status.
+        """
         body = await self.outside.kubernetes.get(CLUSTERS, self.namespace, cluster)
         if body is None or is_deleted(body):
             return Absence(
@@ -62,10 +65,7 @@ class ClustersOf:
             async with self.brokers.client(bootstrap) as client:
                 await work(client)
         except OdradekError as failure:
-            if not is_unreachable(failure):
-                raise
-            return Absence(
-                Reach.UNREACHABLE,
-                f"the Cluster {cluster} does not answer at {bootstrap}: {failure}; it is tried again",
-            )
+            what = "does not answer" if is_unreachable(failure) else "refuses what the operator asks"
+            problem = f"the Cluster {cluster} {what} at {bootstrap}: {failure}; it is tried again"
+            return Absence(Reach.UNREACHABLE, problem)
         return None

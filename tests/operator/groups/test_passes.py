@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from odradek.client.errors import ConnectionFailed
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import ClusterAuthorizationFailed, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
@@ -33,11 +33,14 @@ WHERE = TopicPartition("orders", 0)
 
 
 class Brokers:
-    """Some groups that have committed 50. Looks at one of `lost` alone fail; a step takes a second."""
+    """Some groups that have committed 50. Looks at one of `lost` alone fail, all of them with `refusal`; a step takes a
+    second.
+    """
 
     def __init__(self) -> None:
         self.committed: dict[str, int] = {}
         self.lost: set[str] = set()
+        self.refusal: OdradekError | None = None
         self.steps: list[tuple[str, int]] = []
 
     @asynccontextmanager
@@ -48,6 +51,8 @@ class Brokers:
         return self
 
     async def look(self, expected: Mapping[str, Iterable[str]]) -> tuple[GroupsSeen, dict[str, OdradekError]]:
+        if self.refusal is not None:
+            raise self.refusal
         if len(expected) == 1 and self.lost & expected.keys():
             raise ConnectionFailed("the broker went away")
         found = {
@@ -131,6 +136,16 @@ def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(monkeypatch: 
     shop.restart_operator()
     shop.see_to("lost")
     assert shop.status("lost")["reset"]["phase"] == "Done" and len(shop.brokers.steps) == 2
+
+
+def test_what_brokers_refuse_altogether_stands_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch)
+    shop.group("billing")
+    shop.brokers.refusal = ClusterAuthorizationFailed("the operator may not describe configs")
+    shop.see_to("billing")
+    assert shop.ready("billing") == "ClusterUnreachable"
+    (ready,) = shop.status("billing")["conditions"]
+    assert "refuses" in ready["message"] and "may not describe configs" in ready["message"]
 
 
 def test_one_that_is_invalid_and_cannot_be_told_so_does_not_hold_the_others_up(
