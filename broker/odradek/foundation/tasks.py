@@ -16,7 +16,8 @@ class TaskOwner:
     def __init__(self, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None) -> None:
         self._name = name
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order they were started, in which closing cancels them: a simulated run must not hang on addresses.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     def start(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
@@ -28,12 +29,12 @@ class TaskOwner:
             coroutine.close()
             raise RuntimeError(f"{self._name} is closed and cannot start the task {name!r}")
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}/{name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         failure = task.exception()

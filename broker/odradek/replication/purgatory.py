@@ -120,7 +120,8 @@ class Purgatory:
 
     def __init__(self, *, waiting_max: int) -> None:
         self._waiting_max = waiting_max
-        self._waiting: set[WaitingFetch] = set()
+        # In the order they came, in which they are released.
+        self._waiting: dict[WaitingFetch, None] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -148,12 +149,12 @@ class Purgatory:
             wait_seconds=wait_seconds,
             on_ready=on_ready,
         )
-        self._waiting.add(fetch)
+        self._waiting[fetch] = None
         return fetch
 
     def forget(self, fetch: WaitingFetch) -> None:
         """Called by a fetch that ends."""
-        self._waiting.discard(fetch)
+        self._waiting.pop(fetch, None)
 
     def release_all(self) -> None:
         """Answer every waiting fetch now: the broker stops."""

@@ -74,7 +74,8 @@ class Listener:
         self._ended_requests = 0
         self._ended_bytes_in = 0
         self._ended_bytes_out = 0
-        self.connections: set[InboundConnection] = set()
+        self.connections: dict[InboundConnection, None] = {}
+        """In the order they came, in which they are closed."""
         self.accepted = 0
         self.closed_idle = 0
         self.on_connection_made: Callable[[InboundConnection], None] | None = None
@@ -172,12 +173,12 @@ class Listener:
 
     def _made(self, connection: InboundConnection) -> None:
         self.accepted += 1
-        self.connections.add(connection)
+        self.connections[connection] = None
         if self.on_connection_made is not None:
             self.on_connection_made(connection)
 
     def _lost(self, connection: InboundConnection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._quiet_since.pop(connection, None)
         self._ended_requests += connection.requests
         self._ended_bytes_in += connection.bytes_in
