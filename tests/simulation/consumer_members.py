@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from odradek.client.admin.groups import GroupAdmin
@@ -17,11 +19,11 @@ from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.fetches import FetchBounds
+from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.errors import raise_for
 from odradek.foundation.errors import (
     FencedMemberEpoch,
     OdradekError,
-    OffsetOutOfRange,
     StaleMemberEpoch,
     UnknownMemberId,
 )
@@ -29,7 +31,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 from tests.simulation.cluster import TOPIC
 from tests.simulation.group_checks import GroupWatch
-from tests.simulation.members import STALL_SECONDS, Members
+from tests.simulation.members import Member, Members
 
 HEARTBEAT_SECONDS: Final = 1.0
 REVOCATION_MS_MAX: Final = 6_000
@@ -39,33 +41,16 @@ _LEAVING: Final = -1
 class ConsumerMembers(Members):
     """A group of the newer protocol."""
 
-    async def _be_member(self, name: str, rng: random.Random) -> None:
-        client = self._workload.client(name, rng)
+    @asynccontextmanager
+    async def _member(self, client: Client, name: str, rng: random.Random) -> AsyncIterator[Member]:
         member = _Member(client, self.watch, name, member_id=str(uuid.UUID(int=rng.getrandbits(128))))
-        history = self._workload.history
         try:
-            while self._is_calm or rng.random() > 0.03:
-                try:
-                    await member.keep_up()
-                    for record in await member.consumer.poll(timeout_ms=500):
-                        self.watch.hands_out(record.partition, record.offset)
-                        self._workload.on_read(record.partition, record.offset, record.value or b"")
-                    if not self._is_calm and rng.random() < 0.03:
-                        history.add(name, f"stalls for {STALL_SECONDS:g} s")
-                        await asyncio.sleep(STALL_SECONDS)
-                    if rng.random() < 0.5:
-                        await member.commit()
-                except OffsetOutOfRange as failure:
-                    history.require(False, "I1", f"what was committed is gone: {failure}")
-                except OdradekError as failure:
-                    history.add(name, f"failed: {failure}")
-                    await asyncio.sleep(0.3)
+            yield member
             await member.leave()
         except OdradekError as failure:
-            history.add(name, f"left without a word: {failure}")
+            self._workload.history.add(name, f"left without a word: {failure}")
         finally:
             await member.consumer.close()
-            await client.close()
 
 
 class _Member:
@@ -81,7 +66,12 @@ class _Member:
         self._owned: tuple[TopicPartition, ...] = ()
         self.consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
 
-    async def keep_up(self) -> None:
+    async def poll(self, *, timeout_ms: int) -> Sequence[ConsumerRecord]:
+        """What there is to read, after what the group has to say."""
+        await self._keep_up()
+        return await self.consumer.poll(timeout_ms=timeout_ms)
+
+    async def _keep_up(self) -> None:
         """A heartbeat if one is due, and what follows from its answer."""
         now = asyncio.get_running_loop().time()
         if now < self._beat_at:

@@ -1,16 +1,20 @@
-"""Members of consumer groups in the classic protocol, with the product's client: they come, stall, commit and go."""
+"""Members of consumer groups: they come, stall, commit and go. Here in the classic protocol, with the product's client;
+`consumer_members` are those of the newer one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Final
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
+from odradek.client.consumer.positions import ConsumerRecord
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC
@@ -21,6 +25,16 @@ SESSION_MS: Final = 6_000
 # Longer than a session: whoever is silent for it comes back as a stranger.
 STALL_SECONDS: Final = 8.0
 MEMBERS: Final = 2
+
+
+class Member(Protocol):
+    """One life of a member, whatever its protocol."""
+
+    async def poll(self, *, timeout_ms: int) -> Sequence[ConsumerRecord]:
+        """What there is to read."""
+
+    async def commit(self) -> None:
+        """Commit all positions."""
 
 
 class Members:
@@ -83,24 +97,28 @@ class Members:
     async def _be_member(self, name: str, rng: random.Random) -> None:
         client = self._workload.client(name, rng)
         try:
-            consumer = _TellingConsumer(client, self.watch, name)
-            async with consumer:
+            async with self._member(client, name, rng) as member:
                 while self._is_calm or rng.random() > 0.03:
-                    await self._poll_once(consumer, name, rng)
+                    await self._poll_once(member, name, rng)
         finally:
             await client.close()
 
-    async def _poll_once(self, consumer: _TellingConsumer, name: str, rng: random.Random) -> None:
+    def _member(self, client: Client, name: str, rng: random.Random) -> AbstractAsyncContextManager[Member]:
+        """Joins the group, and leaves it."""
+        del rng  # The broker names members of this protocol.
+        return _TellingConsumer(client, self.watch, name)
+
+    async def _poll_once(self, member: Member, name: str, rng: random.Random) -> None:
         history = self._workload.history
         try:
-            for record in await consumer.poll(timeout_ms=500):
+            for record in await member.poll(timeout_ms=500):
                 self.watch.hands_out(record.partition, record.offset)
                 self._workload.on_read(record.partition, record.offset, record.value or b"")
             if not self._is_calm and rng.random() < 0.03:
                 history.add(name, f"stalls for {STALL_SECONDS:g} s")
                 await asyncio.sleep(STALL_SECONDS)
             if rng.random() < 0.5:
-                await consumer.commit()
+                await member.commit()
         except OffsetOutOfRange as failure:
             history.require(False, "I1", f"what was committed is gone: {failure}")
         except OdradekError as failure:
