@@ -139,7 +139,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         """Turns until the loop is to stop; called by `run_forever`."""
         ready, timers = self._ready, self._timers
-        is_watching = len(self._selector.get_map()) > _OWN_FILES  # type: ignore[attr-defined]
+        files = self._selector._fd_to_key  # type: ignore[attr-defined]  # its own dictionary: asked at every turn
+        is_watching = len(files) > _OWN_FILES
         while True:
             if not ready:
                 while timers and timers[0][2]._cancelled:
@@ -169,7 +170,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                         self._tell_of(handle, failure)
             if self._stopping:
                 return
-            is_watching = len(self._selector.get_map()) > _OWN_FILES  # type: ignore[attr-defined]
+            is_watching = len(files) > _OWN_FILES
 
     def _look_at_files(self) -> None:
         """Run what waits for sockets that are really there."""

@@ -76,6 +76,8 @@ class MemoryNetwork:
 
     def is_parted(self, source: str, target: str) -> bool:
         """Whether nothing gets from `source` to `target`."""
+        if not self._parted and not self._isolated:
+            return False
         return (source, target) in self._parted or source in self._isolated or target in self._isolated
 
     async def passage(self, one: str, other: str) -> None:
@@ -92,7 +94,8 @@ class MemoryNetwork:
                 transport.abort()
 
     def delay(self) -> float:
-        return self.chance.uniform(*self.delay_seconds)
+        least, most = self.delay_seconds
+        return least + (most - least) * self.chance.random()
 
 
 class HostNetwork:
@@ -215,8 +218,10 @@ class MemoryTransport(asyncio.Transport):
             return
         self._unsent += data
         self.flow()
-        self.unsent_bytes_seen_max = max(self.unsent_bytes_seen_max, len(self._unsent))
-        if len(self._unsent) > self._high and not self._is_protocol_paused:
+        unsent_bytes = len(self._unsent)
+        if unsent_bytes > self.unsent_bytes_seen_max:
+            self.unsent_bytes_seen_max = unsent_bytes
+        if unsent_bytes > self._high and not self._is_protocol_paused:
             self._is_protocol_paused = True
             self._protocol.pause_writing()
 
