@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import ResourceType
+from odradek.client.admin.reassignments import SIDES
+from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.cluster.image import PartitionImage
 from odradek.foundation.errors import (
@@ -17,6 +18,7 @@ from odradek.foundation.errors import (
     InvalidReplicationFactor,
     NoReassignmentInProgress,
     OdradekError,
+    RequestError,
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
@@ -112,16 +114,70 @@ def test_a_drain_is_slowed_down_watched_and_taken_back() -> None:
             assert await admin.reassignments.cancel() == {}
 
             # What had moved comes back with a spread, and nothing is throttled for ever.
-            await admin.reassignments.unthrottle(topics=["t"], brokers=[1, 2, 3])
-            for kind, name, key in (
-                (ResourceType.TOPIC, "t", "leader.replication.throttled.replicas"),
-                (ResourceType.BROKER, "1", "follower.replication.throttled.rate"),
-            ):
-                entries = await admin.configs.describe(kind, name, keys=[key])
-                assert all(entry.is_default for entry in entries)
+            await admin.brokers.lift_throttles()
+            assert await throttles(admin, "t") == set()
             await admin.brokers.execute(await admin.brokers.plan_spread([3]))
             await cluster.until(lambda: moving(cluster) == 0)
             assert {one.replicas for one in await admin.brokers.list()} == {2}
+
+    run(story())
+
+
+async def throttles(admin: Admin, topic: str) -> set[str]:
+    """The throttles' settings that a topic and three brokers have."""
+    found: set[str] = set()
+    for kind, name, key in (
+        *((ResourceType.TOPIC, topic, f"{side}.replication.throttled.replicas") for side in SIDES),
+        *(
+            (ResourceType.BROKER, one, f"{side}.replication.throttled.rate")
+            for side in SIDES
+            for one in "123"
+        ),
+    ):
+        entries = await admin.configs.describe(kind, name, keys=[key])
+        found |= {f"{name} {entry.name}={entry.value}" for entry in entries if not entry.is_default}
+    return found
+
+
+def test_throttles_are_lifted_from_what_moves_no_more_and_from_nothing_else() -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=3) as (cluster, admin):
+            for name in ("slow", "quick", "whole"):
+                assert await cluster.create_topic(name, partitions=1, replicas=1) == 0
+            where = TopicPartition("slow", 0)
+            (leader,) = cluster.image(1).topics["slow"].partitions[0].replicas
+            for _ in range(5):
+                await cluster.produce(leader, "slow", 0, b"x" * 10_000, acks=1)
+            whole = ConfigChange("leader.replication.throttled.replicas", "*")
+            await admin.configs.alter(ResourceType.TOPIC, "whole", [whole])
+            quick = TopicPartition("quick", 0)
+            await admin.brokers.execute({where: (1, 2, 3)}, bytes_per_second=1)
+            await admin.brokers.execute({quick: (1, 2, 3)}, bytes_per_second=1)
+            await cluster.until(lambda: not cluster.image(1).topics["quick"].partitions[0].adding)
+            assert list(await admin.reassignments.under_way()) == [where]
+
+            # The brokers' rates are those of what moves still.
+            await admin.brokers.lift_throttles([quick])
+            left = await throttles(admin, "quick")
+            assert {one.partition(" ")[0] for one in left} == {"1", "2", "3"}
+            assert len(await throttles(admin, "slow")) == len(left) + len(SIDES)
+            await admin.reassignments.cancel()
+            await admin.brokers.lift_throttles()
+            assert await throttles(admin, "slow") == set()
+            assert await throttles(admin, "whole") == {"whole leader.replication.throttled.replicas=*"}
+
+    run(story())
+
+
+@pytest.mark.parametrize("wanted", [(1, 9), (1, 1)])
+def test_a_plan_that_is_refused_leaves_nothing_throttled(wanted: tuple[int, ...]) -> None:
+    async def story() -> None:
+        async with a_cluster(brokers=3) as (cluster, admin):
+            assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
+            for plan in ({TopicPartition("t", 0): (1, 2, 3, *wanted)}, {TopicPartition("t", 0): wanted}):
+                with pytest.raises(RequestError):
+                    await admin.brokers.execute(plan, bytes_per_second=1000)
+                assert await throttles(admin, "t") == set()
 
     run(story())
 

@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import format_bytes, say, show
+from odradek.cli.output import count, format_bytes, say, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerLoad, DrainProgress
@@ -90,7 +90,7 @@ def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | No
             return await admin.plan_drain(broker_id), before
         plan = await admin.drain(broker_id, bytes_per_second=throttle)
         if wait:
-            await until_ended(admin, plan, lifts_throttle=throttle is not None)
+            await until_ended(admin, plan)
         return plan, before
 
     plan, before = session.run(work)
@@ -106,6 +106,8 @@ def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | No
 def drained(session: Session, *, broker_id: int) -> int:
     """Tell how far a drain is; ends with 0 when the broker can be removed, else with 7.
 
+    When it is done the throttle is lifted, unless something else is moving.
+
     \b
     Examples:
       odradek brokers drained 4
@@ -116,19 +118,27 @@ def drained(session: Session, *, broker_id: int) -> int:
     async def work(client: Client) -> DrainProgress:
         from odradek.client.admin.brokers import BrokerAdmin
 
-        return await BrokerAdmin(client).drain_progress(broker_id)
+        admin = BrokerAdmin(client)
+        progress = await admin.drain_progress(broker_id)
+        if progress.is_done:
+            await admin.lift_throttles()
+        return progress
 
     progress = session.run(work)
-    if progress.is_done:
+    if progress.is_done and not progress.is_live:
+        sentence = (
+            f"no broker {broker_id} is running, and no partition has a replica there: it can be removed"
+        )
+    elif progress.is_done:
         sentence = f"broker {broker_id} has nothing any more and can be removed"
     elif not progress.is_cordoned:
         sentence = (
-            f"broker {broker_id} has {progress.replicas} replicas and is given new ones; start with "
+            f"broker {broker_id} has {count(progress.replicas, 'replica')} and is given new ones; start with "
             f"`odradek brokers drain {broker_id}`"
         )
     else:
         sentence = (
-            f"broker {broker_id} has {progress.replicas} replicas, of which {progress.moving} are moving "
+            f"broker {broker_id} has {count(progress.replicas, 'replica')}, of which {progress.moving} are moving "
             f"({format_bytes(progress.bytes_left)} left), and leads {progress.leaders}"
         )
         if progress.is_stuck:
@@ -167,7 +177,7 @@ def undrain(session: Session, *, broker_id: int) -> None:
     taken_back = session.run(work)
     say(
         session.output,
-        f"undrained  broker {broker_id}, {len(taken_back)} moves taken back",
+        f"undrained  broker {broker_id}, {count(len(taken_back), 'move')} taken back",
         {"broker": broker_id, "result": "undrained", "moves_taken_back": len(taken_back)},
     )
 

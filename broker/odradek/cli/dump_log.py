@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.output import FORMATS, JSON, TABLE, print_json_line
+from odradek.cli.output import FORMATS, JSON, TABLE, count, print_json_line
 from odradek.cli.times import format_moment
 
 if TYPE_CHECKING:
@@ -188,7 +188,9 @@ class _Printer:
             print_json_line({"kind": "total", "files": self._files, "damage": self._damage})
         else:
             click.echo(
-                f"{self._files} files, " + (f"{self._damage} damages" if self._damage else "all whole")
+                count(self._files, "file")
+                + ", "
+                + (count(self._damage, "damage") if self._damage else "all whole")
             )
         return ExitCode.DAMAGED if self._damage else ExitCode.OK
 

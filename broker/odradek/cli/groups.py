@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import say, show
+from odradek.cli.output import count, say, show
 from odradek.cli.times import format_seconds
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def describe(session: Session, *, group_ids: tuple[str, ...], members: bool) -> 
 
 def _print_group(group: dict[str, Any], *, members: bool) -> None:
     click.echo(
-        f"{group['group']}  {group['state']}  {group['type']}  {len(group['members'])} members"
-        f"  lag {group['lag']} records"
+        f"{group['group']}  {group['state']}  {group['type']}  {count(len(group['members']), 'member')}"
+        f"  lag {count(group['lag'], 'record')}"
         + ("" if group["lag_seconds"] is None else f", {format_seconds(group['lag_seconds'])}")
     )
     if members:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.options import Session
-from odradek.cli.output import format_bytes, show
+from odradek.cli.output import count, format_bytes, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.foundation.ids import TopicPartition
 
 _LOOK_SECONDS = 1.0
+_VERSION = 1
 
 
 def throttle_option(function: Any) -> Any:
@@ -45,22 +46,15 @@ def wait_option(function: Any) -> Any:
 
 def read_plan(path: str) -> Plan:
     """The plan in a file. Raises FileNotFoundError, and ValueError with what is wrong."""
-    from odradek.foundation.ids import TopicPartition
-
-    with click.open_file(path) as file:
-        text = file.read()
     try:
-        rows = json.loads(text)["partitions"]
-        plan = {
-            TopicPartition(str(row["topic"]), int(row["partition"])): tuple(map(int, row["replicas"]))
-            for row in rows
-        }
-    except (ValueError, KeyError, TypeError) as failure:
-        words = f"no {failure}" if isinstance(failure, KeyError) else str(failure)
+        with click.open_file(path) as file:
+            rows = _rows_of(json.loads(file.read()))
+    except ValueError as failure:
         raise ValueError(
-            f'{path} is no plan ({words}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
+            f'{path} is no plan ({failure}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
             f'"partition": 0, "replicas": [1, 2]}}]}}, as `odradek reassign plan --output json` writes it'
         ) from failure
+    plan = dict(rows)
     if len(plan) < len(rows):
         raise ValueError(f"{path} names a partition twice")
     if not plan:
@@ -68,10 +62,30 @@ def read_plan(path: str) -> Plan:
     return plan
 
 
+def _rows_of(document: Any) -> list[tuple[TopicPartition, tuple[int, ...]]]:
+    """Each partition with its replicas, as the document names them. Raises ValueError."""
+    from odradek.foundation.ids import TopicPartition
+
+    if not isinstance(document, dict) or not isinstance(document.get("partitions"), list):
+        raise ValueError("there is no list of partitions in it")
+    if document.get("version", _VERSION) != _VERSION:
+        raise ValueError(f"its version is {document['version']}, and {_VERSION} is what is known")
+    rows = []
+    for row in document["partitions"]:
+        match row:
+            case {"topic": str(topic), "partition": int(number), "replicas": list(replicas)} if all(
+                type(one) is int for one in replicas
+            ):
+                rows.append((TopicPartition(topic, number), tuple(replicas)))
+            case _:
+                raise ValueError(f"{json.dumps(row)[:200]} names no topic, partition and list of brokers")
+    return rows
+
+
 def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, Any]:
     """A plan as JSON has it."""
     return {
-        "version": 1,
+        "version": _VERSION,
         "partitions": [
             {"topic": where.topic, "partition": where.partition, "replicas": list(replicas)}
             for where, replicas in sorted(plan.items())
@@ -101,27 +115,21 @@ async def begin(
     """Execute a plan, and with `wait` come back when it has ended."""
     await brokers.execute(plan, bytes_per_second=throttle, may_change_factor=may_change_factor)
     if wait:
-        await until_ended(brokers, plan, lifts_throttle=throttle is not None)
+        await until_ended(brokers, plan)
 
 
-async def until_ended(brokers: BrokerAdmin, plan: Plan, *, lifts_throttle: bool) -> None:
-    """Wait until nothing of `plan` moves any more; what is left is told on stderr whenever it changes."""
+async def until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
+    """Wait until nothing of `plan` moves any more, and lift the throttle; what is left is told on stderr whenever it
+    changes.
+    """
     told: tuple[int, int] | None = None
     while left := await brokers.reassignments.under_way(plan):
         now = len(left), await brokers.bytes_left(left)
         if now != told:
             told = now
-            click.echo(f"{now[0]} partitions are moving, {format_bytes(now[1])} left", err=True)
+            click.echo(f"still moving: {count(now[0], 'partition')}, {format_bytes(now[1])} left", err=True)
         await asyncio.sleep(_LOOK_SECONDS)
-    if lifts_throttle:
-        await lift_throttles(brokers, plan)
-
-
-async def lift_throttles(brokers: BrokerAdmin, plan: Mapping[TopicPartition, Any]) -> None:
-    """Of a plan's topics, and of all live brokers unless something else is moving."""
-    others = await brokers.reassignments.under_way()
-    live = [] if others else [one.id for one in await brokers.list()]
-    await brokers.reassignments.unthrottle(topics={where.topic for where in plan}, brokers=live)
+    await brokers.lift_throttles(plan)
 
 
 def say_begun(session: Session, plan: Plan, *, waited: bool) -> None:
@@ -133,4 +141,4 @@ def say_begun(session: Session, plan: Plan, *, waited: bool) -> None:
         click.echo("nothing has to move")
     else:
         hint = "" if waited else "; `odradek reassign list` shows how far they are"
-        click.echo(f"{verb}  {len(plan)} partitions{hint}")
+        click.echo(f"{verb}  {count(len(plan), 'partition')}{hint}")

@@ -38,6 +38,11 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def text(value: bytes) -> str:
     """Bytes as UTF-8; what is not UTF-8 becomes `\\xNN`, so that nothing is lost silently."""
     return value.decode("utf-8", errors="backslashreplace")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import say
+from odradek.cli.output import count, say
 
 if TYPE_CHECKING:
     from odradek.cli.record_formats import NewRecord
@@ -105,7 +105,7 @@ def produce(
     if session.is_json:
         say(session.output, "", {"topic": topic, "records": sent})
     elif not quiet and sys.stderr.isatty():
-        click.echo(f"{sent} records sent to {topic}", err=True)
+        click.echo(f"{count(sent, 'record')} sent to {topic}", err=True)
 
 
 async def _send_lines(

@@ -9,7 +9,6 @@ import click
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.moves import (
     begin,
-    lift_throttles,
     read_plan,
     say_begun,
     show_plan,
@@ -17,7 +16,7 @@ from odradek.cli.moves import (
     wait_option,
 )
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import say, show
+from odradek.cli.output import count, say, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.plans import Plan
@@ -142,7 +141,7 @@ def verify(session: Session, *, path: str, keep_throttle: bool) -> int:
             for where, replicas in sorted(wanted.items())
         ]
         if not moving and not keep_throttle:
-            await lift_throttles(admin, wanted)
+            await admin.lift_throttles(wanted)
         return rows
 
     rows = session.run(work)
@@ -191,11 +190,15 @@ def cancel(session: Session, *, path: str | None, everything: bool) -> None:
         moving = await admin.reassignments.under_way(wanted)
         raise_refusals(await admin.reassignments.cancel(moving))
         if moving:
-            await lift_throttles(admin, moving)
+            await admin.lift_throttles(moving)
         return len(moving)
 
-    count = session.run(work)
-    say(session.output, f"cancelled  {count} moves", {"result": "cancelled", "moves": count})
+    taken_back = session.run(work)
+    say(
+        session.output,
+        f"cancelled  {count(taken_back, 'move')}",
+        {"result": "cancelled", "moves": taken_back},
+    )
 
 
 @reassign.command("list")

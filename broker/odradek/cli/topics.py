@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, parse_assignments, session_options
-from odradek.cli.output import say, show
+from odradek.cli.output import count, say, show
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -170,7 +170,7 @@ def describe(session: Session, *, names: tuple[str, ...], offsets: bool, with_co
 
 def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
     click.echo(
-        f"{topic['name']}  id {topic['id']}  {len(topic['partitions'])} partitions"
+        f"{topic['name']}  id {topic['id']}  {count(len(topic['partitions']), 'partition')}"
         + ("  internal" if topic["is_internal"] else "")
     )
     for key, value in topic.get("configs", {}).items():

@@ -7,7 +7,7 @@ arrived; what has stays where it is until `spread` is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from odradek.client.admin import plans
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
-from odradek.client.admin.reassignments import Reassignment, ReassignmentAdmin
+from odradek.client.admin.reassignments import SIDES, Reassignment, ReassignmentAdmin
 from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
@@ -23,6 +23,8 @@ from odradek.foundation.ids import TopicPartition
 
 CORDON_KEY: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
+# An answer of some hundred kilobytes.
+TOPICS_PER_REQUEST_MAX: Final = 1000
 
 
 class MovesRefused(RequestError):
@@ -53,6 +55,7 @@ class DrainProgress:
     leaders: int
     moving: int
     bytes_left: int
+    is_live: bool = True
 
     @property
     def is_done(self) -> bool:
@@ -167,6 +170,7 @@ class BrokerAdmin:
             leaders=sum(broker_id == one.leader for one in partitions),
             moving=len(moving),
             bytes_left=await self.bytes_left(moving),
+            is_live=is_live,
         )
 
     async def bytes_left(self, moving: Mapping[TopicPartition, Reassignment]) -> int:
@@ -221,12 +225,45 @@ class BrokerAdmin:
     async def execute(
         self, plan: Plan, *, bytes_per_second: int | None = None, may_change_factor: bool = True
     ) -> Plan:
-        """Begin the moves of a plan, and give it back. Raises MovesRefused."""
-        if plan:
+        """Begin the moves of a plan, and give it back. Raises MovesRefused; where nothing moves then, nothing stays
+        throttled either.
+        """
+        if not plan:
+            return plan
+        try:
             if bytes_per_second is not None:
                 await self.reassignments.throttle(plan, bytes_per_second=bytes_per_second)
             raise_refusals(await self.reassignments.reassign(plan, may_change_factor=may_change_factor))
+        except RequestError:
+            if bytes_per_second is not None and not await self.reassignments.under_way():
+                await self.lift_throttles()
+            raise
         return plan
+
+    async def lift_throttles(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Lift the throttles of moves that have ended: while others go on those of the topics of `partitions` only,
+        else those of every topic and live broker. A topic that is throttled as a whole (`*`) was not so by a move.
+        """
+        if await self.reassignments.under_way():
+            await self.reassignments.unthrottle(topics={one.topic for one in partitions}, brokers=())
+            return
+        cluster = await self._client.with_retries(lambda: self._client.refresh(None))
+        keys = [f"{side}.replication.throttled.replicas" for side in SIDES]
+        throttled: set[str] = set()
+        for names in _portions(sorted(cluster.topics), TOPICS_PER_REQUEST_MAX):
+            found = await self._configs.describe_many(ResourceType.TOPIC, names, keys=keys)
+            throttled |= {
+                name
+                for name, entries in found.items()
+                # One that was deleted meanwhile has no throttle either.
+                if not isinstance(entries, OdradekError)
+                and any(entry.value not in ("", "*", None) for entry in entries)
+            }
+        await self.reassignments.unthrottle(topics=throttled, brokers=sorted(cluster.brokers))
+
+
+def _portions(names: Sequence[str], size_max: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size_max] for start in range(0, len(names), size_max))
 
 
 def raise_refusals(outcome: Mapping[TopicPartition, OdradekError | None]) -> None:
