@@ -69,7 +69,7 @@ def test_bad_topics_are_refused_at_once_with_a_reason(kube: Kube) -> None:
 
 
 def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
-    declare_topic(kube, named("retained"), partitions=1, replicas=1)
+    declare_topic(kube, named("retained"), partitions=1, replicas=3)
     declare_topic(kube, named("removed"), partitions=1, replicas=1, deletionPolicy="Delete")
     produce(kube, BOOTSTRAP, named("retained"), ["still here"])
     kube.delete("topic", named("retained"), named("removed"))
@@ -80,5 +80,5 @@ def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
         what="the topic is deleted",
     )
     assert [value for *_, value in everything(kube, BOOTSTRAP, named("retained"))] == ["still here"]
-    adopted = declare_topic(kube, named("retained"), partitions=1, replicas=1)
+    adopted = declare_topic(kube, named("retained"), partitions=1, replicas=3)
     assert adopted["status"]["topicId"]

@@ -109,7 +109,7 @@ _RIGHTS = (
                 True,
                 BOOLEAN,
                 "Let the operator read nodes (a ClusterRole with `get` and `list`): brokers' racks from zone labels, "
-                "addresses of NodePort listeners.",
+                "and whether the node of a pod that is to be replaced is lost.",
             ),
             Value(
                 "aggregate",

@@ -24,7 +24,9 @@ _IS_CONTROLLER: Final = re.compile(r"^odradek_is_controller (\S+)$", re.MULTILIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartAnswer:
-    """What a broker says of its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting."""
+    """What a broker says of its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting; `only_here`
+    is how many partitions have no other replica.
+    """
 
     known: bool
     waiting_for: tuple[str, ...] = ()

@@ -281,7 +281,10 @@ class ClusterSpec:
     version: Annotated[
         str | None,
         Text(max_length=64),
-        Doc("The image's tag, where `image` has none. Without it: the tag of the operator's default image."),
+        Doc(
+            "The image's tag, where `image` has neither tag nor digest. Without it: the tag of the operator's default "
+            "image."
+        ),
     ] = None
     brokers: Annotated[Brokers, Nested(Brokers), Doc("The brokers.")] = field(default_factory=Brokers)
     controllers: Annotated[Controllers, Nested(Controllers), Doc("The controllers.")] = field(

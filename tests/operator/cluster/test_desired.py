@@ -299,6 +299,8 @@ def test_how_many_pods_there_shall_be() -> None:
         ({"image": "mine", "version": "2"}, "r/odradek:1", "mine:2", "2"),
         ({"image": "mine:3", "version": "2"}, "", "mine:3", "3"),
         ({"image": "mine@sha256:ab"}, "", "mine@sha256:ab", "sha256:ab"),
+        ({"image": "mine@sha256:ab", "version": "2"}, "", "mine@sha256:ab", "sha256:ab"),
+        ({"version": "2"}, "r/odradek@sha256:ab", "r/odradek:2", "2"),
     ],
 )
 def test_images(spec: Json, default: str, image: str, version: str | None) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from odradek.client.errors import ConnectionFailed
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
+    NODES,
     PODS,
     SERVICES,
     STATEFUL_SETS,
     VOLUME_CLAIMS,
     Api,
+    Forbidden,
+    Json,
     Refused,
     metadata,
 )
@@ -125,6 +131,26 @@ def test_what_kubernetes_refuses_is_said_and_nothing_is_forgotten_by_it(world: W
     world.change(spec__brokers={"pod": {"sidecars": None}})
     world.settle()
     assert world.condition("Ready")["reason"] == "Serving" and world.brokers.replicas[3] == 4
+
+
+def test_a_right_that_racks_need_is_missed_in_a_condition(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_all = world.kubernetes.list
+
+    async def refuse(api: Api, namespace: str | None, **more: Any) -> Sequence[Json]:
+        if api == NODES:
+            raise Forbidden("nodes is forbidden", status=403)
+        return await list_all(api, namespace, **more)
+
+    monkeypatch.setattr(world.kubernetes, "list", refuse)
+    world.change(spec__brokers={"rackLabel": "topology.kubernetes.io/zone"})
+    world.settle()
+    assert world.condition("Ready")["status"] == "True"
+    assert "rbac.nodes" in world.condition("Zones")["message"]
+    monkeypatch.undo()
+    world.settle()
+    assert world.condition("Zones") == {}
 
 
 def test_brokers_that_do_not_answer_are_no_reason_to_touch_them(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
 from tests.operator.support.objects import Change
 from tests.operator.support.world import BROKER_PODS, World
@@ -77,6 +78,20 @@ def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: World) -> None:
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
     world.settle()
     assert metadata(world.claim(1))["uid"] != metadata(claim)["uid"]
+    assert world.replaced(before) == {"events-broker-1"}
+
+
+def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: World) -> None:
+    claim, before = world.claim(1), world.pods()
+    world.brokers.answers[1] = RestartAnswer(known=True, only_here=2)
+    world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
+    for _ in range(4):
+        assert world.look() is not None
+    assert world.pods() == before and world.claim(1) == claim
+    assert "only replica of 2 partitions" in world.condition("Rolling")["message"]
+    # Somebody gives them another replica.
+    world.brokers.answers.clear()
+    world.settle()
     assert world.replaced(before) == {"events-broker-1"}
 
 

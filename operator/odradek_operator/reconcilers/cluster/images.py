@@ -10,7 +10,7 @@ def image_of(spec: ClusterSpec, default: str) -> str:
     image = spec.image or default
     if not image or spec.version is None:
         return image
-    if spec.image is not None and _tag(spec.image):
+    if spec.image is not None and version_of(spec.image):
         return image
     name = image.partition("@")[0]
     tag = _tag(name)

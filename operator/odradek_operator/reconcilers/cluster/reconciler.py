@@ -110,7 +110,7 @@ class ClusterReconciler:
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
         await look.apply_accounts()
         await look.apply_zookeeper()
-        await look.read_nodes()
+        await look.read_zones()
         await look.apply_surroundings()
         is_first_start = look.stateful_set() is None
         if is_first_start and look.pending and self._is_young(look.body):
@@ -199,6 +199,7 @@ class ClusterReconciler:
             volume_problem=look.volume_problem,
             unreachable=look.unreachable,
             settings_problem=look.settings_problem,
+            zones_problem=look.zones_problem,
         )
         # A broker that did not tell its settings may have old ones.
         current = sum(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
 
@@ -79,9 +80,12 @@ def next_pod(
         if pod.broker not in reasons:
             continue
         answer = answers.get(pod.broker, RestartAnswer(known=False))
-        if answer.allowed:
+        if pod.replace and answer.only_here:
+            waiting = waiting or _would_be_lost(pod, answer.only_here)
+        elif answer.allowed:
             return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]), never_safe=answer.never_safe)
-        waiting = waiting or _waiting(pod.broker, answer)
+        else:
+            waiting = waiting or _waiting(pod.broker, answer)
     return Roll(left=left, waiting=waiting)
 
 
@@ -95,6 +99,14 @@ def _waiting(broker: int, answer: RestartAnswer) -> str:
     if not answer.known:
         return f"broker {broker} does not say yet whether it may restart"
     return f"without broker {broker} these would have too few replicas in sync: {named(answer.waiting_for)}"
+
+
+def _would_be_lost(pod: BrokerPod, partitions: int) -> str:
+    return (
+        f"broker {pod.broker} serves and has the only replica of {partitions} partitions, which a new volume would "
+        f"lose; give their topics more replicas, take {REPLACE_ANNOTATION} off its pod again, or delete its pod and "
+        "claim yourself"
+    )
 
 
 def _why(reasons: tuple[str, ...]) -> str:

@@ -55,7 +55,6 @@ class Look:
     admin: ClusterAdmin
     applier: Applier
     objects: dict[tuple[str, str], Json]
-    nodes: dict[str, Json] = field(default_factory=dict)
     scale: scaling.Scale = field(default_factory=lambda: scaling.Scale(pods=0))
     movement: Movement | None = None
     pending: tuple[addresses.Pending, ...] = ()
@@ -69,6 +68,7 @@ class Look:
     volume_problem: str | None = None
     unreachable: str | None = None
     settings_problem: str | None = None
+    zones_problem: str | None = None
 
     # --- Kubernetes ----------------------------------------------------------------------------------------------
 
@@ -76,20 +76,20 @@ class Look:
         """The brokers' StatefulSet as it is."""
         return self.objects.get(("StatefulSet", self.context.called(BROKER)))
 
-    async def read_nodes(self) -> None:
+    async def read_zones(self) -> None:
         """Zones by node, where the Cluster asks for them. Without the right to read nodes there are none."""
         label = self.context.spec.brokers.rack_label
-        wants_address = any(one.type == "NodePort" for one in self.context.spec.listeners)
-        if label is None and not wants_address:
+        if label is None:
             return
         try:
             found = await self.outside.kubernetes.list(NODES, None)
         except Forbidden as failure:
-            logger.warning("%s: nodes cannot be read, so brokers have no racks: %s", self.key, failure)
+            self.zones_problem = (
+                f"brokers have no racks: {failure}. Give the operator the right to read nodes (rbac.nodes of its "
+                "chart), or take brokers.rackLabel away"
+            )
             return
-        self.nodes = {metadata(node)["name"]: node for node in found}
-        if label is not None:
-            self.context = replace(self.context, zones=facts.zones(found, label))
+        self.context = replace(self.context, zones=facts.zones(found, label))
 
     async def apply_accounts(self) -> None:
         """Who the pods are: before all pods, since a pod without its account is not made."""

@@ -16,6 +16,8 @@ SCALING = "Scaling"
 LISTENERS = "Listeners"
 VOLUMES = "Volumes"
 REACHABLE = "Reachable"
+SETTINGS = "Settings"
+ZONES = "Zones"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Findings:
     volume_problem: str | None = None
     unreachable: str | None = None
     settings_problem: str | None = None
+    zones_problem: str | None = None
 
 
 def conditions(found: Findings) -> list[Condition]:
@@ -58,7 +61,9 @@ def conditions(found: Findings) -> list[Condition]:
     if found.unreachable:
         stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
     if found.settings_problem:
-        stated.append(condition("Settings", False, "Refused", found.settings_problem))
+        stated.append(condition(SETTINGS, False, "Refused", found.settings_problem))
+    if found.zones_problem:
+        stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
     return stated
 
 
