@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from typing import Final
 
-from odradek_operator.desired.names import Context, Json
-from odradek_operator.resources.pods import Pod, Resources, Storage
+from odradek_operator.desired.names import RESTART_ANNOTATION, Context, Json
+from odradek_operator.resources.pods import Pod, Resources
 from odradek_operator.resources.structure import render
 
 USER: Final = 10_001
+SETTINGS: Final = "settings"
+SCRATCH: Final = "scratch"
 _CONTAINER_SECURITY: Final[Json] = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
@@ -27,20 +31,47 @@ _POD_SECURITY: Final[Json] = {
 }
 
 
-def container(name: str, *, image: str, pull: str, resources: Resources, pod: Pod, **content: object) -> Json:
-    """A container of ours. Users' environment and mounts come after ours."""
+def container(
+    context: Context,
+    name: str,
+    *,
+    image: str,
+    resources: Resources,
+    pod: Pod,
+    ports: Mapping[str, int],
+    env: Mapping[str, str | Json],
+    mounts: Mapping[str, str],
+    **content: object,
+) -> Json:
+    """A container of ours. Users' environment and mounts come after ours.
+
+    `env` are texts and what `field` makes, `mounts` folders by volume: the volume of the settings is never written to.
+    """
     made: Json = {
         "name": name,
         "image": image,
-        "imagePullPolicy": pull,
+        "imagePullPolicy": str(context.spec.image_pull_policy),
         "securityContext": _CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
+        "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
+        "env": [
+            *(
+                {"name": key, "value" if isinstance(value, str) else "valueFrom": value}
+                for key, value in env.items()
+            ),
+            *(pod.env or ()),
+        ],
+        "volumeMounts": [
+            *(
+                {"name": volume, "mountPath": folder} | ({"readOnly": True} if volume == SETTINGS else {})
+                for volume, folder in mounts.items()
+            ),
+            *(pod.volume_mounts or ()),
+        ],
         **content,
     }
     if wanted := render(resources):
         made["resources"] = wanted
-    made["env"] = [*made.get("env", ()), *(pod.env or ())]
-    made["volumeMounts"] = [*made.get("volumeMounts", ()), *(pod.volume_mounts or ())]
     return made
 
 
@@ -50,12 +81,16 @@ def pod_template(
     *,
     pod: Pod,
     containers: list[Json],
-    volumes: list[Json],
+    scratch: Mapping[str, str],
     grace_seconds: int,
     annotations: dict[str, str],
     spread_over_zones: bool = False,
-) -> Json:
-    """A pod template: ours, and over it what the user chose."""
+    The component's ConfigMap is a volume of every pod; `scratch` are others by name, with how large they may become.
+    """A pod template: ours, and over it what the user chose.
+
+    The component's ConfigMap is a volume of every pod; `scratch` are its others by name, with how large they may become.
+    """
+    restart = {RESTART_ANNOTATION: context.restart} if context.restart else {}
     spec: Json = {
         "serviceAccountName": context.called(component),
         "automountServiceAccountToken": False,
@@ -66,7 +101,11 @@ def pod_template(
             pod.topology_spread_constraints or _spread(context, component, zones=spread_over_zones)
         ),
         "containers": [*containers, *(pod.sidecars or ())],
-        "volumes": [*volumes, *(pod.volumes or ())],
+        "volumes": [
+            {"name": SETTINGS, "configMap": {"name": context.called(component)}},
+            *({"name": name, "emptyDir": {"sizeLimit": size}} for name, size in scratch.items()),
+            *(pod.volumes or ()),
+        ],
     }
     chosen: Json = {
         "nodeSelector": pod.node_selector,
@@ -80,21 +119,8 @@ def pod_template(
     return {
         "metadata": {
             "labels": {**(pod.labels or {}), **context.labels(component)},
-            "annotations": {**(pod.annotations or {}), **annotations},
+            "annotations": {**(pod.annotations or {}), **annotations, **restart},
         },
-        "spec": spec,
-    }
-
-
-def claim_template(context: Context, component: str, storage: Storage) -> Json:
-    """The claim that each pod of a StatefulSet gets its volume by."""
-    spec: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage.size}}}
-    if storage.class_ is not None:
-        spec["storageClassName"] = storage.class_
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data", "labels": {**(storage.labels or {}), **context.labels(component)}},
         "spec": spec,
     }
 
@@ -104,22 +130,23 @@ def field(path: str) -> Json:
     return {"fieldRef": {"fieldPath": path}}
 
 
-def _http_probe(path: str, port: int, **times: int) -> Json:
-    """A probe by GET."""
-    return {"httpGet": {"path": path, "port": port}, **times}
-
-
-def http_probes(port: int, *, start_seconds_max: int) -> dict[str, Json]:
-    """The three probes of a broker or a controller. It answers /healthz before it is ready: a long start is alive."""
+def probes(alive: Json, ready: Json, *, start_seconds_max: int) -> dict[str, Json]:
+    """The three probes of a container: what tells that it is alive, which holds from early in its start, and ready."""
     return {
-        "startupProbe": _http_probe(
-            "/healthz", port, periodSeconds=1, timeoutSeconds=2, failureThreshold=start_seconds_max
-        ),
-        "livenessProbe": _http_probe(
-            "/healthz", port, periodSeconds=10, timeoutSeconds=10, failureThreshold=6
-        ),
-        "readinessProbe": _http_probe("/readyz", port, periodSeconds=1, timeoutSeconds=5, failureThreshold=5),
+        "startupProbe": {
+            **alive,
+            "periodSeconds": 1,
+            "timeoutSeconds": 2,
+            "failureThreshold": start_seconds_max,
+        },
+        "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {**ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 5},
     }
+
+
+def digest(text: str) -> str:
+    """What stands in an annotation of a pod that is to be made anew when `text` changes."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _spread(context: Context, component: str, *, zones: bool) -> list[Json]:

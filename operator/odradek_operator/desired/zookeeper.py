@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from odradek_operator.desired.names import (
-    RESTART_ANNOTATION,
+    VOLUME,
     ZOOKEEPER,
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
     Context,
     Json,
 )
-from odradek_operator.desired.pods import claim_template, container, field, pod_template
+from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field, pod_template, probes
+from odradek_operator.desired.stateful_sets import stateful_set
 from odradek_operator.desired.zookeeper_files import zookeeper_files
-from odradek_operator.resources.cluster import DeletionPolicy, ZookeeperServers
+from odradek_operator.resources.cluster import ZookeeperServers
 
+_SETTINGS_FOLDER = "/conf"
 _GRACE_SECONDS = 30
 _QUICK_HEAP_MEGABYTES = 1024
 
@@ -30,71 +30,44 @@ def zookeeper_config_map(context: Context, servers: ZookeeperServers) -> Json:
 def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
     """The StatefulSet; Kubernetes itself replaces its pods, one after the other."""
     leader_port, election_port = ZOOKEEPER_PEER_PORTS
-    ready = {"tcpSocket": {"port": ZOOKEEPER_PORT}}
+    answers = {"tcpSocket": {"port": ZOOKEEPER_PORT}}
     server = container(
+        context,
         ZOOKEEPER,
         image=servers.image or context.zookeeper_image,
-        pull=str(context.spec.image_pull_policy),
         resources=servers.resources,
         pod=servers.pod,
-        command=["/bin/sh", "/conf/start"],
-        ports=[
-            {"name": "client", "containerPort": ZOOKEEPER_PORT},
-            {"name": "leader", "containerPort": leader_port},
-            {"name": "election", "containerPort": election_port},
-        ],
-        env=[
-            {"name": "POD_INDEX", "valueFrom": field("metadata.labels['apps.kubernetes.io/pod-index']")},
-            {"name": "ZOOCFGDIR", "value": "/conf"},
-            {"name": "ZOO_LOG_DIR", "value": "/tmp"},
-            {"name": "SERVER_JVMFLAGS", "value": _jvm_flags(servers)},
+        command=["/bin/sh", f"{_SETTINGS_FOLDER}/start"],
+        ports={"client": ZOOKEEPER_PORT, "leader": leader_port, "election": election_port},
+        env={
+            "POD_INDEX": field("metadata.labels['apps.kubernetes.io/pod-index']"),
+            "ZOOCFGDIR": _SETTINGS_FOLDER,
+            "ZOO_LOG_DIR": "/tmp",
+            "SERVER_JVMFLAGS": _jvm_flags(servers),
             # It would listen inside of the container alone, where nobody asks, and takes time at each start.
-            {"name": "JMXDISABLE", "value": "true"},
-        ],
-        volumeMounts=[
-            {"name": "data", "mountPath": "/data"},
-            {"name": "settings", "mountPath": "/conf", "readOnly": True},
-            {"name": "scratch", "mountPath": "/tmp"},
-            {"name": "logs", "mountPath": "/logs"},
-        ],
-        startupProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 120},
-        livenessProbe={**ready, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
-        readinessProbe={**ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 5},
+            "JMXDISABLE": "true",
+        },
+        mounts={VOLUME: "/data", SETTINGS: _SETTINGS_FOLDER, SCRATCH: "/tmp", "logs": "/logs"},
+        **probes(answers, answers, start_seconds_max=120),
     )
-    digest = hashlib.sha256("".join(zookeeper_files(context, servers).values()).encode()).hexdigest()[:16]
-    annotations = {"odradek.io/settings": digest}
-    if context.restart:
-        annotations[RESTART_ANNOTATION] = context.restart
     template = pod_template(
         context,
         ZOOKEEPER,
         pod=servers.pod,
         containers=[server],
-        volumes=[
-            {"name": "settings", "configMap": {"name": context.called(ZOOKEEPER)}},
-            {"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}},
-            {"name": "logs", "emptyDir": {"sizeLimit": "256Mi"}},
-        ],
+        scratch={SCRATCH: "256Mi", "logs": "256Mi"},
         grace_seconds=_GRACE_SECONDS,
-        annotations=annotations,
+        annotations={"odradek.io/settings": digest("".join(zookeeper_files(context, servers).values()))},
     )
-    policy = "Delete" if context.spec.deletion_policy is DeletionPolicy.DELETE else "Retain"
-    return context.manifest(
-        "apps/v1",
-        "StatefulSet",
-        context.called(ZOOKEEPER),
+    return stateful_set(
+        context,
         ZOOKEEPER,
-        spec={
-            "serviceName": context.called("zookeepers"),
-            "replicas": servers.replicas,
-            "podManagementPolicy": "Parallel",
-            "updateStrategy": {"type": "RollingUpdate"},
-            "revisionHistoryLimit": 3,
-            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": policy, "whenScaled": "Retain"},
-            "selector": {"matchLabels": context.selector(ZOOKEEPER)},
-            "template": template,
-            "volumeClaimTemplates": [claim_template(context, ZOOKEEPER, servers.storage)],
-        },
+        service="zookeepers",
+        replicas=servers.replicas,
+        update="RollingUpdate",
+        template=template,
+        storage=servers.storage,
+        shrinks=False,
     )
 
 

@@ -1,0 +1,51 @@
+"""What brokers and controllers have in common: how they start, answer probes and show measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek_operator.desired.names import HTTP_PORT, Context, Json
+from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, probes
+from odradek_operator.desired.scripts import SETTINGS_FOLDER
+from odradek_operator.resources.pods import Pod, Resources
+
+
+def server(
+    context: Context,
+    component: str,
+    *,
+    resources: Resources,
+    pod: Pod,
+    ports: Mapping[str, int],
+    env: Mapping[str, str | Json],
+    mounts: Mapping[str, str],
+    start_seconds_max: int,
+) -> Json:
+    """A broker's or a controller's container. It answers /healthz before it is ready: a long start is alive."""
+    return container(
+        context,
+        component,
+        image=context.image,
+        resources=resources,
+        pod=pod,
+        command=["/bin/sh", f"{SETTINGS_FOLDER}/start"],
+        ports=ports,
+        env=env,
+        mounts={**mounts, SETTINGS: SETTINGS_FOLDER, SCRATCH: "/tmp"},
+        **probes(_get("/healthz"), _get("/readyz"), start_seconds_max=start_seconds_max),
+    )
+
+
+def scrape_annotations(context: Context) -> dict[str, str]:
+    """Where a Prometheus that goes by annotations finds measures."""
+    if not context.spec.metrics.annotations:
+        return {}
+    return {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(HTTP_PORT),
+        "prometheus.io/path": "/metrics",
+    }
+
+
+def _get(path: str) -> Json:
+    return {"httpGet": {"path": path, "port": HTTP_PORT}}

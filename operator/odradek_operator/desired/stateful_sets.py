@@ -1,0 +1,60 @@
+"""StatefulSets: pods with numbers and a volume each, which brokers and ZooKeeper's servers are."""
+
+from __future__ import annotations
+
+from odradek_operator.desired.names import VOLUME, Context, Json
+from odradek_operator.resources.cluster import DeletionPolicy
+from odradek_operator.resources.pods import Storage
+
+
+def stateful_set(
+    context: Context,
+    component: str,
+    *,
+    service: str,
+    replicas: int,
+    update: str,
+    template: Json,
+    storage: Storage,
+    shrinks: bool,
+) -> Json:
+    """A StatefulSet whose pods are made at once. `update` is who replaces them: Kubernetes (RollingUpdate) or the
+    operator (OnDelete).
+
+    Volumes stay or go with the Cluster as its deletion policy says; where pods go for good because it `shrinks`, so do
+    theirs.
+    """
+    policy = "Delete" if context.spec.deletion_policy is DeletionPolicy.DELETE else "Retain"
+    return context.manifest(
+        "apps/v1",
+        "StatefulSet",
+        context.called(component),
+        component,
+        spec={
+            "serviceName": context.called(service),
+            "replicas": replicas,
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": update},
+            "revisionHistoryLimit": 3,
+            "persistentVolumeClaimRetentionPolicy": {
+                "whenDeleted": policy,
+                "whenScaled": policy if shrinks else "Retain",
+            },
+            "selector": {"matchLabels": context.selector(component)},
+            "template": template,
+            "volumeClaimTemplates": [_claim_template(context, component, storage)],
+        },
+    )
+
+
+def _claim_template(context: Context, component: str, storage: Storage) -> Json:
+    """The claim that each pod gets its volume by."""
+    spec: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage.size}}}
+    if storage.class_ is not None:
+        spec["storageClassName"] = storage.class_
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": VOLUME, "labels": {**(storage.labels or {}), **context.labels(component)}},
+        "spec": spec,
+    }
