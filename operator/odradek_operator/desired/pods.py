@@ -85,10 +85,10 @@ def pod_template(
     grace_seconds: int,
     annotations: dict[str, str],
     spread_over_zones: bool = False,
-    The component's ConfigMap is a volume of every pod; `scratch` are others by name, with how large they may become.
+) -> Json:
     """A pod template: ours, and over it what the user chose.
 
-    The component's ConfigMap is a volume of every pod; `scratch` are its others by name, with how large they may become.
+    The component's ConfigMap is a volume of every pod; `scratch` are others by name, with how large they may become.
     """
     restart = {RESTART_ANNOTATION: context.restart} if context.restart else {}
     spec: Json = {
