@@ -73,7 +73,7 @@ def test_who_is_not_there_is_told_in_words() -> None:
         broker.network.part("follower.test", "broker.test")
         with pytest.raises(RequestTimedOut):
             await _ask(parted)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match=r"broker.test:\d+ answered nothing within 500 ms"):
             await _ask(parted)
         broker.network.heal()
         assert await _ask(parted) == 1
@@ -95,6 +95,28 @@ def test_each_number_has_a_channel_of_its_own() -> None:
         await peers.close()
         await asyncio.sleep(1)
         assert not broker.network.connections
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_an_attempt_to_reach_the_old_address_is_given_up() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        here = images.current.brokers[1]
+        broker.network.part("follower.test", "dead.test")
+        dead = here._replace(endpoints={"PLAINTEXT": ("dead.test", 9092)})
+        images.replace(replace(images.current, brokers={1: dead}))
+        channel = _channel(broker, images)
+        asking = asyncio.create_task(_ask(channel))
+        await asyncio.sleep(1)
+        images.replace(replace(images.current, brokers={1: here._replace(epoch=2)}))
+        channel.interrupt(1)
+        with pytest.raises(ConnectionError, match=r"dead.test:9092 was given up"):
+            await asking
+        assert await _ask(channel) == 1
+        await channel.close()
         await broker.broker.stop()
 
     run(story())

@@ -1,7 +1,7 @@
 """Connections to other brokers for fetchers: opened when first needed, opened anew when lost, found by the image.
 
 A channel has one connection to each broker. When a broker comes back with another address, or as another registration,
-the next request goes there.
+the next request goes there; one that still tries to reach the old address can be given up.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from odradek.cluster.image import ImageHolder
 from odradek.foundation.errors import BrokerNotAvailable
 from odradek.foundation.settings import Settings
 from odradek.protocol.api import ApiKey
+from odradek.transport.dialling import Dialling
 from odradek.transport.network import Network
 from odradek.transport.outbound import OutboundConnection
 
@@ -35,6 +36,8 @@ class Channel:
         self._current_settings = current_settings
         # By broker: the connection, and host, port and epoch that it was opened to.
         self._connections: dict[int, tuple[OutboundConnection, tuple[str, int, int]]] = {}
+        # By broker, those that are being opened.
+        self._dialling: dict[int, Dialling] = {}
 
     async def send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
         """The answer's message. Raises BrokerNotAvailable, OSError, RequestTimedOut, FrameError or InvalidRequest."""
@@ -51,6 +54,9 @@ class Channel:
         known = self._connections.get(broker_id)
         if known is not None:
             known[0].interrupt()
+        dialling = self._dialling.get(broker_id)
+        if dialling is not None:
+            dialling.give_up()
 
     async def _connection(self, broker_id: int) -> OutboundConnection:
         place = self._place(broker_id)
@@ -63,9 +69,14 @@ class Channel:
             await connection.close()
         host, port, _ = place
         timeout_ms = self._current_settings().replica_socket_timeout_ms
-        connection = await OutboundConnection.connect(
-            self._network, host=host, port=port, client_id=self._client_id, timeout_ms=timeout_ms
-        )
+        dialling = self._dialling[broker_id] = Dialling()
+        try:
+            connection = await dialling.connect(
+                self._network, host=host, port=port, client_id=self._client_id, timeout_ms=timeout_ms
+            )
+        finally:
+            if self._dialling.get(broker_id) is dialling:
+                del self._dialling[broker_id]
         self._connections[broker_id] = connection, place
         return connection
 

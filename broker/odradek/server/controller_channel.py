@@ -17,6 +17,7 @@ from odradek.cluster.nodes import ControllerAddress
 from odradek.foundation.errors import FrameError, InvalidRequest, NotController, RequestTimedOut
 from odradek.foundation.limits import CONTROLLER_RETRY_MS_MAX, CONTROLLER_RETRY_MS_MIN
 from odradek.server.controller_location import ControllerLocation
+from odradek.transport.dialling import Dialling
 from odradek.transport.network import Network
 from odradek.transport.outbound import OutboundConnection
 
@@ -40,6 +41,8 @@ class ControllerChannel:
         self._connection: OutboundConnection | None = None
         self._connected_to: ControllerAddress | None = None
         self._connecting = asyncio.Lock()
+        self._dialling = Dialling()
+        self._dialled: ControllerAddress | None = None
         self._moved = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
         self._unsubscribe = location.subscribe(self._location_changed)
@@ -98,7 +101,8 @@ class ControllerChannel:
             if address is None:
                 return None
             self._let_go()
-            self._connection = await OutboundConnection.connect(
+            self._dialled = address
+            self._connection = await self._dialling.connect(
                 self._network,
                 host=address.host,
                 port=address.port,
@@ -119,9 +123,13 @@ class ControllerChannel:
     def _location_changed(self) -> None:
         self._moved.set()
         address = self._location.address
-        if address is not None and address != self._connected_to:
+        if address is None:
+            return
+        if address != self._connected_to:
             # Whoever waits there for an answer asks the next controller instead.
             self._let_go()
+        if address != self._dialled:
+            self._dialling.give_up()
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None

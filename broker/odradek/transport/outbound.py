@@ -66,12 +66,16 @@ class OutboundConnection(asyncio.BufferedProtocol):
         timeout_ms: int = 30_000,
     ) -> OutboundConnection:
         """Connect. Raises OSError, or TimeoutError after `timeout_ms`."""
-        async with asyncio.timeout(timeout_ms / 1000):
-            _, connection = await network.connect(
-                lambda: cls(client_id=client_id, frame_bytes_max=frame_bytes_max, timeout_ms=timeout_ms),
-                host=host,
-                port=port,
-            )
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                _, connection = await network.connect(
+                    lambda: cls(client_id=client_id, frame_bytes_max=frame_bytes_max, timeout_ms=timeout_ms),
+                    host=host,
+                    port=port,
+                )
+        except TimeoutError:
+            # It comes without a word, and goes into messages.
+            raise TimeoutError(f"{host}:{port} answered nothing within {timeout_ms} ms") from None
         return cast(OutboundConnection, connection)
 
     async def send(
