@@ -1,7 +1,7 @@
 """Connections to the brokers of clusters: one client for each cluster, made when first asked for, closed when unused.
 
 What is done with a client is the business of who asks: `Admin` for topics, configs and groups. Brokers' admin ports
-(`/can-restart` and its like) are in `broker_http`.
+are asked elsewhere: `/can-restart` and /metrics in `cluster_admin`, `/record-times` in `record_times`.
 """
 
 from __future__ import annotations
@@ -57,20 +57,15 @@ class BrokerClients:
         async with self.client(bootstrap) as client:
             yield Admin(client)
 
-    async def forget(self, bootstrap: str) -> None:
-        """Close the connections to a cluster that is gone."""
-        client = self._clients.pop(bootstrap, None)
-        if client is not None:
-            await client.close()
-
     async def close(self) -> None:
         """Close all."""
-        for bootstrap in list(self._clients):
-            await self.forget(bootstrap)
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.close()
 
     async def _make_room(self) -> None:
         for bootstrap in list(self._clients):
             if len(self._clients) <= CLIENTS_MAX:
                 return
             if bootstrap not in self._in_use:
-                await self.forget(bootstrap)
+                await self._clients.pop(bootstrap).close()

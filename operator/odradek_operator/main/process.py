@@ -88,7 +88,7 @@ class Operator:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set. Raises LeaseLost, OSError, and what kopf ends with."""
+        """Run until `stop` is set. Raises LeaseLost, OSError, WatchesEnded, and what kopf ends with."""
         await self.http.start()
         tasks = TaskOwner("operator")
         try:

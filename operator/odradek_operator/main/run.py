@@ -20,6 +20,7 @@ from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.main.access import NoAccess, access, current_namespace, log_in
 from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
+from odradek_operator.main.watching import WatchesEnded
 from odradek_operator.reconcilers.addresses import bootstrap_of
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
@@ -61,6 +62,9 @@ def run_operator(settings: OperatorSettings) -> int:
         return 1
     except LeaseLost as problem:
         logger.error("%s; this process ends, so that only one acts", problem)
+        return 1
+    except WatchesEnded as problem:
+        logger.error("%s; this process ends, and the next one begins anew", problem)
         return 1
     return 0
 

@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 END_SECONDS_MAX: Final = 10.0
 
 
+class WatchesEnded(Exception):
+    """kopf ended without being told to: nothing would be heard of any more."""
+
+
 class Watching:
     """kopf's watches of some kinds. `wake` and `watches` are called on the loop that `run` is called on."""
 
@@ -53,7 +57,7 @@ class Watching:
         return self._ready.is_set()
 
     async def run(self) -> None:
-        """Watch until cancelled. Raises what kopf ends with; returns when it ends by itself, which it should not."""
+        """Watch until cancelled. Raises what kopf ends with, or WatchesEnded."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -78,8 +82,7 @@ class Watching:
             self._stop.set()
             await asyncio.wait({ended}, timeout=END_SECONDS_MAX)
             raise
-        if failure is not None:
-            raise failure
+        raise failure or WatchesEnded("the watches ended by themselves")
 
     def _run_kopf(self, loop: asyncio.AbstractEventLoop) -> None:
         def wake(key: Key) -> None:

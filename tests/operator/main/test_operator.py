@@ -20,6 +20,7 @@ from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
+from odradek_operator.main.watching import WatchesEnded
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Outside, Reconciler
 from odradek_operator.resources.cluster import ClusterStatus
 from odradek_operator.resources.conditions import ready
@@ -274,6 +275,19 @@ def test_a_holder_whose_pod_is_gone_is_followed_before_the_end_of_its_lease() ->
             lease = server.objects.get(LEASES, "system", "odradek-operator")
             assert lease is not None and lease["spec"]["holderIdentity"] == "new"
             assert lease["metadata"]["annotations"] == {HOLDER_POD: "new"}
+
+    scenario(play)
+
+
+def test_watches_that_end_by_themselves_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf, "run", lambda **_: None)
+
+    async def play(server: ApiServer) -> None:
+        running = Running(server, SETTINGS)
+        async with asyncio.timeout(SECONDS_MAX):
+            with pytest.raises(WatchesEnded):
+                await running.task
+        await running.kubernetes.close()
 
     scenario(play)
 
