@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cluster import sqlite_store
 from odradek.cluster.sqlite_store import SqliteStore
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
 
@@ -111,6 +112,29 @@ def test_files_that_are_no_registry_are_refused_with_their_name(tmp_path: Path) 
     connection.close()
     with pytest.raises(StoreError, match="layout 99"):
         SqliteStore.open(str(later))
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (sqlite3.SQLITE_FULL, "make room on the disk"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, "may this user write"),
+        (sqlite3.SQLITE_BUSY, "another process"),
+        (sqlite3.SQLITE_NOTADB, "put a copy of it back"),
+    ],
+)
+def test_a_file_that_cannot_be_opened_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, advice: str
+) -> None:
+    def fail(*_: object) -> None:
+        error = sqlite3.OperationalError("as SQLite words it")
+        error.sqlite_errorcode = code
+        raise error
+
+    monkeypatch.setattr(sqlite_store, "_load", fail)
+    with pytest.raises(StoreError, match=f"(?i){advice}") as caught:
+        SqliteStore.open(str(tmp_path / "registry.db"))
+    assert "registry.db" in str(caught.value)
 
 
 def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:

@@ -92,6 +92,16 @@ def test_addresses(host: str, loops: Callable[[], asyncio.AbstractEventLoop]) ->
     play(story(), loops)
 
 
+def test_a_name_without_an_address_says_so(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def story() -> None:
+        with pytest.raises(
+            OSError, match=r"cannot listen on no such host:9092: .*; choose an address of this"
+        ):
+            await listen(host="no such host", port=9092).start()
+
+    play(story(), loops)
+
+
 def test_an_address_in_use_says_so(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def story() -> None:
         first = listen()

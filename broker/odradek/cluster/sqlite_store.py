@@ -318,4 +318,6 @@ def _open_failure(path: str, error: Exception) -> str:
     # A table or column that is not there is damage as well: the layout's number said that it is.
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
         return _damaged(path, "it cannot be decoded" if isinstance(error, UnicodeDecodeError) else str(error))
-    return f"cannot read the registry {path}: {error}"
+    if code == sqlite3.SQLITE_FULL:
+        return f"cannot open the registry {path}: {error}; make room on the disk, and start again"
+    return f"cannot open the registry {path}: {error}; may this user write to it and to its directory?"

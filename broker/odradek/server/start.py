@@ -1,8 +1,8 @@
 """Runs one broker until it is told to stop: loop, logging of the start, signals, the `ready` line, exit code.
 
-The first SIGTERM or SIGINT begins a controlled stop; a second ends the process at once, unclean. Exit
-codes: 0 after a controlled stop, 1 when the start failed, 2 for settings that cannot be, 130 for the second
-signal.
+The first SIGTERM or SIGINT begins a controlled stop; a second ends the process at once, unclean, unless it follows
+so soon that both are one: timeout(1) and some inits signal a process and then its group, it among them. Exit codes:
+0 after a controlled stop, 1 when the start failed, 2 for settings that cannot be, 130 for the second signal.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ EXIT_CLEAN: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_SETTINGS: Final = 2
 EXIT_FORCED: Final = 130
+SAME_SIGNAL_SECONDS: Final = 0.5
 
 
 def run(
@@ -45,12 +46,16 @@ def run(
 def run_loop(main: Any) -> int:
     """Run the coroutine `main` on the fastest loop there is."""
     try:
-        import uvloop
-    except ImportError:
-        logger.info("uvloop is not installed; the standard event loop serves, more slowly")
-        return asyncio.run(main)  # type: ignore[no-any-return]
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)  # type: ignore[no-any-return]
+        try:
+            import uvloop
+        except ImportError:
+            logger.info("uvloop is not installed; the standard event loop serves, more slowly")
+            return asyncio.run(main)  # type: ignore[no-any-return]
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main)  # type: ignore[no-any-return]
+    finally:
+        # Python would warn of it when Ctrl-C came before the loop ran.
+        main.close()
 
 
 async def _serve(
@@ -132,15 +137,19 @@ def _tell_guessed_addresses(broker: Any, settings: Settings) -> None:
 
 
 def follow_signals(stopping: asyncio.Event) -> None:
-    """Set `stopping` at the first SIGTERM or SIGINT; the second ends the process at once."""
+    """Set `stopping` at the first SIGTERM or SIGINT; one that comes later ends the process at once."""
     loop = asyncio.get_running_loop()
+    stopped_at: float | None = None
 
     def stop(name: str) -> None:
-        if stopping.is_set():
+        nonlocal stopped_at
+        if stopped_at is None:
+            logger.info("%s: stopping in order; once more to end at once", name)
+            stopped_at = loop.time()
+            stopping.set()
+        elif loop.time() - stopped_at >= SAME_SIGNAL_SECONDS:
             logger.error("%s again: ending at once, without flushing", name)
             os._exit(EXIT_FORCED)
-        logger.info("%s: stopping in order; once more to end at once", name)
-        stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number.name)

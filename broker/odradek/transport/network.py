@@ -94,9 +94,16 @@ class SystemNetwork:
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
     ) -> Listening:
-        infos = await asyncio.get_running_loop().getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        try:
+            infos = await asyncio.get_running_loop().getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+        except socket.gaierror as failure:
+            raise OSError(
+                failure.errno,
+                f"cannot listen on {host}:{port}: {failure.strerror}; choose an address of this machine, and tell "
+                "clients another by advertised.listeners where they use one",
+            ) from failure
         sockets: list[socket.socket] = []
         try:
             for family, address in dict.fromkeys((info[0], info[4]) for info in infos):
