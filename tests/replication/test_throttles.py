@@ -67,6 +67,23 @@ def test_a_rate_of_nothing_lets_nothing_through() -> None:
     assert world.throttle.times_held_back == 10
 
 
+def test_replicas_in_sync_leave_no_more_to_wait_off_than_a_while() -> None:
+    world = World(1000)
+    for _ in range(3600):
+        world.time += 1
+        world.throttle.record(50_000, is_in_sync=True)
+    assert world.throttle.holds_back()
+    world.time += 11
+    assert not world.throttle.holds_back()
+    # What was held back itself is waited off whole.
+    world.throttle.record(50_000)
+    world.throttle.record(50_000, is_in_sync=True)
+    world.time += 40
+    assert world.throttle.holds_back()
+    world.time += 11
+    assert not world.throttle.holds_back()
+
+
 def test_what_was_not_sent_is_given_back() -> None:
     world = World(1000)
     world.throttle.record(5000)

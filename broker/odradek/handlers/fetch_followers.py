@@ -132,7 +132,10 @@ class FollowerReading(FetchReading):
             self.size += records.size
             if partition.is_throttled_as_leader:
                 self._throttled_bytes += records.size
-                self._partitions.context.throttles.leader.record(records.size)
+                followers = partition.followers
+                self._partitions.context.throttles.leader.record(
+                    records.size, is_in_sync=followers is not None and self._broker_id in followers.in_sync
+                )
 
     def _has_to_wait(self, partition: Partition, target: Target) -> bool:
         """Whether the follower gets nothing of a throttled partition now (KIP-73); never while it is in sync."""

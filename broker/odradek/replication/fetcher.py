@@ -381,7 +381,8 @@ class Fetcher:
             self._pause(key)
         self.bytes_in += size
         if partition.is_throttled_as_follower:
-            self._context.throttles.follower.record(size)
+            is_in_sync = self._context.broker_id in partition.in_sync_replicas
+            self._context.throttles.follower.record(size, is_in_sync=is_in_sync)
         return size
 
     async def _find_place(self, partition: Partition, position: FetchPosition) -> None:

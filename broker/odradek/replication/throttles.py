@@ -6,7 +6,9 @@ counted, but only what is not in sync is held back: a replica that clients wait 
 
 The measure is an allowance that grows with time, up to what one second brings, and may be overdrawn by the last answer;
 what was overdrawn is waited off. Kafka takes the mean over a window instead and forgets what lies before it, so that
-rates below a tenth of an answer's size are exceeded there.
+rates below a tenth of an answer's size are exceeded there. Replicas in sync, which nothing holds back, overdraw it by
+no more than such a window brings: what clients write above the rate for an hour is not to be waited off for an hour
+when they cease, or when the rate is raised.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from odradek.foundation.setting_types import INT64_MAX
 
 EVERY_REPLICA: Final = "*"
 _BURST_SECONDS: Final = 1.0
+# As long as Kafka's window.
+_IN_SYNC_DEBT_SECONDS: Final = 10.0
 # The rate may change while somebody waits, so nobody waits longer than this before looking again.
 PAUSE_SECONDS_MAX: Final = 1.0
 _PAUSE_SECONDS_MIN: Final = 0.02
@@ -43,12 +47,14 @@ class Throttle:
         rate = self._rate()
         return None if rate == INT64_MAX else rate
 
-    def record(self, size_bytes: int) -> None:
+    def record(self, size_bytes: int, *, is_in_sync: bool = False) -> None:
         """So many bytes of throttled replicas went through; negative for what was counted and did not go after all."""
         self.bytes_total += size_bytes
-        if self.rate is not None:
+        rate = self.rate
+        if rate is not None:
             self._refill()
-            self._allowance -= size_bytes
+            least = min(self._allowance, -rate * _IN_SYNC_DEBT_SECONDS) if is_in_sync else float("-inf")
+            self._allowance = max(self._allowance - size_bytes, least)
 
     def holds_back(self) -> bool:
         """Whether what is not in sync has to wait."""
