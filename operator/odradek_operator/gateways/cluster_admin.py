@@ -200,5 +200,5 @@ class HttpClusterAdmin:
         try:
             async with self._session.get(f"http://{address}:{port}{path}") as answer:
                 return await answer.text()
-        except (aiohttp.ClientError, TimeoutError):
+        except (aiohttp.ClientError, OSError):
             return None

@@ -109,7 +109,7 @@ class Kubernetes(Protocol):
         """Put an object that was read and changed. Raises Conflict when it has become newer."""
 
     async def set_status(self, api: Api, body: Json, status: Json) -> Json:
-        """Replace the whole status of the object that was read as `body`. Raises NotFound, Conflict for another uid."""
+        """Replace the whole status of the object that was read as `body`. Raises NotFound, Refused for another uid."""
 
     async def set_finalizers(self, api: Api, body: Json, finalizers: Sequence[str]) -> Json:
         """Replace the finalizers of the object that was read as `body`. Raises Conflict when it has become newer."""

@@ -210,7 +210,7 @@ class KubernetesHttp:
                 ) as answer:
                     content = await answer.read()
                     status = answer.status
-            except (aiohttp.ClientError, TimeoutError) as failure:
+            except (aiohttp.ClientError, OSError) as failure:
                 self._answers[method, 0] += 1
                 reason = str(failure) or type(failure).__name__
                 raise KubernetesError(

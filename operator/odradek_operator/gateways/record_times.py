@@ -69,7 +69,7 @@ class RecordTimes:
                     for topic, rows in json.loads(text).items()
                     for partition, timestamp_ms in rows.items()
                 }
-        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
             logger.info("lag in seconds is not known: %s: %s", url, failure or type(failure).__name__)
             return {}
 

@@ -81,11 +81,18 @@ def strip_finalizers(namespaces: tuple[str, ...]) -> None:
     Nothing is removed from any cluster of brokers. For a namespace that hangs in Terminating, and before the operator
     is uninstalled for good.
     """
+    from odradek_operator.gateways.kubernetes import KubernetesError
+    from odradek_operator.main.access import NoAccess
     from odradek_operator.main.run import with_kubernetes
     from odradek_operator.main.strip_finalizers import strip
 
     set_up_logging("warning", "text")
-    stripped = asyncio.run(with_kubernetes(lambda kubernetes: strip(kubernetes, namespaces, say=click.echo)))
+    try:
+        stripped = asyncio.run(
+            with_kubernetes(lambda kubernetes: strip(kubernetes, namespaces, say=click.echo))
+        )
+    except (NoAccess, KubernetesError) as failure:
+        raise click.ClickException(str(failure)) from failure
     click.echo(f"{stripped} resources were let go")
 
 

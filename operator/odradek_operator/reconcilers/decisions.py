@@ -1,9 +1,42 @@
-"""What decisions about any resource of a cluster are made of."""
+"""What decisions about any resource of a cluster are made of: the resource as it was read, and what it comes to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from odradek_operator.gateways.kubernetes import Json, metadata
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, is_deleted, is_paused, status_of
+from odradek_operator.resources.conditions import Condition
+from odradek_operator.resources.structure import parse
+from odradek_operator.resources.topic import DeletionPolicy
+
+UNREACHABLE_AGAIN_SECONDS: Final = 10.0
+NO_CLUSTER_AGAIN_SECONDS: Final = 30.0
+REFUSED_AGAIN_SECONDS: Final = 60.0
+# For so long a deletion waits for a cluster that does not answer. Then the resource goes, and what it made may stay.
+DELETION_SECONDS_MAX: Final = 600.0
+
+
+class Governing(Protocol):
+    """A spec that says what becomes of the thing."""
+
+    @property
+    def deletion_policy(self) -> DeletionPolicy: ...
+
+
+class Owning(Protocol):
+    """A status that says whose the thing is."""
+
+    @property
+    def owner_uid(self) -> str | None: ...
+
+
+Spec = TypeVar("Spec", bound=Governing)
+Status = TypeVar("Status", bound=Owning)
+Action = TypeVar("Action")
 
 
 class Reach(Enum):
@@ -31,3 +64,59 @@ class News:
     reason: str
     message: str
     is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredOf(Generic[Spec, Status]):
+    """A resource as it was read."""
+
+    name: str
+    uid: str
+    generation: int
+    spec: Spec
+    status: Status
+    is_paused: bool = False
+    is_deleted: bool = False
+    deleted_seconds: float = 0.0
+    has_finalizer: bool = False
+
+    @classmethod
+    def read(cls, body: Json, *, spec: type[Spec], status: type[Status], now: datetime) -> Self:
+        """The resource as a value. Raises InvalidResource."""
+        meta = metadata(body)
+        deleted_at = meta.get("deletionTimestamp")
+        return cls(
+            name=str(meta["name"]),
+            uid=str(meta["uid"]),
+            generation=int(meta.get("generation") or 0),
+            spec=parse(spec, body.get("spec") or {}),
+            status=status_of(body, status),
+            is_paused=is_paused(body),
+            is_deleted=is_deleted(body),
+            deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
+            has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
+        )
+
+    def finalizer_steps(self) -> tuple[AddFinalizer | RemoveFinalizer, ...]:
+        """What is to be done so that the resource is held if, and only if, its deletion takes something along."""
+        wants = self.spec.deletion_policy is DeletionPolicy.DELETE
+        if wants and not self.has_finalizer:
+            return (AddFinalizer(),)
+        return () if wants else self.release()
+
+    def release(self) -> tuple[RemoveFinalizer, ...]:
+        """Who owns nothing, or would leave it, need not be held."""
+        is_owner = self.status.owner_uid == self.uid
+        retains = self.spec.deletion_policy is DeletionPolicy.RETAIN
+        return (RemoveFinalizer(),) if self.has_finalizer and (retains or not is_owner) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionOf(Generic[Action, Status]):
+    """What to do, in this order, and what to say. `again_seconds`: when to look again without being asked."""
+
+    actions: tuple[Action, ...] = ()
+    status: Status | None = None
+    conditions: tuple[Condition, ...] = ()
+    news: tuple[News, ...] = ()
+    again_seconds: float | None = None

@@ -5,18 +5,22 @@ end.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import kopf
 import pytest
+from click.testing import CliRunner
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.kubernetes import CLUSTERS, LEASES, PODS, STATEFUL_SETS, TOPICS, Json
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
+from odradek_operator.main.cli import main
 from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
@@ -340,3 +344,23 @@ def test_finalizers_can_be_taken_off_without_an_operator() -> None:
         assert body is not None and body["metadata"]["finalizers"] == ["example.com/theirs"]
 
     scenario(play)
+
+
+def test_an_api_server_that_is_not_there_is_a_sentence_and_no_trace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+        )
+    )
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    ended = CliRunner().invoke(main, ["strip-finalizers"])
+    assert ended.exit_code == 1
+    assert "the API server cannot be reached" in ended.output and "Traceback" not in ended.output

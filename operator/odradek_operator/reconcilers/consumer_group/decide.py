@@ -17,19 +17,23 @@ from odradek_operator.reconcilers.consumer_group.facts import (
 from odradek_operator.reconcilers.consumer_group.observed import observed_status
 from odradek_operator.reconcilers.consumer_group.positions import missing_topics, partitions_of, time_of
 from odradek_operator.reconcilers.consumer_group.reset import ENDED, next_step
-from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import (
+    DELETION_SECONDS_MAX,
+    NO_CLUSTER_AGAIN_SECONDS,
+    REFUSED_AGAIN_SECONDS,
+    UNREACHABLE_AGAIN_SECONDS,
+    News,
+    Reach,
+    RemoveFinalizer,
+)
 from odradek_operator.resources.conditions import Condition, condition, ready
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
 from odradek_operator.resources.topic import DeletionPolicy
 
-UNREACHABLE_AGAIN_SECONDS = 10.0
-NO_CLUSTER_AGAIN_SECONDS = 30.0
-REFUSED_AGAIN_SECONDS = 60.0
 # Lag is looked at so often while there is anything to see, and otherwise seldom.
 LOOK_AGAIN_SECONDS = 15.0
 QUIET_AGAIN_SECONDS = 60.0
 START_AGAIN_SECONDS = 5.0
-DELETION_SECONDS_MAX = 600.0
 
 MEMBERS_AS_EXPECTED = "MembersAsExpected"
 LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
@@ -47,10 +51,10 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}, which is older; delete one "
             "of the two"
         )
-        return _said(desired, ready(False, "GroupTaken", message), *_let_go(desired))
+        return _said(desired, ready(False, "GroupTaken", message), *desired.release())
     if actual.reach is Reach.GONE:
         gone = ready(False, "ClusterNotFound", actual.problem)
-        return _said(desired, gone, *_let_go(desired), again_seconds=NO_CLUSTER_AGAIN_SECONDS)
+        return _said(desired, gone, *desired.release(), again_seconds=NO_CLUSTER_AGAIN_SECONDS)
     if actual.reach is Reach.UNREACHABLE:
         unreachable = ready(None, "ClusterUnreachable", actual.problem)
         return _said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
@@ -63,7 +67,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         return _shown(
             desired, actual, desired.status, ready(None, "Paused", "nothing is changed while this is paused")
         )
-    if held := _finalizer(desired):
+    if held := desired.finalizer_steps():
         return Decision(actions=held)
     return _governed(desired, actual, actual.group)
 
@@ -170,19 +174,6 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
 def _kept(desired: Desired, why: str) -> News:
     message = f"the group {desired.group_id} was not deleted with its resource: {why}; delete it by hand if it is to go"
     return News("GroupKept", message, is_warning=True)
-
-
-def _finalizer(desired: Desired) -> tuple[Action, ...]:
-    wants = desired.spec.deletion_policy is DeletionPolicy.DELETE
-    if wants and not desired.has_finalizer:
-        return (AddFinalizer(),)
-    return (RemoveFinalizer(),) if desired.has_finalizer and not wants else ()
-
-
-def _let_go(desired: Desired) -> tuple[Action, ...]:
-    is_owner = desired.status.owner_uid == desired.uid
-    retains = desired.spec.deletion_policy is DeletionPolicy.RETAIN
-    return (RemoveFinalizer(),) if desired.has_finalizer and (retains or not is_owner) else ()
 
 
 # --- what is said --------------------------------------------------------------------------------------------------

@@ -9,26 +9,15 @@ from datetime import datetime
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, GroupStep
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
-from odradek_operator.resources.conditions import Condition
+from odradek_operator.reconcilers.decisions import AddFinalizer, DecisionOf, DesiredOf, Reach, RemoveFinalizer
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired:
+class Desired(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
     """A ConsumerGroup resource as it was read."""
-
-    name: str
-    uid: str
-    generation: int
-    spec: ConsumerGroupSpec
-    status: ConsumerGroupStatus
-    is_paused: bool = False
-    is_deleted: bool = False
-    deleted_seconds: float = 0.0
-    has_finalizer: bool = False
 
     @property
     def group_id(self) -> str:
@@ -89,13 +78,5 @@ Action = GroupStep | Resolve | Note | ScaleWorkload | AddFinalizer | RemoveFinal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What to do, in this order, and what to say. After any action the decision is made anew; what it says where there
-    is none is written. `again_seconds`: when to look again without being asked.
-    """
-
-    actions: tuple[Action, ...] = ()
-    status: ConsumerGroupStatus | None = None
-    conditions: tuple[Condition, ...] = ()
-    news: tuple[News, ...] = ()
-    again_seconds: float | None = None
+class Decision(DecisionOf[Action, ConsumerGroupStatus]):
+    """After any action the decision is made anew; what it says where there is none is written."""

@@ -23,7 +23,6 @@ from odradek_operator.gateways.kubernetes import (
     Json,
     KubernetesError,
     NotFound,
-    metadata,
 )
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
@@ -33,7 +32,6 @@ from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (
     Action,
     Actual,
-    Decision,
     Desired,
     Note,
     Resolve,
@@ -44,25 +42,20 @@ from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFi
 from odradek_operator.reconcilers.on_clusters import ClustersOf, on_each
 from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
-    CLEANUP_FINALIZER,
     Outside,
     add_finalizer,
-    is_deleted,
-    is_paused,
     key_of,
     known_conditions,
     remove_finalizer,
-    status_of,
 )
-from odradek_operator.resources.conditions import ready
+from odradek_operator.reconcilers.reporting import leave, leave_invalid, tell
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
-from odradek_operator.resources.structure import InvalidResource, parse
+from odradek_operator.resources.structure import InvalidResource
 
 logger = logging.getLogger(__name__)
 
 ROUNDS_MAX: Final = 16
 GROUPS_TOGETHER_MAX: Final = 16
-INVALID_AGAIN_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -102,7 +95,9 @@ class GroupsRun:
         works: dict[str, list[_Work]] = {}
         for body in due:
             try:
-                desired = desired_of(body, now=self._outside.now())
+                desired = Desired.read(
+                    body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=self._outside.now()
+                )
             except InvalidResource as problem:
                 try:
                     await self._say_invalid(body, problem)
@@ -176,13 +171,13 @@ class GroupsRun:
         for _ in range(ROUNDS_MAX):
             decision = decide(work.desired, work.actual)
             if not decision.actions:
-                await self._finish(work, decision)
+                self._outcomes.append(await leave(self._outside, work.body, work.desired, decision))
                 return
             for action in decision.actions:
                 if not await self._act(work, action, groups):
                     break
             else:
-                await self._tell(work, decision)
+                await tell(self._outside, work.body, decision.news)
             if work.desired.is_deleted and not work.desired.has_finalizer:
                 return
         self._failures[work.key] = RuntimeError(f"{work.key} has not come to rest in {ROUNDS_MAX} rounds")
@@ -235,31 +230,12 @@ class GroupsRun:
             return False
         return is_taken
 
-    async def _finish(self, work: _Work, decision: Decision) -> None:
-        if decision.status is not None:
-            written = await self._outside.report(work.body, decision.status, decision.conditions)
-            work.body = written or work.body
-            await self._tell(work, decision)
-        # What was written over is a newer spec than the one that was followed: its event must not be passed by.
-        is_newer = int(metadata(work.body).get("generation") or 0) != work.desired.generation
-        version = "" if is_newer else str(metadata(work.body)["resourceVersion"])
-        self._outcomes.append(Outcome(work.key, version, decision.again_seconds))
-
-    async def _tell(self, work: _Work, decision: Decision) -> None:
-        for news in decision.news:
-            await self._outside.tell(work.body, news.reason, news.message, warning=news.is_warning)
-
     async def _say_invalid(self, body: Json, problem: InvalidResource) -> None:
-        if is_deleted(body):
-            # Nobody can say what it meant: what it had stays.
-            await remove_finalizer(self._outside.kubernetes, CONSUMER_GROUPS, body)
-            return
-        stated = [ready(False, "InvalidSpec", f"{problem}; correct the resource")]
-        written = await self._outside.report(body, status_of(body, ConsumerGroupStatus), stated)
-        if written is not None:
-            await self._outside.tell(body, "InvalidSpec", str(problem), warning=True)
-        version = str(metadata(written or body)["resourceVersion"])
-        self._outcomes.append(Outcome(key_of(body), version, INVALID_AGAIN_SECONDS))
+        outcome = await leave_invalid(
+            self._outside, CONSUMER_GROUPS, body, problem, status=ConsumerGroupStatus
+        )
+        if outcome is not None:
+            self._outcomes.append(outcome)
 
     # --- what runs the consumers --------------------------------------------------------------------------------------
 
@@ -291,23 +267,6 @@ class GroupsRun:
             "spec": {"replicas": replicas},
         }
         await self._outside.kubernetes.apply(manifest)
-
-
-def desired_of(body: Json, *, now: datetime) -> Desired:
-    """A ConsumerGroup resource as a value. Raises InvalidResource."""
-    meta = metadata(body)
-    deleted_at = meta.get("deletionTimestamp")
-    return Desired(
-        name=str(meta["name"]),
-        uid=str(meta["uid"]),
-        generation=int(meta.get("generation") or 0),
-        spec=parse(ConsumerGroupSpec, body.get("spec") or {}),
-        status=status_of(body, ConsumerGroupStatus),
-        is_paused=is_paused(body),
-        is_deleted=is_deleted(body),
-        deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
-        has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
-    )
 
 
 def _topics(desired: Desired) -> tuple[str, ...]:

@@ -11,23 +11,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
-from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import (
+    DELETION_SECONDS_MAX,
+    NO_CLUSTER_AGAIN_SECONDS,
+    REFUSED_AGAIN_SECONDS,
+    UNREACHABLE_AGAIN_SECONDS,
+    News,
+    Reach,
+    RemoveFinalizer,
+)
 from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
 from odradek_operator.reconcilers.topic.observed import observed_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 from odradek_operator.resources.conditions import Condition, condition, ready
 from odradek_operator.resources.topic import AdoptionPolicy, DeletionPolicy, DriftMode, TopicStatus
 
-UNREACHABLE_AGAIN_SECONDS = 10.0
-NO_CLUSTER_AGAIN_SECONDS = 30.0
-REFUSED_AGAIN_SECONDS = 60.0
 MOVING_AGAIN_SECONDS = 3.0
 SOON_AGAIN_SECONDS = 1.0
 # What brokers that come back put right: no event tells of it.
 OFFLINE_AGAIN_SECONDS = 10.0
 UNDER_REPLICATED_AGAIN_SECONDS = 60.0
-# For so long a deletion waits for a cluster that does not answer. Then the resource goes, and the topic may stay.
-DELETION_SECONDS_MAX = 600.0
 DRIFTED = "Drifted"
 INTERNAL_PREFIX = "__"
 ALREADY_EXISTS = "TopicAlreadyExists"
@@ -45,18 +48,18 @@ def decide(desired: Desired, actual: Actual) -> Decision:
                 "TopicTaken",
                 f"the topic {desired.topic} belongs to the Topic {actual.older}, which is older; delete one of the two",
             ),
-            *_without_finalizer(desired),
+            *desired.release(),
         )
     if desired.topic.startswith(INTERNAL_PREFIX):
         message = (
             f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
         )
-        return _said(desired, ready(False, "InternalTopic", message), *_without_finalizer(desired))
+        return _said(desired, ready(False, "InternalTopic", message), *desired.release())
     if actual.reach is Reach.GONE:
         return _said(
             desired,
             ready(False, "ClusterNotFound", actual.problem),
-            *_without_finalizer(desired),
+            *desired.release(),
             again_seconds=NO_CLUSTER_AGAIN_SECONDS,
         )
     if actual.reach is Reach.UNREACHABLE:
@@ -67,7 +70,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         )
     if desired.is_paused:
         return _paused(desired, actual)
-    held = _finalizer(desired)
+    held = desired.finalizer_steps()
     if held:
         # Before anything that a deletion would have to undo.
         return Decision(actions=held)
@@ -111,21 +114,6 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
 def _kept(desired: Desired, why: str) -> News:
     message = f"the topic {desired.topic} was not deleted with its resource: {why}; delete it by hand if it is to go"
     return News("TopicKept", message, is_warning=True)
-
-
-def _finalizer(desired: Desired) -> tuple[Action, ...]:
-    wants = desired.spec.deletion_policy is DeletionPolicy.DELETE
-    if wants and not desired.has_finalizer:
-        return (AddFinalizer(),)
-    return () if wants else _without_finalizer(desired)
-
-
-def _without_finalizer(desired: Desired) -> tuple[Action, ...]:
-    """Who owns nothing need not be held."""
-    is_owner = desired.status.owner_uid == desired.uid
-    if desired.has_finalizer and (desired.spec.deletion_policy is DeletionPolicy.RETAIN or not is_owner):
-        return (RemoveFinalizer(),)
-    return ()
 
 
 # --- a topic that is not there -------------------------------------------------------------------------------------

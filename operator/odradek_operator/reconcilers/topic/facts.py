@@ -7,24 +7,13 @@ from dataclasses import dataclass, field
 
 from odradek_operator.gateways.topic_values import ActualTopic, Measures, OnBrokers
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import AddFinalizer, News, Reach, RemoveFinalizer
-from odradek_operator.resources.conditions import Condition
+from odradek_operator.reconcilers.decisions import AddFinalizer, DecisionOf, DesiredOf, Reach, RemoveFinalizer
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired:
+class Desired(DesiredOf[TopicSpec, TopicStatus]):
     """A Topic resource as it was read."""
-
-    name: str
-    uid: str
-    generation: int
-    spec: TopicSpec
-    status: TopicStatus
-    is_paused: bool = False
-    is_deleted: bool = False
-    deleted_seconds: float = 0.0
-    has_finalizer: bool = False
 
     @property
     def topic(self) -> str:
@@ -63,16 +52,8 @@ Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What to do, in this order, and what to say. With actions on brokers the decision is made anew after them; what it
-    says then is written. `again_seconds`: when to look again without being asked.
-    """
-
-    actions: tuple[Action, ...] = ()
-    status: TopicStatus | None = None
-    conditions: tuple[Condition, ...] = ()
-    news: tuple[News, ...] = ()
-    again_seconds: float | None = None
+class Decision(DecisionOf[Action, TopicStatus]):
+    """With actions on brokers the decision is made anew after them; what it says then is written."""
 
     @property
     def touches_brokers(self) -> bool:

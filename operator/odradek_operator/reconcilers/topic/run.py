@@ -10,14 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final, TypeVar
 
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import TOPICS, Json, KubernetesError, NotFound, metadata
+from odradek_operator.gateways.kubernetes import TOPICS, Json, KubernetesError, NotFound
 from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, Seen
 from odradek_operator.reconcilers.addresses import Bootstrap
@@ -27,19 +26,16 @@ from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
 from odradek_operator.reconcilers.on_clusters import ClustersOf, on_each
 from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
-    CLEANUP_FINALIZER,
     Outside,
     add_finalizer,
-    is_deleted,
-    is_paused,
     key_of,
     remove_finalizer,
-    status_of,
 )
+from odradek_operator.reconcilers.reporting import leave, leave_invalid, tell
 from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import Actual, Decision, Desired, NoteCreating
 from odradek_operator.resources.conditions import ready
-from odradek_operator.resources.structure import InvalidResource, parse
+from odradek_operator.resources.structure import InvalidResource
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
 
 logger = logging.getLogger(__name__)
@@ -48,7 +44,6 @@ T = TypeVar("T")
 ROUNDS_MAX: Final = 6
 # Writes to the API server that are under way for a pass; the gateway has a bound for the process besides.
 WRITES_TOGETHER_MAX: Final = 16
-INVALID_AGAIN_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -96,7 +91,7 @@ class TopicsRun:
         invalid: list[tuple[Json, InvalidResource]] = []
         for body in due:
             try:
-                desired = desired_of(body, now=self._outside.now())
+                desired = Desired.read(body, spec=TopicSpec, status=TopicStatus, now=self._outside.now())
             except InvalidResource as problem:
                 invalid.append((body, problem))
                 continue
@@ -227,31 +222,16 @@ class TopicsRun:
         if decision.actions:
             return
         work.is_open = False
-        if decision.status is not None:
-            written = await self._outside.report(work.body, decision.status, decision.conditions)
-            work.body = written or work.body
-            await self._tell(work)
-        # What was written over is a newer spec than the one that was followed: its event must not be passed by.
-        is_newer = int(metadata(work.body).get("generation") or 0) != work.desired.generation
-        version = "" if is_newer else str(metadata(work.body)["resourceVersion"])
-        self._outcomes.append(Outcome(work.key, version, decision.again_seconds))
+        self._outcomes.append(await leave(self._outside, work.body, work.desired, decision))
 
     async def _say_invalid(self, what: tuple[Json, InvalidResource]) -> None:
         body, problem = what
-        if is_deleted(body):
-            # Nobody can say what it meant: what it had stays.
-            await remove_finalizer(self._outside.kubernetes, TOPICS, body)
-            return
-        stated = [ready(False, "InvalidSpec", f"{problem}; correct the resource")]
-        written = await self._outside.report(body, status_of(body, TopicStatus), stated)
-        if written is not None:
-            await self._outside.tell(body, "InvalidSpec", str(problem), warning=True)
-        version = str(metadata(written or body)["resourceVersion"])
-        self._outcomes.append(Outcome(key_of(body), version, INVALID_AGAIN_SECONDS))
+        outcome = await leave_invalid(self._outside, TOPICS, body, problem, status=TopicStatus)
+        if outcome is not None:
+            self._outcomes.append(outcome)
 
     async def _tell(self, work: _Work) -> None:
-        for news in work.decision.news:
-            await self._outside.tell(work.body, news.reason, news.message, warning=news.is_warning)
+        await tell(self._outside, work.body, work.decision.news)
 
     def _fail(self, work: _Work, failure: Exception) -> None:
         work.is_open = False
@@ -274,23 +254,6 @@ class TopicsRun:
                         logger.warning("an invalid Topic could not be told so: %s", failure)
 
         await asyncio.gather(*(one(item) for item in items))
-
-
-def desired_of(body: Json, *, now: datetime) -> Desired:
-    """A Topic resource as a value. Raises InvalidResource."""
-    meta = metadata(body)
-    deleted_at = meta.get("deletionTimestamp")
-    return Desired(
-        name=str(meta["name"]),
-        uid=str(meta["uid"]),
-        generation=int(meta.get("generation") or 0),
-        spec=parse(TopicSpec, body.get("spec") or {}),
-        status=status_of(body, TopicStatus),
-        is_paused=is_paused(body),
-        is_deleted=is_deleted(body),
-        deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
-        has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
-    )
 
 
 def _thing(desired: Desired) -> tuple[str, str, str]:
