@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, is_deleted, is_paused, status_of
@@ -120,3 +120,22 @@ class DecisionOf(Generic[Action, Status]):
     conditions: tuple[Condition, ...] = ()
     news: tuple[News, ...] = ()
     again_seconds: float | None = None
+
+    @classmethod
+    def said(
+        cls,
+        desired: DesiredOf[Any, Any],
+        first: Condition,
+        *more: Action | Condition,
+        again_seconds: float | None = None,
+    ) -> Self:
+        """One that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
+        known = next((one.reason for one in desired.status.conditions if one.type == first.type), None)
+        is_news = str(first.status) == "False" and known != first.reason
+        return cls(
+            actions=tuple(one for one in more if not isinstance(one, Condition)),
+            status=desired.status,
+            conditions=(first, *(one for one in more if isinstance(one, Condition))),
+            news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
+            again_seconds=again_seconds,
+        )

@@ -19,8 +19,8 @@ from odradek_operator.gateways.topic_values import (
     Reassign,
 )
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
-from odradek_operator.reconcilers.topic.decide import DELETION_SECONDS_MAX, decide
+from odradek_operator.reconcilers.decisions import DELETION_SECONDS_MAX, AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import Actual, Decision, Desired, NoteCreating
 from odradek_operator.resources.conditions import condition
 from odradek_operator.resources.structure import parse, render

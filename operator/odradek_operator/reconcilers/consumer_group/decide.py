@@ -51,17 +51,17 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}, which is older; delete one "
             "of the two"
         )
-        return _said(desired, ready(False, "GroupTaken", message), *desired.release())
+        return Decision.said(desired, ready(False, "GroupTaken", message), *desired.release())
     if actual.reach is Reach.GONE:
         gone = ready(False, "ClusterNotFound", actual.problem)
-        return _said(desired, gone, *desired.release(), again_seconds=NO_CLUSTER_AGAIN_SECONDS)
+        return Decision.said(desired, gone, *desired.release(), again_seconds=NO_CLUSTER_AGAIN_SECONDS)
     if actual.reach is Reach.UNREACHABLE:
         unreachable = ready(None, "ClusterUnreachable", actual.problem)
-        return _said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return Decision.said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if actual.failure is not None:
         refused = ready(False, actual.failure.reason, actual.failure.message)
         pause = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else START_AGAIN_SECONDS
-        return _said(desired, refused, again_seconds=pause)
+        return Decision.said(desired, refused, again_seconds=pause)
     assert actual.group is not None
     if desired.is_paused:
         return _shown(
@@ -279,18 +279,3 @@ def _changes(desired: Desired, conditions: list[Condition]) -> tuple[News, ...]:
         elif str(stated.status) == "True":
             news.append(News(f"{stated.type}Restored", f"{stated.type} holds again"))
     return tuple(news)
-
-
-def _said(
-    desired: Desired, first: Condition, *actions: Action, again_seconds: float | None = None
-) -> Decision:
-    """A decision that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
-    known = next((one.reason for one in desired.status.conditions if one.type == first.type), None)
-    is_news = str(first.status) == "False" and known != first.reason
-    return Decision(
-        actions=actions,
-        status=desired.status,
-        conditions=(first,),
-        news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
-        again_seconds=again_seconds,
-    )

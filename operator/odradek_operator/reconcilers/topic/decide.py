@@ -41,7 +41,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
     if desired.is_deleted:
         return _deletion(desired, actual)
     if actual.older is not None:
-        return _said(
+        return Decision.said(
             desired,
             ready(
                 False,
@@ -54,16 +54,16 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         message = (
             f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
         )
-        return _said(desired, ready(False, "InternalTopic", message), *desired.release())
+        return Decision.said(desired, ready(False, "InternalTopic", message), *desired.release())
     if actual.reach is Reach.GONE:
-        return _said(
+        return Decision.said(
             desired,
             ready(False, "ClusterNotFound", actual.problem),
             *desired.release(),
             again_seconds=NO_CLUSTER_AGAIN_SECONDS,
         )
     if actual.reach is Reach.UNREACHABLE:
-        return _said(
+        return Decision.said(
             desired,
             ready(None, "ClusterUnreachable", actual.problem),
             again_seconds=UNREACHABLE_AGAIN_SECONDS,
@@ -132,7 +132,7 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
             f"the topic {desired.topic} was deleted by somebody else; change the spec or set drift to Enforce to have "
             "it made anew, empty"
         )
-        return _said(
+        return Decision.said(
             desired, ready(False, "TopicMissing", message), condition(DRIFTED, True, "TopicMissing", message)
         )
     steps: list[Action] = []
@@ -273,7 +273,7 @@ def _adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> D
             f"the topic {desired.topic} was there before, and adoptionPolicy is Fail; set it to Adopt or "
             "AdoptIfEqual to take the topic over, or name another one"
         )
-    return _said(desired, ready(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS)
+    return Decision.said(desired, ready(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS)
 
 
 def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action, ...]:
@@ -384,22 +384,6 @@ def _paused(desired: Desired, actual: Actual) -> Decision:
         status = observed_status(desired, actual)
     return Decision(
         status=status, conditions=(ready(None, "Paused", "nothing is changed while this is paused"),)
-    )
-
-
-def _said(
-    desired: Desired, first: Condition, *more: Action | Condition, again_seconds: float | None = None
-) -> Decision:
-    """A decision that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
-    actions = tuple(one for one in more if not isinstance(one, Condition))
-    conditions = (first, *(one for one in more if isinstance(one, Condition)))
-    is_news = first.status == "False" and _ready_reason(desired) != first.reason
-    return Decision(
-        actions=actions,
-        status=desired.status,
-        conditions=conditions,
-        news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
-        again_seconds=again_seconds,
     )
 
 
