@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from odradek_pipeline.session import Connection
+from odradek_pipeline.session import Connection, JobRefusedError
 
 EARLIEST = -2  # the connector's word for it where offsets are listed
 _OFFSETS = re.compile(r"\d+:\d+(,\d+:\d+)*")
 
 
-class PositionError(Exception):
+class PositionError(JobRefusedError):
     """A text that is no position; the text says which forms there are."""
 
 

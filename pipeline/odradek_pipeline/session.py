@@ -1,4 +1,5 @@
-"""The Spark session of a job, and how it reaches a cluster: the options that a `Cluster` binds its users with.
+"""A job's Spark session, from its start to its exit code, and how it reaches a cluster: by the options that a `Cluster`
+binds its users with.
 
 A `Cluster` called NAME has a ConfigMap `NAME-spark` whose keys are options of Spark, `spark.odradek.bootstrap.servers`
 and others. A job takes them from Spark's configuration (`--conf`, a properties file) or from the ConfigMap mounted as a
@@ -9,8 +10,10 @@ Left out: reading the Kubernetes API. A job needs no rights for its connection.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +33,11 @@ _READING_ONLY = frozenset(
 )
 
 
-class ConnectionMissingError(Exception):
+class JobRefusedError(Exception):
+    """A job is asked for what cannot be; the text says what can."""
+
+
+class ConnectionMissingError(JobRefusedError):
     """Nothing says where the brokers are; the text names the two places to say it."""
 
 
@@ -80,3 +87,20 @@ def connection_of(spark: SparkSession) -> Connection:
     """The connection of a session's configuration and of the folder that is mounted."""
     folder = Path(os.environ.get(BINDING_VARIABLE, BINDING_FOLDER))
     return connection_from(dict(spark.sparkContext.getConf().getAll()), folder)
+
+
+def run_job(name: str, work: Callable[[SparkSession, Connection], Mapping[str, object]]) -> int:
+    """A job as spark-submit runs it: prints what `work` tells as one line of JSON. 0 done, 2 refused.
+
+    Spark's own errors leave it as they are.
+    """
+    spark = open_session(name.replace("_", "-"))
+    try:
+        told = work(spark, connection_of(spark))
+    except JobRefusedError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    finally:
+        spark.stop()
+    print(json.dumps(told), flush=True)
+    return 0

@@ -12,7 +12,6 @@ Left out: splitting a large partition between tasks; its range would no longer b
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,18 +21,17 @@ from pyspark.sql import SparkSession
 from odradek_pipeline.offsets import (
     EARLIEST,
     Held,
-    PositionError,
     held_by,
     offsets_option,
     partitions_of,
     position_options,
 )
-from odradek_pipeline.session import Connection, ConnectionMissingError, connection_of, open_session
+from odradek_pipeline.session import Connection, JobRefusedError, run_job
 from odradek_pipeline.sinks import append_parquet, written_parquet
 from odradek_pipeline.sources import topic_range
 
 
-class OutputExistsError(Exception):
+class OutputExistsError(JobRefusedError):
     """A range was asked for by its start, and the output has records already."""
 
 
@@ -81,31 +79,25 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    """The job as spark-submit runs it: 0 done, 2 asked for what cannot be; Spark's own errors leave it as they are."""
     wanted = arguments(sys.argv[1:])
-    spark = open_session("topic-to-parquet")
-    try:
+
+    def load(spark: SparkSession, connection: Connection) -> dict[str, object]:
         held = run(
             spark,
-            connection_of(spark),
+            connection,
             topic=wanted.topic,
             output=wanted.output,
             start=wanted.start,
             end=wanted.end,
         )
-    except (ConnectionMissingError, PositionError, OutputExistsError) as error:
-        print(f"topic_to_parquet: {error}", file=sys.stderr)
-        return 2
-    finally:
-        spark.stop()
-    told = {
-        "topic": wanted.topic,
-        "output": wanted.output,
-        "records": sum(one.records for one in held.values()),
-        "partitions": {str(number): asdict(one) for number, one in sorted(held.items())},
-    }
-    print(json.dumps(told), flush=True)
-    return 0
+        return {
+            "topic": wanted.topic,
+            "output": wanted.output,
+            "records": sum(one.records for one in held.values()),
+            "partitions": {str(number): asdict(one) for number, one in sorted(held.items())},
+        }
+
+    return run_job("topic_to_parquet", load)
 
 
 if __name__ == "__main__":

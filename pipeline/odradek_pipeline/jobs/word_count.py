@@ -8,14 +8,13 @@ driver goes on where this one ended, whatever ended it.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from odradek_pipeline.session import Connection, ConnectionMissingError, connection_of, open_session
+from odradek_pipeline.session import Connection, run_job
 from odradek_pipeline.sinks import stream_to_topic
 from odradek_pipeline.sources import topic_stream
 from odradek_pipeline.transforms import counts, words
@@ -55,13 +54,13 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    """The job as spark-submit runs it: it ends with --once, or when its query fails."""
+    """It ends with --once, or when its query fails."""
     wanted = arguments(sys.argv[1:])
-    spark = open_session("word-count")
-    try:
+
+    def count(spark: SparkSession, connection: Connection) -> dict[str, object]:
         query = start(
             spark,
-            connection_of(spark),
+            connection,
             source=wanted.source,
             target=wanted.target,
             checkpoint=wanted.checkpoint,
@@ -70,13 +69,9 @@ def main() -> int:
         )
         query.awaitTermination()
         records = sum(progress.numInputRows for progress in query.recentProgress)
-    except ConnectionMissingError as error:
-        print(f"word_count: {error}", file=sys.stderr)
-        return 2
-    finally:
-        spark.stop()
-    print(json.dumps({"source": wanted.source, "target": wanted.target, "records": records}), flush=True)
-    return 0
+        return {"source": wanted.source, "target": wanted.target, "records": records}
+
+    return run_job("word_count", count)
 
 
 if __name__ == "__main__":
