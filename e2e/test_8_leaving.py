@@ -62,7 +62,8 @@ def test_what_is_installed_again_has_all_data(kube: Kube) -> None:
 
 
 def test_nothing_hangs_when_the_operator_goes_first(kube: Kube) -> None:
-    declare_topic(kube, "orphan", partitions=1, replicas=1)
+    declare_topic(kube, "orphan", partitions=1, replicas=1, deletionPolicy="Delete")
+    assert (kube.get("topic", "orphan") or {})["metadata"]["finalizers"] == ["odradek.io/cleanup"]
     uninstall(OPERATOR_RELEASE, OPERATOR_NAMESPACE)
     kube.delete("topic", "orphan")
     uninstall(RELEASE, NAMESPACE)

@@ -51,6 +51,21 @@ _CRDS = Section(
     ),
 )
 
+_UNINSTALL = Section(
+    "uninstall",
+    "What an uninstall does besides taking away what was installed.",
+    (
+        Value(
+            "letResourcesGo",
+            True,
+            BOOLEAN,
+            "Take the operator's finalizer off every resource, by a short job of its image: a Topic or ConsumerGroup "
+            "with `deletionPolicy: Delete` could not be deleted without an operator. Topics and groups stay. Needs "
+            "`rbac.create`.",
+        ),
+    ),
+)
+
 _WATCH = Section(
     "watch",
     "Where the operator looks for resources, and where its rights reach.",
@@ -226,6 +241,7 @@ CHART = ChartValues(
         ENABLED,
         *NAMES,
         _CRDS,
+        _UNINSTALL,
         _WATCH,
         image("image", "odradek/operator", "The operator's image."),
         image(

@@ -5,18 +5,27 @@ One server for the module, and a namespace for each test.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
+import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
+from odradek_operator.main.strip_finalizers import strip
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
 from tests.charts.cases import CHART_NAMES, accepted, golden
 from tests.charts.test_kubernetes_schemas import WITHOUT_SCHEMAS
 from tests.support.helm import CHARTS, CHECKOUT, HelmFailed, helm, objects
-from tests.support.kubernetes_api import ApiServer, running_api_server
+from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
 
 pytestmark = pytest.mark.integration
 
@@ -120,10 +129,82 @@ def test_definitions_outlive_the_operators_release(server: ApiServer, installed:
     chart = str(CHARTS / "odradek-operator")
     server.kubectl("delete", "--filename", str(MANIFESTS / "crds"))
     installed("install", "odradek-operator", chart)
-    assert "[CustomResourceDefinition] topics.odradek.io" in installed("uninstall", "odradek-operator")
+    # Nothing here runs pods, and so no job of the uninstall either.
+    uninstall = ("uninstall", "odradek-operator", "--no-hooks")
+    assert "[CustomResourceDefinition] topics.odradek.io" in installed(*uninstall)
     assert "topics.odradek.io" in server.kubectl("get", "crd", "--output", "name")
     installed("install", "odradek-operator", chart)
-    installed("uninstall", "odradek-operator")
+    installed(*uninstall)
+
+
+@pytest.mark.parametrize("watch", ["watch.allNamespaces=false", "watch.allNamespaces=true"])
+def test_an_uninstall_lets_go_of_what_the_operator_held(
+    server: ApiServer, namespace: str, installed: Callable[..., str], watch: str
+) -> None:
+    chart, settings = str(CHARTS / "odradek-operator"), f"crds.install=false,{watch}"
+    installed("install", "odradek-operator", chart, "--set", settings)
+    topic = {
+        "apiVersion": "odradek.io/v1",
+        "kind": "Topic",
+        "metadata": {"name": "held", "namespace": namespace, "finalizers": [CLEANUP_FINALIZER]},
+        "spec": {"cluster": "none", "deletionPolicy": "Delete"},
+    }
+    server.kubectl("create", "--filename", "-", given=yaml.safe_dump(topic))
+    with ThreadPoolExecutor() as threads:
+        uninstalling = threads.submit(installed, "uninstall", "odradek-operator", "--timeout", "60s")
+        job = _job_of(server, namespace, uninstalling)
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        account = job["spec"]["template"]["spec"]["serviceAccountName"]
+        command, *flags = container["args"]
+        assert command == "strip-finalizers"
+        namespaces = [flag.removeprefix("--namespace=") for flag in flags]
+        assert namespaces == ([] if watch.endswith("true") else [namespace])
+        assert asyncio.run(_strip(server, f"system:serviceaccount:{namespace}:{account}", namespaces)) == 1
+        server.kubectl(
+            "patch", "job", job["metadata"]["name"], "--namespace", namespace, "--subresource=status",
+            "--type=merge", "--patch", json.dumps({"status": DONE}),
+        )  # fmt: skip
+        uninstalling.result()
+    server.kubectl("delete", "topic", "held", "--namespace", namespace, "--timeout=10s")
+    left = server.kubectl(
+        "get", "jobs,serviceaccounts,roles,rolebindings", "--namespace", namespace, "--output", "name"
+    )
+    assert "let-go" not in left
+
+
+NOW = "2026-01-01T00:00:00Z"
+DONE = {
+    "startTime": NOW,
+    "completionTime": NOW,
+    "succeeded": 1,
+    "uncountedTerminatedPods": {},
+    "conditions": [
+        {"type": condition, "status": "True", "lastProbeTime": NOW, "lastTransitionTime": NOW}
+        for condition in ("SuccessCriteriaMet", "Complete")
+    ],
+}
+
+
+def _job_of(server: ApiServer, namespace: str, uninstalling: Future[str]) -> dict[str, Any]:
+    """The job that an uninstall waits for; its failure when it ends before."""
+    while True:
+        found = json.loads(server.kubectl("get", "jobs", "--namespace", namespace, "--output", "json"))[
+            "items"
+        ]
+        if found:
+            job: dict[str, Any] = found[0]
+            return job
+        if uninstalling.done():
+            raise AssertionError(f"the uninstall waits for nothing: {uninstalling.result()}")
+        time.sleep(0.1)
+
+
+async def _strip(server: ApiServer, account: str, namespaces: list[str]) -> int:
+    """What the job does, with the rights of its account."""
+    unverified = ssl._create_unverified_context()  # its certificate is its own
+    headers = {"Authorization": f"Bearer {TOKEN}", "Impersonate-User": account}
+    async with KubernetesHttp(Access(server.url, unverified, lambda: headers)) as kubernetes:
+        return await strip(kubernetes, namespaces, say=print)
 
 
 def _may(server: ApiServer, account: str, *what: str) -> bool:
@@ -157,4 +238,4 @@ def test_the_operators_account_may_do_its_work_where_it_works_and_nowhere_else(
     ):
         assert not _may(server, account, *what, *here), what
     assert not _may(server, account, "patch", "customresourcedefinitions.apiextensions.k8s.io")
-    installed("uninstall", "odradek-operator")
+    installed("uninstall", "odradek-operator", "--no-hooks")
