@@ -115,6 +115,7 @@ class InSyncSets:
             self._ask_again(asked)
             return False
         retried: dict[Partition, Proposal] = {}
+        _tell_refusals(list(asked.values()), outcomes)
         for (partition, proposal), outcome in zip(asked.items(), outcomes, strict=True):
             if isinstance(outcome, NotController | RequestTimedOut):
                 retried[partition] = proposal
@@ -143,6 +144,25 @@ class InSyncSets:
         after = len(partition.in_sync_replicas)
         self.shrinks += after < before
         self.expansions += after > before
+
+
+def _tell_refusals(proposals: Sequence[Proposal], outcomes: Sequence[PartitionImage | RequestError]) -> None:
+    """One line for all, since a broker that comes or goes concerns thousands."""
+    refused = [
+        (proposal, outcome)
+        for proposal, outcome in zip(proposals, outcomes, strict=True)
+        if isinstance(outcome, RequestError)
+    ]
+    if refused:
+        proposal, failure = refused[0]
+        logger.info(
+            "%d of %d in-sync sets were not taken, among them %s for %s: %s",
+            len(refused),
+            len(proposals),
+            list(proposal.isr),
+            proposal.topic_partition,
+            failure,
+        )
 
 
 def proposal_of(partition: Partition) -> Proposal | None:

@@ -20,6 +20,9 @@ from typing import Final
 from odradek.foundation.errors import NotLeaderOrFollower
 
 UNKNOWN: Final = -1
+# Between two proposals of a follower that the controller did not take: one that stops in order goes on fetching for
+# some seconds. Another member may have been the reason, so it must not be long.
+BARRED_SECONDS: Final = 0.5
 
 # (broker id, epoch of its registration or -1) -> whether it is live as that registration and not shutting down.
 Eligible = Callable[[int, int], bool]
@@ -39,6 +42,7 @@ class Follower:
 
     __slots__ = (
         "_asked",
+        "_barred",
         "_caught_up_at",
         "broker_epoch",
         "broker_id",
@@ -56,6 +60,8 @@ class Follower:
         self._caught_up_at = caught_up_at
         # Of the session in which it rests.
         self._asked: Asked | None = None
+        # The registration as which the controller did not take it, and until when it is not proposed again.
+        self._barred = (UNKNOWN, float("-inf"))
         self.fetched_at = float("-inf")
         self.leader_end_offset = UNKNOWN
         """Where the leader's log ended at its last fetch."""
@@ -99,6 +105,17 @@ class Follower:
         self.leader_end_offset = leader_end_offset
         self.fetched_at = now
         self.broker_epoch = max(self.broker_epoch, broker_epoch)
+
+    def bar(self, *, now: float) -> None:
+        """The controller did not take it into the set: it is stopping, or gone, and asking with each of its fetches
+        would hear nothing else. As another registration it may be proposed at once.
+        """
+        self._barred = self.broker_epoch, now + BARRED_SECONDS
+
+    def is_barred(self, *, now: float) -> bool:
+        """Whether it is too early to propose it again."""
+        epoch, until = self._barred
+        return epoch == self.broker_epoch and now < until
 
     def is_caught_up(self, *, leader_end_offset: int, now: float, lag_seconds_max: float) -> bool:
         """Whether it holds all, or did not longer ago than is allowed."""
@@ -147,8 +164,12 @@ class Followers:
         self.proposed = frozenset(members)
         self._count()
 
-    def withdraw(self) -> None:
+    def withdraw(self, *, now: float) -> None:
         """The controller says that it did not take the proposal."""
+        for broker in (self.proposed or frozenset()) - self.in_sync:
+            follower = self.known.get(broker)
+            if follower is not None:
+                follower.bar(now=now)
         self.proposed = None
         self._count()
 
@@ -201,7 +222,13 @@ class Followers:
         )
 
     def may_join(
-        self, follower: Follower, *, high_watermark: int, epoch_start_offset: int, is_eligible: Eligible
+        self,
+        follower: Follower,
+        *,
+        high_watermark: int,
+        epoch_start_offset: int,
+        now: float,
+        is_eligible: Eligible,
     ) -> bool:
         """Whether a follower outside the set has all that is committed and all that came before this epoch."""
         return (
@@ -209,6 +236,7 @@ class Followers:
             and follower.broker_id not in self.in_sync
             and follower.end_offset >= high_watermark
             and follower.end_offset >= epoch_start_offset
+            and not follower.is_barred(now=now)
             and is_eligible(follower.broker_id, follower.broker_epoch)
         )
 

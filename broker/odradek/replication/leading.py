@@ -139,17 +139,19 @@ class LeadingReplica(FollowingReplica):
             raise NotLeaderOrFollower(f"{broker_id} is not among the replicas of {self.topic_partition}.")
         context = self.context
         low_watermark_before = follower.log_start_offset
+        now = context.now()
         follower.fetched(
             offset=fetch_offset,
             log_start_offset=log_start_offset,
             leader_end_offset=self.log.log_end_offset,
-            now=context.now(),
+            now=now,
             broker_epoch=broker_epoch,
         )
         if followers.may_join(
             follower,
             high_watermark=self.high_watermark,
             epoch_start_offset=self.epoch_start_offset,
+            now=now,
             is_eligible=context.is_eligible,
         ):
             self._ask_for(followers.in_sync | {broker_id})
@@ -187,11 +189,11 @@ class LeadingReplica(FollowingReplica):
         followers = self.followers
         if followers is None or followers.proposed != proposed:
             return
-        logger.info(
+        logger.debug(
             "%s: the in-sync set %s was not taken: %s", self.topic_partition, sorted(proposed), failure
         )
         if is_final:
-            followers.withdraw()
+            followers.withdraw(now=self.context.now())
             self._advance_high_watermark()
 
     def follower_lags(self) -> dict[int, int]:

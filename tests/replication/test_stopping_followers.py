@@ -1,0 +1,54 @@
+"""A follower that the controller does not take into the in-sync set, as one that is about to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from odradek.controller import elections
+from tests.support.loop import run
+from tests.support.replicas import ReplicaCluster
+
+
+def test_it_is_proposed_now_and_then_and_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        async with ReplicaCluster(brokers=3) as cluster:
+            await cluster.create_topic(partitions=5, replicas=(1, 2, 3))
+            cluster.stopping.add(2)
+            cluster._change(lambda state: elections.before_shutdown(state, 2, live={1, 3}))
+            await cluster.until(lambda: all(state.isr == (1, 3) for state in cluster.states))
+            cluster.proposals.clear()
+            caplog.clear()
+            began = asyncio.get_running_loop().time()
+            while asyncio.get_running_loop().time() < began + 4:
+                for index in range(5):
+                    assert (await cluster.produce(1, b"v", index=index)).error_code == 0
+            proposed = sum(2 in proposal.isr for _, proposal in cluster.proposals)
+            assert 5 <= proposed <= 5 * 10, "each partition's twice a second"
+            lines = [one for one in caplog.messages if "not taken" in one]
+            assert 0 < len(lines) < proposed
+            # It goes on after all, as after a new controller's election.
+            cluster.stopping.clear()
+            await cluster.until(lambda: all(2 in state.isr for state in cluster.states))
+
+    run(story())
+
+
+def test_as_another_registration_it_is_proposed_at_once() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2) as cluster:
+            await cluster.create_topic(replicas=(1, 2))
+            followers = cluster.nodes[1].partition().followers
+            assert followers is not None
+            follower = followers.known[2]
+            now = cluster.nodes[1].clock.monotonic_seconds()
+            follower.bar(now=now)
+            assert follower.is_barred(now=now)
+            follower.broker_epoch += 1
+            assert not follower.is_barred(now=now)
+
+    run(story())
