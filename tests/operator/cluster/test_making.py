@@ -81,6 +81,32 @@ def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> 
     assert late.condition("Listeners")["status"] == "False"
 
 
+def test_an_address_that_a_load_balancer_loses_for_now_restarts_nobody() -> None:
+    world = World({"listeners": [{"name": "outside", "type": "LoadBalancer", "port": 9094}]})
+
+    def balance(ip: str | None) -> None:
+        ingress = [{"ip": ip}] if ip else []
+        for service in world.objects.list(SERVICES, "default"):
+            if service["spec"].get("type") == "LoadBalancer":
+                status = {"loadBalancer": {"ingress": ingress}}
+                world.objects.set_status(SERVICES, "default", metadata(service)["name"], status, uid=None)
+
+    world.look()
+    balance("2001:db8::1")
+    world.settle()
+    before = world.pods()
+    balance(None)
+    for _ in range(5):
+        world.look()
+    assert world.pods() == before
+    assert world.condition("Listeners")["reason"] == "AddressPending"
+    assert world.status["listeners"][0]["brokers"] == ["[2001:db8::1]:9094"] * 3
+    balance("2001:db8::2")
+    world.settle()
+    assert world.replaced(before) == BROKER_PODS
+    assert world.status["listeners"][0]["brokers"] == ["[2001:db8::2]:9094"] * 3
+
+
 def test_a_listener_that_is_taken_away_takes_its_services_along() -> None:
     world = World({"listeners": [{"name": "outside", "type": "Internal", "port": 9094}]})
     world.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,9 +10,12 @@ from odradek_operator.desired.names import Context
 from odradek_operator.desired.services import service_name
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.facts import Objects
+from odradek_operator.resources.cluster import ListenerStatus
 from odradek_operator.resources.listeners import BrokerAddress, Listener, ListenerType
 
 NODE_IP: Final = "${NODE_IP}"
+PENDING: Final = "pending"
+"""What the status shows of an address that is not there yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +28,14 @@ class Pending:
 
 
 def outside_addresses(
-    context: Context, objects: Objects, brokers: int
+    context: Context, objects: Objects, brokers: int, *, known: Sequence[ListenerStatus] = ()
 ) -> tuple[dict[str, tuple[str | None, ...]], tuple[Pending, ...]]:
-    """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing."""
+    """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing.
+
+    A load balancer that has lost its address for now keeps the one that is `known`: brokers would restart to take it
+    back, and once more when there is one again.
+    """
+    known_hosts = {one.name: one.brokers for one in known if one.type == ListenerType.LOAD_BALANCER}
     addresses: dict[str, tuple[str | None, ...]] = {}
     pending: list[Pending] = []
     for listener in context.spec.listeners:
@@ -37,10 +46,12 @@ def outside_addresses(
             given = by_broker.get(broker) or BrokerAddress(broker=broker)
             host = _host(context, listener, given, service)
             port = _port(listener, given, service)
-            found.append(None if host is None or port is None else f"{_bracketed(host)}:{port}")
-            if found[-1] is None:
+            if host is None or port is None:
                 what = "an address from the load balancer" if host is None else "a port of the nodes"
                 pending.append(Pending(listener.name, broker, what))
+            if host is None and listener.type is ListenerType.LOAD_BALANCER:
+                host = _known_host(known_hosts.get(listener.name, ()), broker)
+            found.append(None if host is None or port is None else f"{_bracketed(host)}:{port}")
         addresses[listener.name] = tuple(found)
     return addresses, tuple(pending)
 
@@ -97,6 +108,11 @@ def _node_port(service: Json | None) -> int | None:
 def _ingress(service: Json | None) -> str | None:
     found = (((service or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return (found[0].get("hostname") or found[0].get("ip")) if found else None
+
+
+def _known_host(addresses: Sequence[str], broker: int) -> str | None:
+    address = addresses[broker] if broker < len(addresses) else PENDING
+    return None if address == PENDING else address.rpartition(":")[0].strip("[]")
 
 
 def _bracketed(host: str) -> str:

@@ -23,7 +23,7 @@ from odradek_operator.gateways.kubernetes import (
     owner_reference,
 )
 from odradek_operator.reconcilers.cluster import facts, scaling
-from odradek_operator.reconcilers.cluster.addresses import bootstrap_address
+from odradek_operator.reconcilers.cluster.addresses import PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.run import Look
@@ -243,7 +243,7 @@ def _listeners(look: Look) -> tuple[ListenerStatus, ...]:
             type=str(listener.type),
             bootstrap=bootstrap_address(look.context, listener, look.objects, nodes),
             brokers=tuple(
-                (address or "pending").replace("${NODE_IP}", by_broker.get(broker, ""))
+                (address or PENDING).replace("${NODE_IP}", by_broker.get(broker, ""))
                 for broker, address in enumerate(look.context.addresses.get(listener.name, ()))
             ),
         )

@@ -110,7 +110,9 @@ class Look:
         ]
         for manifest in wanted:
             await self.applier.apply(self.key, manifest, self.objects)
-        found, self.pending = addresses.outside_addresses(self.context, self.objects, self.scale.pods)
+        found, self.pending = addresses.outside_addresses(
+            self.context, self.objects, self.scale.pods, known=self.before.listeners
+        )
         self.context = replace(self.context, addresses=found)
         await self._prune([*accounts, *wanted])
 
