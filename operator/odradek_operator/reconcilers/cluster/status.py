@@ -52,8 +52,8 @@ def conditions(found: Findings) -> list[Condition]:
         first = found.pending[0]
         more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""
         message = (
-            f"the listener {first.listener} waits for {first.reason} for broker {first.broker}{more}; until then brokers "
-            "tell of the one before, or of none. Look at its Services, or give advertisedHost"
+            f"the listener {first.listener} waits for {first.reason} for broker {first.broker}{more}; until then "
+            "brokers tell of the one before, or of none. Look at its Services, or give advertisedHost"
         )
         stated.append(condition(LISTENERS, False, "AddressPending", message))
     if found.volume_problem:
