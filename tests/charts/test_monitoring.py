@@ -163,3 +163,11 @@ def test_panels_do_not_lie_on_each_other() -> None:
         assert not taken & cells, panel["title"]
         assert all(x < 24 for x, _ in cells)
         taken |= cells
+
+
+@pytest.mark.parametrize(
+    "alert", ["odradek-operator/OdradekOperatorNotLeading", "odradek/OdradekNoActiveController"]
+)
+def test_who_must_be_there_is_missed_also_when_nobody_is_there_to_say_so(alert: str) -> None:
+    """A sum of nothing is no number, which no comparison holds for."""
+    assert "or vector(0)) != 1" in EXPRESSIONS[alert]
