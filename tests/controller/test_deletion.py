@@ -1,15 +1,12 @@
 """A topic that is deleted is gone, at whatever step the controller dies."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
-from odradek.cluster.node_tree import Changes
-from odradek.cluster.store import Operation
 from odradek.controller.requests import CreatedTopic, DeletedTopic, NewTopic
 from odradek.foundation.errors import (
     StoreConnectionLost,
@@ -18,19 +15,8 @@ from odradek.foundation.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from tests.support.dying_store import DyingStore
 from tests.support.one_broker import OneBroker
-
-
-class DyingStore(MemoryStore):
-    """A session that is cut off after so many more writes."""
-
-    writes_left = 10**9
-
-    async def _write(self, operations: Sequence[Operation]) -> Changes:
-        if self.writes_left == 0:
-            self.sever()
-        self.writes_left -= 1
-        return await super()._write(operations)
 
 
 def test_a_deleted_topic_leaves_nothing_behind_and_its_successor_is_another() -> None:

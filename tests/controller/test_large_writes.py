@@ -1,7 +1,6 @@
 """What is more than the registry takes at once is written in steps; whoever dies in between leaves nothing broken."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
@@ -9,8 +8,6 @@ from odradek.cluster import paths
 from odradek.cluster.image import ResourceKind
 from odradek.cluster.loading import load_image
 from odradek.cluster.memory_store import MemoryStore
-from odradek.cluster.node_tree import Changes
-from odradek.cluster.store import Operation
 from odradek.controller.reassigning import Reassigning
 from odradek.controller.requests import (
     ConfigChange,
@@ -25,22 +22,11 @@ from odradek.controller.requests import (
 from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
 from tests.controller.test_leadership import Cluster
+from tests.support.dying_store import DyingStore
 
 # Some ten partitions' worth.
 SMALL_BYTES = 6_000
 COUNT = 40
-
-
-class DyingStore(MemoryStore):
-    """A session that is cut off after so many more writes."""
-
-    writes_left = 10**9
-
-    async def _write(self, operations: Sequence[Operation]) -> Changes:
-        if self.writes_left == 0:
-            self.sever()
-        self.writes_left -= 1
-        return await super()._write(operations)
 
 
 async def small_writes(*brokers: int) -> Cluster:

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
 from tests.support.zookeeper import ZooKeeper
@@ -41,12 +42,11 @@ def create(admin: AdminClient, name: str, *, partitions: int = 6, replicas: int 
     admin.create_topics([topic], request_timeout=60)[name].result(60)
 
 
-class Writer:
+class Writer(Deliveries):
     """An idempotent producer with acks=all, and what it was told is written."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self.acknowledged: list[int] = []
-        self.failed: list[str] = []
+        super().__init__()
         self._topic = topic
         self._next = 0
         self._producer = Producer(
@@ -56,20 +56,11 @@ class Writer:
     def write(self, count: int) -> None:
         """Write the next so many numbers, and wait until all are answered."""
         for number in range(self._next, self._next + count):
-            self._producer.produce(self._topic, str(number).encode(), on_delivery=self._told(number))
+            self._producer.produce(self._topic, str(number).encode(), on_delivery=self.told(number))
             self._producer.poll(0)
         self._next += count
         assert self._producer.flush(PATIENCE_SECONDS) == 0, "records are still waiting"
         assert self.failed == []
-
-    def _told(self, number: int) -> Any:
-        def told(error: Any, message: Any) -> None:
-            if error is None:
-                self.acknowledged.append(number)
-            else:
-                self.failed.append(f"{number}: {error}")
-
-        return told
 
 
 def read_all(bootstrap: str, topic: str, *, group: str, count: int) -> list[int]:

@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as Partition
 
 from odradek.records.record import records
 from tests.chaos.final_logs import batches_of
+from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
 from tests.support.zookeeper import ZooKeeper
@@ -67,12 +68,11 @@ class Shell:
         return json.loads(self.run(*arguments, "--output", "json", code=code, given=given))
 
 
-class Writer:
+class Writer(Deliveries):
     """Writes numbers with acks=all in a thread until it is told to stop."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self.acknowledged: list[int] = []
-        self.failed: list[str] = []
+        super().__init__()
         self._topic = topic
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
@@ -85,19 +85,10 @@ class Writer:
         number = 0
         while not self._ended.is_set():
             self._producer.produce(
-                self._topic, b"%d" % number + b"." * 500, on_delivery=self._told(number), partition=number % 6
+                self._topic, b"%d" % number + b"." * 500, on_delivery=self.told(number), partition=number % 6
             )
             self._producer.poll(0.002)
             number += 1
-
-    def _told(self, number: int) -> Any:
-        def told(error: Any, message: Any) -> None:
-            if error is None:
-                self.acknowledged.append(number)
-            else:
-                self.failed.append(f"{number}: {error}")
-
-        return told
 
     def stop(self) -> list[int]:
         """The numbers that were acknowledged; fails when one was refused."""

@@ -28,11 +28,11 @@ from odradek.foundation.errors import NonEmptyGroup, OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import CHECKOUT, Broker
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.verifiable import Receiver
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
 
-SECONDS_MAX = 60.0
 WHERE = TopicPartition("orders", 0)
 UNFENCE = ConfigChange("odradek.fenced.until", None, AlterOperation.DELETE)
 KINDS = [
@@ -109,18 +109,6 @@ def member_and_broker(
 async def _with(broker: Broker, act: Callable[[Admin], Any]) -> Any:
     async with Client(broker.bootstrap) as client:
         return await act(Admin(client))
-
-
-async def eventually(what: str, is_so: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
-        found = is_so()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < deadline, f"not within {SECONDS_MAX} s: {what}"
-        await asyncio.sleep(0.1)
 
 
 async def produce(client: Client, count: int) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from odradek.foundation.ids import TopicPartition
 from odradek.replication import follower, partitions
-from odradek.replication.acknowledgements import Waiter, Waiters
 from odradek.replication.follower import FollowingReplica
 from odradek.replication.leader import Followers
-from odradek.replication.partition import Partition
-from odradek.replication.replica import Replica
+from tests.support import planted_bugs
 from tests.support.loop import run
 from tests.support.replica_chaos import InvariantBroken, ReplicaChaos
 from tests.support.replicas import ReplicaCluster
@@ -35,32 +32,6 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 # --- the checker's teeth ----------------------------------------------------------------------------------------------
-
-
-def _acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
-    """acks=all is answered before the high watermark has come there."""
-
-    def add(self: Waiters, waiting: Waiter, offset: int) -> None:
-        asyncio.get_running_loop().call_soon(waiting.reached, self, None)
-
-    patch.setattr(Waiters, "add", add)
-
-
-def _truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """A replica that begins to follow cuts its log at the high watermark that it knows, as before KIP-101."""
-    stop_leading = Partition._stop_leading
-
-    def cut_too(self: Partition) -> None:
-        stop_leading(self)
-        if self.is_follower:
-            self.truncate_to(self.high_watermark)
-
-    patch.setattr(Partition, "_stop_leading", cut_too)
-
-
-def _skip_the_epoch_of_the_last_record(patch: pytest.MonkeyPatch) -> None:
-    """A leader does not look whether a follower's last record is its own."""
-    patch.setattr(Replica, "divergence", lambda *_: None)
 
 
 def _truncate_by_offset_alone(patch: pytest.MonkeyPatch) -> None:
@@ -100,9 +71,9 @@ def _take_answers_that_were_overtaken(patch: pytest.MonkeyPatch) -> None:
 
 
 BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
-    _acknowledge_at_once,
-    _truncate_to_the_high_watermark,
-    _skip_the_epoch_of_the_last_record,
+    planted_bugs.acknowledge_at_once,
+    planted_bugs.truncate_to_the_high_watermark,
+    planted_bugs.skip_the_epoch_of_the_last_record,
     _truncate_by_offset_alone,
     _count_the_proposed_set_alone,
     _begin_at_the_end,

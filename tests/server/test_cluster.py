@@ -269,13 +269,13 @@ def test_groups_go_on_with_the_next_leader_of_their_partition() -> None:
         entries = {"offsets.topic.num.partitions": "3", "offsets.topic.replication.factor": "3"}
         cluster = await WholeCluster.start(entries=entries)
         assert await cluster.create_topic("t", partitions=1) == 0
-        coordinator = await _coordinator(cluster, 1)
+        coordinator = await cluster.coordinator("g", through=1)
         committed = await cluster.ask(coordinator, ApiKey.OFFSET_COMMIT, 8, **_commit("g", 7))
         assert int(committed.topics[0].partitions[0].error_code) == 0
         await cluster.kill_broker(coordinator)
         alive = min(cluster.brokers)
         # The dead broker is named until its session's end is noticed.
-        while (successor := await _coordinator(cluster, alive)) == coordinator:
+        while (successor := await cluster.coordinator("g", through=alive)) == coordinator:
             await asyncio.sleep(0.1)
         while True:
             fetched = await cluster.ask(
@@ -342,14 +342,6 @@ def _nodes(cluster: WholeCluster) -> set[str]:
 
 def _in_sync(cluster: WholeCluster, topic: str) -> list[tuple[int, ...]]:
     return [one.isr for one in cluster.image(1).topics[topic].partitions]
-
-
-async def _coordinator(cluster: WholeCluster, through: int) -> int:
-    while True:
-        found = await cluster.ask(through, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
-        if int(found.error_code) == 0:
-            return int(found.node_id)
-        await asyncio.sleep(0.1)
 
 
 def _commit(group: str, offset: int) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_groups_go_on_where_their_partition_moved() -> None:
         entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
         cluster = await WholeCluster.start(brokers=2, controllers=1, entries=entries)
         assert await cluster.create_topic("t", partitions=1) == 0
-        home = await _coordinator(cluster, 1)
+        home = await cluster.coordinator("g", through=1)
         committed = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
         answer = await cluster.ask(
             home,
@@ -221,21 +221,13 @@ def test_groups_go_on_where_their_partition_moved() -> None:
         }
         refused = await cluster.ask(home, ApiKey.OFFSET_FETCH, 7, **asked)
         assert int(refused.error_code) == NOT_COORDINATOR
-        assert await _coordinator(cluster, home) == away
+        assert await cluster.coordinator("g", through=home) == away
         while int((found := await cluster.ask(away, ApiKey.OFFSET_FETCH, 7, **asked)).error_code):
             await asyncio.sleep(0.1)
         assert found.topics[0].partitions[0].committed_offset == 7
         await cluster.stop()
 
     run(story())
-
-
-async def _coordinator(cluster: WholeCluster, through: int) -> int:
-    while True:
-        found = await cluster.ask(through, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
-        if int(found.error_code) == 0:
-            return int(found.node_id)
-        await asyncio.sleep(0.1)
 
 
 def test_a_broker_that_was_away_while_its_replica_moved_has_no_log_of_it_when_it_is_back() -> None:

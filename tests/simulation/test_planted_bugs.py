@@ -19,14 +19,13 @@ from odradek.log import loading
 from odradek.log.directory import LogDirectories
 from odradek.log.producers import AppendedBatch, ProducerStates
 from odradek.log.recovery import Recovery
-from odradek.replication.acknowledgements import Waiter, Waiters
 from odradek.replication.leader import Followers
 from odradek.replication.leading import LeadingReplica
-from odradek.replication.partition import Partition
 from odradek.replication.replica import PartitionRead, Replica
 from tests.simulation.faults import KINDS
 from tests.simulation.history import InvariantBroken
 from tests.simulation.simulation import simulate
+from tests.support import planted_bugs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -38,15 +37,6 @@ CRASHES: Final = ("crash", "power_loss")
 PARTITIONS: Final = ("isolate_broker", "expire_broker", "heal", "crash")
 CONTROLLERS: Final = ("crash_controller", "expire_controller", "lossy_registry")
 ROT: Final = ("bit_rot", "power_loss")
-
-
-def _answer_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """acks=all is answered as soon as the leader has the record."""
-
-    def add(self: Waiters, waiting: Waiter, offset: int) -> None:
-        asyncio.get_running_loop().call_soon(waiting.reached, self, None)
-
-    patch.setattr(Waiters, "add", add)
 
 
 def _serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -61,23 +51,6 @@ def _serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
             self.high_watermark = mark
 
     patch.setattr(Replica, "read", read_all)
-
-
-def _skip_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
-    """A leader does not look whether a follower's last record is of its own history."""
-    patch.setattr(Replica, "divergence", lambda *_: None)
-
-
-def _truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """A replica that begins to follow cuts its log at the high watermark that it knows, as before KIP-101."""
-    stop_leading = Partition._stop_leading
-
-    def cut_too(self: Partition) -> None:
-        stop_leading(self)
-        if self.is_follower:
-            self.truncate_to(self.high_watermark)
-
-    patch.setattr(Partition, "_stop_leading", cut_too)
 
 
 def _elect_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
@@ -225,10 +198,10 @@ class Bug(NamedTuple):
 
 
 BUGS: Final = [
-    Bug(_answer_before_the_high_watermark, KINDS, ("I1",)),
+    Bug(planted_bugs.acknowledge_at_once, KINDS, ("I1",)),
     Bug(_serve_above_the_high_watermark, KINDS, ("I5",)),
-    Bug(_skip_the_epoch_check, PARTITIONS, ("I1", "I2", "I7", "I12"), seed_first=17),
-    Bug(_truncate_to_the_high_watermark, PARTITIONS, ("I1", "I2", "I7")),
+    Bug(planted_bugs.skip_the_epoch_of_the_last_record, PARTITIONS, ("I1", "I2", "I7", "I12"), seed_first=17),
+    Bug(planted_bugs.truncate_to_the_high_watermark, PARTITIONS, ("I1", "I2", "I7")),
     Bug(_elect_whoever_is_there, CRASHES, ("I1", "I2", "I5", "I7")),
     Bug(_forget_an_unclean_stop, CRASHES, ("I1", "I2", "I5", "I7")),
     Bug(_forget_who_is_in_sync, KINDS, ("I1", "I2", "I7")),

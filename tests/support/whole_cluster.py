@@ -189,6 +189,14 @@ class WholeCluster:
             )
         return await client.send(api, version, messages.request(api, version, **fields), timeout_ms=60_000)
 
+    async def coordinator(self, group: str, *, through: int) -> int:
+        """The broker that looks after a group, once one does."""
+        while True:
+            found = await self.ask(through, ApiKey.FIND_COORDINATOR, 3, key=group, key_type=0)
+            if int(found.error_code) == 0:
+                return int(found.node_id)
+            await asyncio.sleep(0.1)
+
     async def create_topic(
         self, name: str, *, through: int = 1, partitions: int = 3, replicas: int = 1
     ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,10 +22,9 @@ from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, DEPLOYMENTS
 from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
 from tests.operator.support.kubernetes import Killed
+from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
-
-SECONDS_MAX = 60.0
 
 
 def unique(prefix: str) -> str:
@@ -100,17 +99,6 @@ async def reading(world: World, group: str, topic: str, protocol: str = "classic
         yield reader
     finally:
         await asyncio.to_thread(reader.close)
-
-
-async def until(what: str, is_so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(SECONDS_MAX):
-        while True:
-            found = is_so()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return
-            await asyncio.sleep(0.05)
 
 
 def real_time(world: World) -> None:
@@ -224,7 +212,7 @@ def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
             async def is_read() -> bool:
                 return len(reader.offsets) == 20 and await committed(world, name) == [20]
 
-            await until("all read", is_read)
+            await eventually("all read", is_read)
             reset = {"id": "one", "to": {"at": "Earliest"}}
             world.make(CONSUMER_GROUPS, name, topics=[topic], reset=reset)
             await world.group(name)
@@ -239,7 +227,7 @@ def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
                 assert pauses < 100
                 await asyncio.sleep(min(again_seconds, 0.2))
             assert not status(world, name)["reset"].get("fenced")
-            await until("all read again", lambda: len(reader.offsets) >= 40)
+            await eventually("all read again", lambda: len(reader.offsets) >= 40)
             assert reader.offsets[20:40] == list(range(20))
 
     in_world(broker, story)

@@ -1,0 +1,21 @@
+"""A registry's user that dies between two writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.cluster.memory_store import MemoryStore
+from odradek.cluster.node_tree import Changes
+from odradek.cluster.store import Operation
+
+
+class DyingStore(MemoryStore):
+    """A session that is cut off after so many more writes."""
+
+    writes_left = 10**9
+
+    async def _write(self, operations: Sequence[Operation]) -> Changes:
+        if self.writes_left == 0:
+            self.sever()
+        self.writes_left -= 1
+        return await super()._write(operations)

@@ -1,0 +1,37 @@
+"""Bugs of replication that are planted on purpose, to see that those who look for them find them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.replication.acknowledgements import Waiter, Waiters
+from odradek.replication.partition import Partition
+from odradek.replication.replica import Replica
+
+
+def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
+    """acks=all is answered before the high watermark has come there."""
+
+    def add(self: Waiters, waiting: Waiter, offset: int) -> None:
+        asyncio.get_running_loop().call_soon(waiting.reached, self, None)
+
+    patch.setattr(Waiters, "add", add)
+
+
+def truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """A replica that begins to follow cuts its log at the high watermark that it knows, as before KIP-101."""
+    stop_leading = Partition._stop_leading
+
+    def cut_too(self: Partition) -> None:
+        stop_leading(self)
+        if self.is_follower:
+            self.truncate_to(self.high_watermark)
+
+    patch.setattr(Partition, "_stop_leading", cut_too)
+
+
+def skip_the_epoch_of_the_last_record(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not look whether a follower's last record is its own."""
+    patch.setattr(Replica, "divergence", lambda *_: None)
