@@ -362,6 +362,31 @@ def test_a_consumer_that_waits_at_a_follower_is_woken_when_enough_is_committed()
 # --- who may fetch as a follower --------------------------------------------------------------------------------------
 
 
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@pytest.mark.parametrize(("entries", "seconds_max"), [({"replica_selector_class": SELECTOR}, 0.1), ({}, 0.6)])
+def test_where_consumers_read_from_followers_these_hear_of_what_is_committed_at_once(
+    entries: dict[str, str], seconds_max: float
+) -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=3, **entries) as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3))
+            await asyncio.sleep(5)
+            fetchers = [fetcher for number in (2, 3) for fetcher in cluster.nodes[number].fetchers]
+            for end in range(1, 6):
+                assert (await cluster.produce(1, b"v")).error_code == 0
+                await asyncio.sleep(seconds_max)
+                assert [cluster.nodes[number].partition().high_watermark for number in (2, 3)] == [end, end]
+                await asyncio.sleep(2)
+            before = sum(fetcher.requests for fetcher in fetchers)
+            await asyncio.sleep(50)
+            # Nothing new: each waits its half second.
+            assert sum(fetcher.requests for fetcher in fetchers) - before <= 2 * 102
+
+    run(story())
+
+
 def test_only_replicas_of_this_life_may_fetch_as_followers() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=4) as cluster:

@@ -125,6 +125,9 @@ class FollowerReading(FetchReading):
         fetched.high_watermark = partition.high_watermark
         fetched.last_stable_offset = partition.last_stable_offset
         fetched.log_start_offset = found.log_start_offset
+        # In a session alone: whoever has none would never wait.
+        if self._news is not None and fetched.high_watermark != target.high_watermark:
+            self.has_news = self.has_news or self._partitions.context.tells_at_once
         records = found.slice
         if records is not None and records.size:
             fetched.records = records

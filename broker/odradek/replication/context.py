@@ -43,6 +43,7 @@ class ReplicaContext:
         "log_start_moved",
         "propose",
         "role_changed",
+        "tells_at_once",
         "throttles",
     )
 
@@ -66,6 +67,10 @@ class ReplicaContext:
         """Whether the controller has lately confirmed what this broker leads; asking makes it confirm."""
         self.log_start_moved: Callable[[Any], None] = _nobody_is_told
         """A partition's log starts later than before."""
+        self.tells_at_once = current_settings().replica_selector_class is not None
+        """Whether followers hear of a new high watermark at once, and not with their next records or when their fetch
+        has waited long enough: consumers read from them (KIP-392). As in Kafka, elsewhere it would only cost fetches.
+        """
         self._images = images
         self._clock = clock
         self._current_settings = current_settings

@@ -70,6 +70,9 @@ class LeadingReplica(FollowingReplica):
                 )
         if end_offset > self.high_watermark:
             self._show(end_offset)
+            if self.context.tells_at_once:
+                for fetch in tuple(self.log_end_watch.waiting):
+                    fetch.disturbed()
 
     @property
     def in_sync_needed(self) -> int:
