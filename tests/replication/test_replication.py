@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -367,7 +368,7 @@ SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 @pytest.mark.parametrize(("entries", "seconds_max"), [({"replica_selector_class": SELECTOR}, 0.1), ({}, 0.6)])
 def test_where_consumers_read_from_followers_these_hear_of_what_is_committed_at_once(
-    entries: dict[str, str], seconds_max: float
+    entries: dict[str, Any], seconds_max: float
 ) -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=3, **entries) as cluster:
