@@ -1,7 +1,7 @@
 """The one that decides for the cluster: topics, partitions, settings, producer ids, who is a member.
 
-It alone writes the cluster's shape to the registry. Every decision is: look at the current image, plan (`topic_plans`,
-`config_plans`, pure), write to the registry in one step, then hand the brokers the image that follows. Decisions
+It alone writes the cluster's shape to the registry. Every decision is: look at the current image, plan (`topic_plans`
+and `config_plans`, pure), write to the registry in one step, then hand the brokers the image that follows. Decisions
 are made one after the other, so that of two requests for one topic the first wins. Nothing is in the image that
 the registry does not hold.
 
@@ -16,17 +16,17 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import BrokerImage, ImageHolder, TopicImage
-from odradek.cluster.store import Create, Put, Store, get_or_none
+from odradek.cluster.store import Create, Store, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
 from odradek.controller.commits import Commits
 from odradek.controller.decisions import Decisions, decision
 from odradek.controller.internal_topics import internal_topic
-from odradek.controller.partition_states import PartitionStates
 from odradek.controller.requests import (
     ConfigChange,
     CreateOutcome,
@@ -48,6 +48,9 @@ from odradek.foundation.errors import (
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.controller.config_changes import ConfigChanges
 
 logger = logging.getLogger(__name__)
 
@@ -377,62 +380,20 @@ class Controller(Decisions):
         self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Replace all settings of resources; what is not named goes back to its default. One outcome each, in order."""
-        # Here and below: most starts change no setting, and need not load what it takes.
-        from odradek.controller import config_plans
-
-        outcomes: list[Outcome] = []
-        for resource, texts in requests:
-            try:
-                given = config_plans.given_texts(texts)
-            except RequestError as error:
-                outcomes.append(error)
-                continue
-            outcomes.append(await self._set_config(resource, given, validate_only=validate_only))
-        return outcomes
+        return await self._config_changes().replace(requests, validate_only=validate_only)
 
     @decision
     async def incremental_alter_configs(
         self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, in order, None for success."""
-        from odradek.controller import config_plans
+        return await self._config_changes().change(requests, validate_only=validate_only)
 
-        outcomes: list[Outcome] = []
-        for resource, wanted in requests:
-            before = self._images.current.config(resource.kind, config_plans.config_name(resource))
-            try:
-                texts = config_plans.incremental_texts(resource, wanted, before=before)
-            except RequestError as error:
-                outcomes.append(error)
-                continue
-            outcomes.append(await self._set_config(resource, texts, validate_only=validate_only))
-        return outcomes
+    def _config_changes(self) -> ConfigChanges:
+        # Most starts change no setting, and need not load what it takes.
+        from odradek.controller.config_changes import ConfigChanges
 
-    async def _set_config(
-        self, resource: Resource, texts: Mapping[str, str], *, validate_only: bool
-    ) -> Outcome:
-        from odradek.controller import config_plans
-
-        image = self._images.current
-        name = config_plans.config_name(resource)
-        try:
-            config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
-            valid = config_plans.validated(
-                resource,
-                texts,
-                before=image.config(resource.kind, name),
-                settings=self._settings.current,
-                static=self._settings.static,
-            )
-        except RequestError as error:
-            return error
-        if not validate_only and valid != dict(image.config(resource.kind, name)):
-            await PartitionStates(self.commits, self._images).before_settings(resource.kind, name, valid)
-            path = paths.config(resource.kind, name)
-            there = await self._store.exists(path)
-            data = nodes.write_config(valid)
-            await self.commits.commit([Put(path, data) if there else Create(path, data)])
-        return None
+        return ConfigChanges(self._store, self._images, self._settings, self.commits)
 
     # --- producer ids --------------------------------------------------------------------------------------------
 
