@@ -83,6 +83,8 @@ class Passes(ABC):
         looked = self._looked.get(key)
         if looked is None or looked.version != metadata(body)["resourceVersion"]:
             return True
+        if key in self._outside.stale:
+            return True
         now = self._time()
         return (
             looked.again_at is not None and now >= looked.again_at
@@ -96,12 +98,15 @@ class Passes(ABC):
 
     def _forget(self, key: Key) -> None:
         self._looked.pop(key, None)
+        self._outside.stale.discard(key)
         self._outside.conditions.forget(key)
 
     async def _pass(self, key: Key) -> None:
         bodies = await self._outside.kubernetes.list(self._api, key.namespace)
         self._forget_gone(key.namespace, bodies)
         due = [body for body in bodies if key_of(body) == key or self._is_due(key_of(body), body)]
+        # Before they are looked at: what becomes stale meanwhile is for the next pass.
+        self._outside.stale.difference_update(map(key_of, due))
         outcomes = await self.see_to(key.namespace, bodies, due)
         ended = self._time()
         for outcome in outcomes.done:

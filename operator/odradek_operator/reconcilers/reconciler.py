@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 
@@ -37,12 +37,20 @@ class Reconciler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What reconcilers are given. `wake` puts another resource into the queue, now or after some seconds."""
+    """What reconcilers are given. `wake` puts another resource into the queue, now or after some seconds; `stale` are
+    those of which more has changed than the resource itself shows.
+    """
 
     kubernetes: Kubernetes
     conditions: ConditionBook
     wake: Callable[..., None]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    stale: set[Key] = field(default_factory=set)
+
+    def look_anew(self, key: Key) -> None:
+        """Have a resource seen to, also where it is as it was left."""
+        self.stale.add(key)
+        self.wake(key)
 
     async def report(self, body: Json, status: Any, stated: Sequence[Condition]) -> Json | None:
         """Write the status of the resource read as `body`: the structure `status` with the conditions `stated`.

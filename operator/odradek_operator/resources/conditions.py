@@ -65,6 +65,11 @@ def ready(holds: bool | None, reason: str, message: str = "") -> Condition:
     return condition(READY, holds, reason, message)
 
 
+def is_ready(conditions: Iterable[Condition]) -> bool:
+    """Whether the condition that every resource has holds."""
+    return any(one.type == READY and one.status is Truth.TRUE for one in conditions)
+
+
 def merged(
     before: Iterable[Condition], stated: Iterable[Condition], *, generation: int, now: datetime
 ) -> tuple[Condition, ...]:

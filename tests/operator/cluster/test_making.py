@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from odradek.client.errors import ConnectionFailed
+from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
+    CONSUMER_GROUPS,
     NODES,
     PODS,
     SERVICES,
     STATEFUL_SETS,
+    TOPICS,
     VOLUME_CLAIMS,
     Api,
     Forbidden,
@@ -36,6 +39,30 @@ def test_a_cluster_is_made_and_then_left_alone(world: World) -> None:
     for _ in range(3):
         assert world.look() is None
     assert len(world.kubernetes.written) == written, "a settled Cluster is written to"
+
+
+def test_what_a_cluster_holds_is_looked_at_once_it_serves_and_once_partitions_are_elsewhere() -> None:
+    world = World()
+    for api, name, cluster in (
+        (TOPICS, "orders", "events"),
+        (CONSUMER_GROUPS, "billing", "events"),
+        (TOPICS, "a", "b"),
+    ):
+        about = {"name": name, "namespace": "default"}
+        world.objects.create(
+            {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about, "spec": {"cluster": cluster}}
+        )
+    world.settle()
+    held = [Key("Topic", "default", "orders"), Key("ConsumerGroup", "default", "billing")]
+    assert world.woken == held
+    world.settle()
+    assert world.woken == held
+    world.change(spec__brokers={"replicas": 4})
+    while not world.brokers.replicas.get(3):
+        world.look()
+    world.woken.clear()
+    world.settle()
+    assert world.woken == held, "its partitions have come to rest on other brokers"
 
 
 def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:

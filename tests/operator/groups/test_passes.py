@@ -86,14 +86,14 @@ class Shop:
         self._make("Cluster", "main", {})
 
     def restart_operator(self) -> None:
-        outside = Outside(
+        self.outside = Outside(
             kubernetes=self.kubernetes,
             conditions=ConditionBook(),
             wake=lambda *_, **__: None,
             now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
         )
         self.reconciler = ConsumerGroupReconciler(
-            outside,
+            self.outside,
             brokers=cast(Any, self.brokers),
             record_times=cast(Any, None),
             bootstrap=lambda _: "b:9092",
@@ -164,3 +164,18 @@ def test_one_that_is_invalid_and_cannot_be_told_so_does_not_hold_the_others_up(
     assert shop.ready("good") == "Governed"
     with pytest.raises(KubernetesError):
         shop.see_to("bad")
+
+
+def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch)
+    shop.group("billing", reset=None)
+    shop.see_to("billing")
+    shop.brokers.committed["billing"] = 60
+    shop.see_to("billing")
+    assert shop.status("billing")["lag"]["messages"] == 50, "it was left so a moment ago"
+    shop.outside.look_anew(Key("ConsumerGroup", "shop", "billing"))
+    shop.see_to("billing")
+    assert shop.status("billing")["lag"]["messages"] == 40
+    assert not shop.outside.stale

@@ -34,6 +34,7 @@ class World:
         self.brokers = Brokers(self.objects)
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.conditions = ConditionBook()
+        self.woken: list[Key] = []
         make_cluster(self.objects, spec)
         self.restart_operator()
 
@@ -42,7 +43,7 @@ class World:
         outside = Outside(
             kubernetes=self.kubernetes,
             conditions=self.conditions,
-            wake=lambda *_, **__: None,
+            wake=self.woken.append,
             now=lambda: self.now,
         )
         settings = OperatorSettings(broker_image="odradek:default", zookeeper_image="zookeeper:3.9")

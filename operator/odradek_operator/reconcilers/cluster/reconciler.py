@@ -36,7 +36,7 @@ from odradek_operator.reconcilers.reconciler import (
     status_of,
 )
 from odradek_operator.resources.cluster import ClusterSpec, ClusterStatus, ListenerStatus, Pods
-from odradek_operator.resources.conditions import READY, ready
+from odradek_operator.resources.conditions import READY, is_ready, ready
 from odradek_operator.resources.structure import InvalidResource, parse
 
 BUSY_SECONDS: Final = 1.0
@@ -132,7 +132,7 @@ class ClusterReconciler:
         look.movement = None
         look.context = replace(look.context, brokers=look.context.spec.brokers.replicas)
         await look.apply_brokers()
-        await look.wake_topics()
+        await look.wake_contents()
         await self._outside.tell(look.body, "BrokersRemoved", f"brokers {gone} were empty and are gone")
 
     def _context(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int) -> Context:
@@ -228,6 +228,8 @@ class ClusterReconciler:
         )
         stated = conditions(found)
         await self._outside.report(look.body, status, stated)
+        if is_ready(stated) and not is_ready(known_conditions(look.body)):
+            await look.wake_contents()
         if look.roll.left or look.movement is not None or look.settings.alter or not brokers.settled:
             return BLOCKED_SECONDS if look.moving_problem and not look.roll.left else BUSY_SECONDS
         settled = whole and controllers.current == controllers.ready == context.spec.controllers.replicas

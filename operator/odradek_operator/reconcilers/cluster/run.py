@@ -19,6 +19,7 @@ from odradek_operator.desired.names import BROKER, CONTROLLER, HTTP_PORT, VOLUME
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin, InForce
 from odradek_operator.gateways.kubernetes import (
+    CONSUMER_GROUPS,
     NODES,
     PODS,
     STATEFUL_SETS,
@@ -341,16 +342,17 @@ class Look:
             if bytes_per_second is not None:
                 await self.admin.end_throttle(bootstrap)
             which = rolling.named(tuple(str(broker) for broker in movement.brokers))
-            await self.wake_topics()
+            await self.wake_contents()
             await self.outside.tell(
                 self.body, "BrokersFilled", f"brokers {which} have their share of all partitions"
             )
 
-    async def wake_topics(self) -> None:
-        """Have this Cluster's Topics looked at: their partitions are elsewhere now."""
-        for topic in await self.outside.kubernetes.list(TOPICS, self.key.namespace):
-            if (topic.get("spec") or {}).get("cluster") == self.key.name:
-                self.outside.wake(key_of(topic))
+    async def wake_contents(self) -> None:
+        """Have this Cluster's Topics and ConsumerGroups looked at: it serves now, or their partitions are elsewhere."""
+        for api in (TOPICS, CONSUMER_GROUPS):
+            for body in await self.outside.kubernetes.list(api, self.key.namespace):
+                if (body.get("spec") or {}).get("cluster") == self.key.name:
+                    self.outside.look_anew(key_of(body))
 
     @property
     def is_emptied(self) -> bool:
