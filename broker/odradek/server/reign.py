@@ -1,9 +1,9 @@
 """One term of the active controller, from its election to its end: what it knows, decides, and tells the brokers.
 
 It begins by reading the registry, looks at the members, and ends deletions that a former controller began. Then it
-looks at the members whenever their list changes (looks that fall together are one), and gives leaderships back to
-preferred leaders from time to time. When a write or a read fails the image may differ from the registry: the term is
-over then (`fail`), and its owner stands for election anew, which reads everything again.
+looks at the members whenever their list changes, or who may be elected (looks that fall together are one), and gives
+leaderships back to preferred leaders from time to time. When a write or a read fails the image may differ from the
+registry: the term is over then (`fail`), and its owner stands for election anew, which reads everything again.
 
 What it leaves out: elections (`controller.election`), bytes (`controller_dispatch`), sockets (`controller_process`).
 """
@@ -14,10 +14,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from typing import Final
 
 from odradek.cluster import paths
+from odradek.cluster.changes import config_changes
 from odradek.cluster.dynamic_settings import DynamicSettings
-from odradek.cluster.image import ImageHolder
+from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.cluster.store import Store
 from odradek.controller.controller import Controller
 from odradek.controller.election import ControllerTerm
@@ -33,6 +35,8 @@ from odradek.handlers.context import ControllerParts
 from odradek.handlers.counters import RequestCounters
 
 logger = logging.getLogger(__name__)
+
+_UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class Reign:
@@ -103,6 +107,7 @@ class Reign:
                 controller_epoch=self.term.epoch, epoch_version=self.term.epoch_version
             )
             self.followers = Followers(self.controller.commits.change_log)
+            self.images.subscribe(self._image_changed)
             await self.leadership.look_at_members()
             await self.controller.complete_deletions()
         except (StoreError, NotController, InconsistentClusterId) as error:
@@ -152,6 +157,14 @@ class Reign:
         await self._tasks.close()
 
     # --- while it lasts ------------------------------------------------------------------------------------------
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Who allows unclean elections does it for partitions that have no leader now, and nobody may come or go."""
+        if any(
+            old.config(*resource).get(_UNCLEAN) != new.config(*resource).get(_UNCLEAN)
+            for resource in config_changes(old, new)
+        ):
+            self._members_changed.set()
 
     async def _follow_members(self) -> None:
         try:
