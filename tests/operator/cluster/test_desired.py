@@ -268,7 +268,8 @@ def test_settings_are_judged_by_what_brokers_have() -> None:
     gone = plan_settings({0: {}}, {0: broker(log_cleaner_threads="4")}, live=("log.cleaner.threads",))
     assert gone.alter == {"log.cleaner.threads": "1"}
     own = {"log.retention.ms": InForce(value="6", given=True, own_override=True)}
-    assert plan_settings({0: file}, {0: own}, live=()).alter == {}
+    covered = plan_settings({0: file}, {0: own}, live=())
+    assert covered.alter == {} and covered.covered == {0: ("log.retention.ms",)}
 
 
 def test_how_many_pods_there_shall_be() -> None:

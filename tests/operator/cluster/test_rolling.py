@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from odradek.foundation.errors import PolicyViolation
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import PODS
 from tests.operator.support.world import BROKER_PODS, World
@@ -81,6 +82,26 @@ def test_what_brokers_take_while_they_run_restarts_nobody_and_the_rest_does(worl
     world.settle()
     assert set(world.pods().values()).isdisjoint(before.values())
     assert set(world.pods("controller")).isdisjoint(controllers)
+
+
+def test_what_one_broker_has_for_itself_covers_the_clusters_setting_and_is_named(world: World) -> None:
+    before = world.pods()
+    world.brokers.own = {1: {"log.retention.ms": "5"}}
+    world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
+    world.settle()
+    assert world.pods() == before
+    assert "odradek configs unset broker 1 log.retention.ms" in world.condition("Settings")["message"]
+    world.brokers.own = {}
+    world.settle()
+    assert world.condition("Settings") == {}
+
+
+def test_settings_that_brokers_refuse_are_not_tried_again_at_once(world: World) -> None:
+    world.brokers.refusal = PolicyViolation("not this one")
+    world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
+    again_seconds = world.look()
+    assert again_seconds is not None and again_seconds >= 30
+    assert "log.retention.ms could not be altered: " in world.condition("Settings")["message"]
 
 
 def test_a_setting_that_has_no_default_is_taken_back_without_a_restart(world: World) -> None:

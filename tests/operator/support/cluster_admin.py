@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from odradek.client.errors import ConnectionFailed
-from odradek.foundation.errors import InvalidReplicationFactor
+from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
 from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import USED
 from odradek_operator.gateways.cluster_admin import InForce, RestartAnswer
@@ -18,14 +18,16 @@ from tests.operator.support.objects import Objects
 
 @dataclass
 class Brokers:
-    """A broker takes its file when its pod is made, by the pod's uid; `overrides` are the common ones set since,
-    `silent` brokers do not tell their settings.
+    """A broker takes its file when its pod is made, by the pod's uid; `overrides` are the common ones set since, `own`
+    those of single brokers. `silent` brokers do not tell their settings; with `refusal` none can be set.
     """
 
     objects: Objects
     cluster: str = "events"
     answers: dict[int, RestartAnswer] = field(default_factory=dict)
     overrides: dict[str, str] = field(default_factory=dict)
+    own: dict[int, dict[str, str]] = field(default_factory=dict)
+    refusal: OdradekError | None = None
     replicas: dict[int, int] = field(default_factory=dict)
     moving_to: dict[int, int] = field(default_factory=dict)
     cordoned: set[int] = field(default_factory=set)
@@ -59,12 +61,18 @@ class Brokers:
         file = self._files[uid]
         in_force = {key: InForce(value=one.default_text, given=False) for key, one in USED.items()}
         in_force |= {key: InForce(value=value, given=True) for key, value in file.items()}
-        return in_force | {
+        in_force |= {
             key: InForce(value=value, given=True, common_override=True)
             for key, value in self.overrides.items()
         }
+        own = self.own.get(broker, {})
+        return in_force | {
+            key: InForce(value=value, given=True, own_override=True) for key, value in own.items()
+        }
 
     async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         for key, value in values.items():
             if value is None:
                 self.overrides.pop(key, None)

@@ -176,64 +176,92 @@ class ClusterReconciler:
         await self._report_unready(look.body, look.before, reason, message)
 
     async def _report(self, look: Look) -> float | None:
-        context, objects = look.context, look.objects
-        brokers = facts.set_state(look.stateful_set())
-        controllers = facts.set_state(objects.get(("Deployment", context.called(CONTROLLER))))
-        own = context.spec.zookeeper.servers
-        zookeeper = (
-            None if own is None else facts.set_state(objects.get(("StatefulSet", context.called(ZOOKEEPER))))
-        )
-        wanted = context.spec.brokers.replicas
-        serving = sum(pod.ready for pod in look.pods)
-        found = Findings(
-            wanted=wanted,
-            brokers=brokers,
-            controllers=controllers,
-            zookeeper=zookeeper,
-            pods=look.pods,
-            roll=look.roll,
-            unknown=look.unknown,
-            movement=look.movement,
-            pending=look.pending,
-            moving_problem=look.moving_problem,
-            volume_problem=look.volume_problem,
-            unreachable=look.unreachable,
-            settings_problem=look.settings_problem,
-            zones_problem=look.zones_problem,
-        )
-        # A broker that did not tell its settings may have old ones.
-        current = sum(
-            pod.ready and pod.broker not in (*look.unknown, *look.reasons) and not pod.deleting
-            for pod in look.pods
-        )
-        current = current if brokers.settled else 0
-        whole = serving == current == wanted == len(look.pods) and brokers.settled
-        status = replace(
-            look.before,
-            brokers=Pods(wanted=wanted, ready=serving, current=current),
-            controllers=Pods(
-                wanted=context.spec.controllers.replicas, ready=controllers.ready, current=controllers.current
-            ),
-            zookeeper=None
-            if zookeeper is None or own is None
-            else Pods(wanted=own.replicas, ready=zookeeper.ready, current=zookeeper.current),
-            bootstrap=context.bootstrap,
-            listeners=_listeners(look),
-            image=context.image if whole else look.before.image,
-            version=version_of(context.image) if whole else look.before.version,
-            cluster_id=look.cluster_id or look.before.cluster_id,
-            movement=look.movement,
-            restart=context.restart or None,
-            live_settings=look.settings.live or look.before.live_settings,
-        )
-        stated = conditions(found)
+        def state(kind: str, suffix: str) -> facts.SetState:
+            return facts.set_state(look.objects.get((kind, look.context.called(suffix))))
+
+        brokers, controllers = state("StatefulSet", BROKER), state("Deployment", CONTROLLER)
+        is_own = look.context.spec.zookeeper.servers is not None
+        zookeeper = state("StatefulSet", ZOOKEEPER) if is_own else None
+        stated = conditions(_findings(look, brokers, controllers, zookeeper))
+        status = _status(look, brokers, controllers, zookeeper)
         await self._outside.report(look.body, status, stated)
         if is_ready(stated) and not is_ready(known_conditions(look.body)):
             await look.wake_contents()
-        if look.roll.left or look.movement is not None or look.settings.alter or not brokers.settled:
-            return BLOCKED_SECONDS if look.moving_problem and not look.roll.left else BUSY_SECONDS
-        settled = whole and controllers.current == controllers.ready == context.spec.controllers.replicas
-        return None if settled and not look.pending and look.unreachable is None else UNSETTLED_SECONDS
+        return _again_seconds(look, status, brokers, controllers)
+
+
+def _findings(
+    look: Look, brokers: facts.SetState, controllers: facts.SetState, zookeeper: facts.SetState | None
+) -> Findings:
+    return Findings(
+        wanted=look.context.spec.brokers.replicas,
+        brokers=brokers,
+        controllers=controllers,
+        zookeeper=zookeeper,
+        pods=look.pods,
+        roll=look.roll,
+        unknown=look.unknown,
+        movement=look.movement,
+        pending=look.pending,
+        moving_problem=look.moving_problem,
+        volume_problem=look.volume_problem,
+        unreachable=look.unreachable,
+        settings_problem=look.settings_problem,
+        zones_problem=look.zones_problem,
+    )
+
+
+def _status(
+    look: Look, brokers: facts.SetState, controllers: facts.SetState, zookeeper: facts.SetState | None
+) -> ClusterStatus:
+    context, spec = look.context, look.context.spec
+    # A broker that did not tell its settings may have old ones.
+    current = sum(
+        pod.ready and pod.broker not in (*look.unknown, *look.reasons) and not pod.deleting
+        for pod in look.pods
+    )
+    pods = Pods(
+        wanted=spec.brokers.replicas,
+        ready=sum(pod.ready for pod in look.pods),
+        current=current if brokers.settled else 0,
+    )
+    whole = _is_whole(pods, look, brokers)
+    return replace(
+        look.before,
+        brokers=pods,
+        controllers=Pods(
+            wanted=spec.controllers.replicas, ready=controllers.ready, current=controllers.current
+        ),
+        zookeeper=None
+        if zookeeper is None or spec.zookeeper.servers is None
+        else Pods(wanted=spec.zookeeper.servers.replicas, ready=zookeeper.ready, current=zookeeper.current),
+        bootstrap=context.bootstrap,
+        listeners=_listeners(look),
+        image=context.image if whole else look.before.image,
+        version=version_of(context.image) if whole else look.before.version,
+        cluster_id=look.cluster_id or look.before.cluster_id,
+        movement=look.movement,
+        restart=context.restart or None,
+        live_settings=look.settings.live or look.before.live_settings,
+    )
+
+
+def _is_whole(pods: Pods, look: Look, brokers: facts.SetState) -> bool:
+    return pods.ready == pods.current == pods.wanted == len(look.pods) and brokers.settled
+
+
+def _again_seconds(
+    look: Look, status: ClusterStatus, brokers: facts.SetState, controllers: facts.SetState
+) -> float | None:
+    """When to look again without being asked; None once all is as wanted."""
+    assert status.brokers is not None
+    if look.roll.left or look.movement is not None or look.settings.alter or not brokers.settled:
+        is_blocked = look.moving_problem is not None or look.settings_problem is not None
+        return BLOCKED_SECONDS if is_blocked and not look.roll.left else BUSY_SECONDS
+    wanted = look.context.spec.controllers.replicas
+    settled = _is_whole(status.brokers, look, brokers)
+    settled = settled and controllers.current == controllers.ready == wanted
+    return None if settled and not look.pending and look.unreachable is None else UNSETTLED_SECONDS
 
 
 def _listeners(look: Look) -> tuple[ListenerStatus, ...]:

@@ -232,6 +232,11 @@ class Look:
             self.unreachable = f"brokers do not answer the operator: {failure}"
         wanted = {pod.broker: self._file_of(pod) for pod in serving}
         self.settings = plan_settings(wanted, in_force, live=self.before.live_settings)
+        for broker, keys in self.settings.covered.items():
+            self.settings_problem = (
+                f"broker {broker} has values of its own for {rolling.named(keys)}, which cover what the Cluster says; "
+                f"take them back: odradek configs unset broker {broker} {' '.join(keys)}"
+            )
         if not self.settings.alter:
             return
         try:

@@ -24,12 +24,14 @@ _COMPARED: Final = {setting.key: setting for setting in BROKER_SETTINGS} | {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPlan:
     """`alter` are common settings to set now, or with None to take back; `restart` says for each broker why it must be
-    restarted; `live` are the keys that were ever altered.
+    restarted; `live` are the keys that were ever altered; `covered` are the keys that a broker has a value of its own
+    for, which is not what is wanted.
     """
 
     alter: Mapping[str, str | None] = field(default_factory=dict)
     restart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     live: tuple[str, ...] = ()
+    covered: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def plan_settings(
@@ -41,6 +43,7 @@ def plan_settings(
     """Compare each broker's file with what it has in force. Brokers that did not answer are left out."""
     alter: dict[str, str | None] = {}
     restart: dict[int, list[str]] = {}
+    covered: dict[int, list[str]] = {}
     for broker, entries in in_force.items():
         file = wanted[broker]
         for key, setting in _COMPARED.items():
@@ -52,7 +55,9 @@ def plan_settings(
                 continue
             if setting.scope is Scope.CLUSTER_WIDE and (target is not None or found.common_override):
                 # What was set for one broker alone covers the common value; setting that again and again helps nobody.
-                if not found.own_override:
+                if found.own_override:
+                    covered.setdefault(broker, []).append(key)
+                else:
                     alter[key] = target
             elif setting.scope is not Scope.PER_BROKER:
                 restart.setdefault(broker, []).append(f"{key} is {found.value}, wanted {target}")
@@ -60,6 +65,7 @@ def plan_settings(
         alter=alter,
         restart={broker: tuple(reasons) for broker, reasons in restart.items()},
         live=tuple(sorted({*live, *alter})),
+        covered={broker: tuple(keys) for broker, keys in covered.items()},
     )
 
 
