@@ -37,7 +37,7 @@ from odradek.log.reading import ReadableLog
 from odradek.log.recovery import note_abort
 from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy
 from odradek.log.segment import Segment
-from odradek.log.storage import SHORTAGES
+from odradek.log.state import SHORTAGES
 from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
 from odradek.records.control import parse_marker
 from odradek.records.validation import single_batch_bytes

@@ -25,7 +25,7 @@ from odradek.log.files import Disk
 from odradek.log.log import Log
 from odradek.log.pieces import CheckpointWrite, LoadProgress
 from odradek.log.producers import EXPIRATION_MS_DEFAULT
-from odradek.log.storage import SHORTAGES
+from odradek.log.state import SHORTAGES
 from odradek.log.volume import DirectoryDescription, Volume
 
 logger = logging.getLogger(__name__)

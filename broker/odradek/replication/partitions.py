@@ -33,7 +33,7 @@ from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
 from odradek.log.log import Log
-from odradek.log.storage import SHORTAGES
+from odradek.log.state import SHORTAGES
 from odradek.replication.acknowledgements import Acknowledgements
 from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext
