@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from odradek.cluster.image import BrokerImage, PartitionImage
 from odradek.foundation.errors import StoreError
 from odradek.foundation.ids import TopicId
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Assignment(NamedTuple):
@@ -32,6 +36,23 @@ class TopicNode(NamedTuple):
 
     id: TopicId
     replicas: Mapping[int, Assignment]
+
+
+def _carefully(
+    read: Callable[Concatenate[str, bytes, P], T],
+) -> Callable[Concatenate[str, bytes, P], T]:
+    """Let a reading raise StoreError also for values of other types than they should have."""
+
+    @functools.wraps(read)
+    def read_carefully(path: str, data: bytes, /, *args: P.args, **named: P.kwargs) -> T:
+        try:
+            return read(path, data, *args, **named)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise StoreError(
+                f"the registry's node {path} cannot be read: {error}; restore it from a backup"
+            ) from error
+
+    return read_carefully
 
 
 def write_json(value: Mapping[str, Any]) -> bytes:
@@ -69,6 +90,7 @@ def write_cluster_id(cluster_id: str) -> bytes:
     return write_json({"version": "1", "id": cluster_id})
 
 
+@_carefully
 def read_cluster_id(path: str, data: bytes) -> str:
     return str(_field(path, read_json(path, data), "id"))
 
@@ -90,6 +112,7 @@ def write_topic(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> byte
     )
 
 
+@_carefully
 def read_topic(path: str, data: bytes) -> TopicNode:
     value = read_json(path, data)
     adding, removing = value.get("adding_replicas", {}), value.get("removing_replicas", {})
@@ -120,6 +143,7 @@ def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -
     return write_json(fields)
 
 
+@_carefully
 def read_partition_state(
     path: str, data: bytes, *, number: int, assignment: Assignment, version: int
 ) -> PartitionImage:
@@ -166,11 +190,13 @@ def write_broker(
     )
 
 
+@_carefully
 def read_identity(path: str, data: bytes) -> str:
     """The identity of whoever made the node of a broker or controller; "" when it told none."""
     return str(read_json(path, data).get("identity", ""))
 
 
+@_carefully
 def read_broker(path: str, data: bytes) -> BrokerImage:
     value = read_json(path, data)
     endpoints: dict[str, tuple[str, int]] = {}
@@ -193,6 +219,7 @@ def write_seen_brokers(epochs: Mapping[int, int]) -> bytes:
     return write_json({"version": 1, "epochs": {str(number): epoch for number, epoch in epochs.items()}})
 
 
+@_carefully
 def read_seen_brokers(path: str, data: bytes) -> dict[int, int]:
     epochs = _field(path, read_json(path, data), "epochs")
     return {int(number): int(epoch) for number, epoch in epochs.items()}
@@ -222,6 +249,7 @@ def write_controller(
     )
 
 
+@_carefully
 def read_controller_address(path: str, data: bytes) -> ControllerAddress:
     value = read_json(path, data)
     return ControllerAddress(
@@ -229,6 +257,7 @@ def read_controller_address(path: str, data: bytes) -> ControllerAddress:
     )
 
 
+@_carefully
 def read_controller(path: str, data: bytes) -> int:
     return int(_field(path, read_json(path, data), "brokerid"))
 
@@ -237,6 +266,7 @@ def write_config(values: Mapping[str, str]) -> bytes:
     return write_json({"version": 1, "config": dict(values)})
 
 
+@_carefully
 def read_config(path: str, data: bytes) -> dict[str, str]:
     return {str(key): str(text) for key, text in _field(path, read_json(path, data), "config").items()}
 
@@ -245,6 +275,7 @@ def write_producer_ids(broker_id: int, *, first: int, last: int) -> bytes:
     return write_json({"version": 1, "broker": broker_id, "block_start": str(first), "block_end": str(last)})
 
 
+@_carefully
 def read_producer_ids(path: str, data: bytes) -> int:
     """The last id of the last block given out."""
     return int(_field(path, read_json(path, data), "block_end"))
