@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -50,5 +51,28 @@ def test_as_another_registration_it_is_proposed_at_once() -> None:
             assert follower.is_barred(now=now)
             follower.broker_epoch += 1
             assert not follower.is_barred(now=now)
+
+    run(story())
+
+
+def test_a_fault_in_asking_ends_nothing() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2, replica_lag_time_max_ms="1000") as cluster:
+            await cluster.create_topic(replicas=(1, 2))
+            alter_partition, faults = cluster.alter_partition, 2
+
+            async def fail_at_first(node: Any, proposals: Any) -> Any:
+                nonlocal faults
+                faults -= 1
+                if faults >= 0:
+                    raise ZeroDivisionError("a fault of ours")
+                return await alter_partition(node, proposals)
+
+            cluster.alter_partition = fail_at_first  # type: ignore[method-assign]
+            cluster.cut(1, 2)
+            await cluster.produce(1, b"v", acks=1)
+            await cluster.until(lambda: cluster.states[0].isr == (1,))
+            cluster.heal()
+            await cluster.until(lambda: cluster.states[0].isr == (1, 2))
 
     run(story())

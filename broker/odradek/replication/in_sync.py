@@ -33,6 +33,7 @@ from odradek.replication.partitions import Partitions
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.05
+_RETRY_SECONDS_MAX: Final = 1.0
 
 
 class Proposal(NamedTuple):
@@ -93,8 +94,9 @@ class InSyncSets:
             asked = self._take_some()
             if not self._waiting:
                 self._work.clear()
-            if asked and not await self._ask(asked):
-                await asyncio.sleep(_RETRY_SECONDS)
+            pause_seconds = await self._ask(asked) if asked else 0.0
+            if pause_seconds:
+                await asyncio.sleep(pause_seconds)
 
     def _take_some(self) -> dict[Partition, Proposal]:
         asked: dict[Partition, Proposal] = {}
@@ -106,14 +108,19 @@ class InSyncSets:
                 asked[partition] = proposal
         return asked
 
-    async def _ask(self, asked: dict[Partition, Proposal]) -> bool:
-        """Ask the controller; False when it is to be asked again after a while."""
+    async def _ask(self, asked: dict[Partition, Proposal]) -> float:
+        """Ask the controller; how many seconds to wait before it is asked again."""
         try:
             outcomes = await self._alter_partition(list(asked.values()))
         except (OSError, FrameError, RequestError) as failure:
             logger.info("%d in-sync sets could not be proposed and will be again: %s", len(asked), failure)
             self._ask_again(asked)
-            return False
+            return _RETRY_SECONDS
+        except Exception:
+            # A fault of ours: without this task no in-sync set would ever change again.
+            logger.exception("%d in-sync sets could not be proposed and will be again", len(asked))
+            self._ask_again(asked)
+            return _RETRY_SECONDS_MAX
         retried: dict[Partition, Proposal] = {}
         _tell_refusals(list(asked.values()), outcomes)
         for (partition, proposal), outcome in zip(asked.items(), outcomes, strict=True):
@@ -122,7 +129,7 @@ class InSyncSets:
             else:
                 self._settle(partition, proposal, outcome)
         self._ask_again(retried)
-        return not retried
+        return _RETRY_SECONDS if retried else 0.0
 
     def _ask_again(self, asked: dict[Partition, Proposal]) -> None:
         for partition in asked:
