@@ -7,7 +7,8 @@ leads is asked again much sooner, and a partition that is added does not wait un
 answered: producers wait for this follower. What a role change or a deletion
 overtakes is not taken: an answer counts only while the partition still is where it was asked from.
 
-How requests get there is handed in, so that nothing here knows of sockets.
+How requests get there (`way`) is handed in. What it leaves out: where a follower goes on whose offset its leader does
+not have (`out_of_range`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final
 
 from odradek.foundation.errors import (
     CorruptRecord,
@@ -28,8 +29,6 @@ from odradek.foundation.errors import (
 from odradek.foundation.limits import FETCHED_BYTES_PER_TURN_MAX
 from odradek.foundation.settings import Settings
 from odradek.log.log import Log
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.replica_fetch import (
     FetchAnswer,
     PartitionAnswer,
@@ -40,11 +39,11 @@ from odradek.protocol.replica_fetch import (
 from odradek.replication.context import ReplicaContext
 from odradek.replication.fetch_session import FetchSession, Key, SessionRequest
 from odradek.replication.follower import FetchPosition
+from odradek.replication.out_of_range import find_place
 from odradek.replication.partition import Partition
+from odradek.replication.way import Way
 
 logger = logging.getLogger(__name__)
-
-LIST_OFFSETS_VERSION: Final = 10
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 _FENCED_LEADER_EPOCH: Final = 74
@@ -54,26 +53,8 @@ _FIRST_PAUSE_SECONDS: Final = 0.01
 # How long a question may still wait for its answer once there is more to ask.
 _GRACE_SECONDS: Final = 0.02
 _SESSION_ERRORS: Final = frozenset({70, 71, 106})  # unknown id, wrong epoch, other kind of topic names
-_LATEST: Final = -1
-_EARLIEST_LOCAL: Final = -4
 
 _TROUBLE: Final = (OSError, RequestError, FrameError)
-
-
-class Way(Protocol):
-    """How requests reach brokers. Both raise OSError, RequestError or FrameError."""
-
-    async def send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
-        """The answer's message."""
-        ...
-
-    async def send_frame(self, broker_id: int, pack: Callable[[int], bytes]) -> memoryview:
-        """The answer to the frame that `pack(correlation id)` makes, from its correlation id on."""
-        ...
-
-    def interrupt(self, broker_id: int) -> None:
-        """Requests that wait for their answers, if there are any, may raise OSError at once."""
-        ...
 
 
 class Fetcher:
@@ -346,7 +327,9 @@ class Fetcher:
     async def _take_error(self, key: Key, partition: Partition, position: FetchPosition, code: int) -> None:
         """Raises what finding another place raises."""
         if code == _OFFSET_OUT_OF_RANGE:
-            await self._find_place(partition, position)
+            await find_place(
+                partition, position, leader=self.leader, broker_id=self._context.broker_id, way=self._way
+            )
             if partition.is_at(position):
                 # The leader has what it says it has not: asking again at once would go round in a circle.
                 self._pause(key)
@@ -384,40 +367,6 @@ class Fetcher:
             is_in_sync = self._context.broker_id in partition.in_sync_replicas
             self._context.throttles.follower.record(size, is_in_sync=is_in_sync)
         return size
-
-    async def _find_place(self, partition: Partition, position: FetchPosition) -> None:
-        """The leader does not have the offset that was asked for: it ends before, or starts after."""
-        end_offset = await self._leader_offset(partition, position, _LATEST)
-        if not partition.is_at(position):
-            return
-        if end_offset < position.fetch_offset:
-            partition.truncate_to(end_offset)
-            return
-        start_offset = await self._leader_offset(partition, position, _EARLIEST_LOCAL)
-        if partition.is_at(position) and start_offset > position.fetch_offset:
-            partition.begin_anew(start_offset)
-
-    async def _leader_offset(self, partition: Partition, position: FetchPosition, timestamp_ms: int) -> int:
-        asked = {
-            "partition_index": partition.topic_partition.partition,
-            "current_leader_epoch": position.leader_epoch,
-            "timestamp": timestamp_ms,
-        }
-        message = messages.request(
-            ApiKey.LIST_OFFSETS,
-            LIST_OFFSETS_VERSION,
-            replica_id=self._context.broker_id,
-            topics=[{"name": partition.topic_partition.topic, "partitions": [asked]}],
-        )
-        response = await self._way.send(self.leader, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, message)
-        (topic,) = response.topics
-        (answer,) = topic.partitions
-        if int(answer.error_code) or int(answer.offset) < 0:
-            raise NotLeaderOrFollower(
-                f"broker {self.leader} does not say where {partition.topic_partition} is to go on "
-                f"(error {int(answer.error_code)})."
-            )
-        return int(answer.offset)
 
     async def _flush(self, logs: list[Log]) -> None:
         """With flush.messages the next fetch, which tells the leader what is here, comes after the flush."""

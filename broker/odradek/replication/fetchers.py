@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
-from odradek.replication.fetcher import Fetcher, Way
+from odradek.replication.fetcher import Fetcher
 from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions
+from odradek.replication.way import Way
 
 
 class Fetchers:
