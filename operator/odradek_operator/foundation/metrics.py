@@ -53,7 +53,7 @@ CONDITION = _declare(
 LEADING = _declare(
     MetricKind.GAUGE, "odradek_operator_leading", "1 in the process that holds the Lease and acts."
 )
-WATCH_SILENT_SECONDS = _declare(
+WATCH_BEHIND_SECONDS = _declare(
     MetricKind.GAUGE,
     "odradek_operator_watch_behind_seconds",
     "Seconds for which the watch of a kind has owed a change that a list shows; 0 when it owes none.",

@@ -24,7 +24,7 @@ class OperatorSettings:
     http_port: int = 8080
     workers: int = 8
     resync_seconds: float = 300.0
-    request_seconds: float = 10.0
+    pod_requests_seconds: float = 10.0
     """How often pods are looked at for what people ask of them by annotation."""
     cluster_domain: str = "cluster.local"
     """The DNS domain of Services, for brokers' addresses."""

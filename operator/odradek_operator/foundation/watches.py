@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from odradek.foundation.metrics import Sample
-from odradek_operator.foundation.metrics import WATCH_SILENT_SECONDS
+from odradek_operator.foundation.metrics import WATCH_BEHIND_SECONDS
 
 BEHIND_SECONDS_MAX: Final = 60.0
 
@@ -52,7 +52,7 @@ class Watches:
     def samples(self) -> Iterator[Sample]:
         behind = self._behind()
         for kind in self._brought:
-            yield WATCH_SILENT_SECONDS.sample(behind.get(kind, 0.0), kind)
+            yield WATCH_BEHIND_SECONDS.sample(behind.get(kind, 0.0), kind)
 
     def _behind(self) -> dict[str, float]:
         now = self._time()

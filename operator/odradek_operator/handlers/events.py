@@ -6,23 +6,21 @@ that is gone holds nothing up.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import kopf
 
+from odradek_operator.desired.names import CLUSTER_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CLUSTERS, DEPLOYMENTS, STATEFUL_SETS, Api
 
-CLUSTER_LABEL: Final = "odradek.io/cluster"
 # Pods themselves are not watched: all pods of all namespaces would come. Their sets tell of them.
 CHILDREN: Final = (STATEFUL_SETS, DEPLOYMENTS)
 
 Wake = Callable[[Key], None]
 Brought = Callable[[str, str], None]
 """Told of each object that a watch brings: its kind and resourceVersion."""
-logger = logging.getLogger(__name__)
 
 
 def registry_of(

@@ -144,7 +144,7 @@ class Operator:
 
     async def _look_for_requests(self) -> None:
         while CLUSTERS in self._kinds:
-            await asyncio.sleep(self._settings.request_seconds)
+            await asyncio.sleep(self._settings.pod_requests_seconds)
             try:
                 for key in await requested(self._kubernetes, self._settings.namespaces):
                     self.queue.add(key)

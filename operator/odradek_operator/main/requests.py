@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek_operator.desired.names import BROKER, CLUSTER_LABEL, REPLACE_ANNOTATION
+from odradek_operator.desired.names import BROKER, CLUSTER_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CLUSTERS, FIELD_MANAGER, PODS, Kubernetes, metadata
+from odradek_operator.reconcilers.cluster.facts import asks_for_replacement
 
 _BROKERS = {"app.kubernetes.io/component": BROKER, "app.kubernetes.io/managed-by": FIELD_MANAGER}
 
@@ -23,6 +24,6 @@ async def requested(kubernetes: Kubernetes, namespaces: Sequence[str]) -> set[Ke
         for pod in await kubernetes.list(PODS, namespace, labels=_BROKERS):
             about = metadata(pod)
             cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
-            if cluster and REPLACE_ANNOTATION in (about.get("annotations") or {}):
+            if cluster and asks_for_replacement(pod):
                 found.add(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
     return found

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
+from odradek_operator.desired.names import INTERNAL_PORT
 from odradek_operator.gateways.kubernetes import Json, metadata
 
-CLIENT_PORT: Final = 9092
-ADMIN_PORT: Final = 9644
 Bootstrap = Callable[[Json], str]
 """Where a Cluster's brokers are, from the Cluster."""
 
@@ -16,4 +14,4 @@ Bootstrap = Callable[[Json], str]
 def bootstrap_of(cluster: Json, *, cluster_domain: str) -> str:
     """The address of the Service through which any broker is found."""
     name, namespace = metadata(cluster)["name"], metadata(cluster)["namespace"]
-    return f"{name}-bootstrap.{namespace}.svc.{cluster_domain}:{CLIENT_PORT}"
+    return f"{name}-bootstrap.{namespace}.svc.{cluster_domain}:{INTERNAL_PORT}"

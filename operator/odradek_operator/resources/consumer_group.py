@@ -233,7 +233,8 @@ class ConsumerGroupSpec:
         int | None,
         Whole(maximum=10_000),
         Doc(
-            "How many consumers are wanted; `kubectl scale` and autoscalers set it. It is handed on to the workload."
+            "How many consumers are wanted. It is handed on to the workload; `kubectl scale` and autoscalers change "
+            "it, where it has a value to begin with."
         ),
     ] = None
     workload: Annotated[

@@ -53,11 +53,6 @@ class Definition:
         """The definition's own name."""
         return f"{self.plural}.{GROUP}"
 
-    @property
-    def listed_as(self) -> str:
-        """The path of its lists in the API, below /apis."""
-        return f"{GROUP}/{VERSION}/{self.plural}"
-
     def manifest(self) -> dict[str, Any]:
         """The CustomResourceDefinition."""
         subresources: dict[str, Any] = {"status": {}}

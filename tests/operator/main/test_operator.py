@@ -147,7 +147,7 @@ def test_a_request_on_a_pod_wakes_its_cluster() -> None:
             "app.kubernetes.io/managed-by": "odradek-operator",
         }
         # Without the Cluster itself, so that nothing else wakes it.
-        running = Running(server, replace(SETTINGS, request_seconds=0.05))
+        running = Running(server, replace(SETTINGS, pod_requests_seconds=0.05))
         for pod in ("new-broker-0", "new-broker-1"):
             about = {"name": pod, "namespace": "default", "labels": labels}
             server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})

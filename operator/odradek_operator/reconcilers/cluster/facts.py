@@ -44,11 +44,6 @@ class SetState:
     deleting: bool = False
 
 
-def by_name(objects: Iterable[Json]) -> dict[tuple[str, str], Json]:
-    """Objects by kind and name."""
-    return {(body["kind"], metadata(body)["name"]): body for body in objects}
-
-
 def set_state(body: Json | None) -> SetState:
     """What a StatefulSet or Deployment says of itself."""
     if body is None:
@@ -83,9 +78,15 @@ def is_broker(pod: Json) -> bool:
     return (metadata(pod).get("labels") or {}).get("app.kubernetes.io/component") == BROKER
 
 
+def asks_for_replacement(pod: Json) -> bool:
+    """Whether somebody wants another pod in its place, with a new volume."""
+    asked = (metadata(pod).get("annotations") or {}).get(REPLACE_ANNOTATION, "")
+    return str(asked).lower() == "true"
+
+
 def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
     meta, status, spec = metadata(pod), pod.get("status") or {}, pod.get("spec") or {}
-    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    labels = meta.get("labels") or {}
     number = _number(pod)
     assert number is not None
     return BrokerPod(
@@ -95,7 +96,7 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         ready=_is_ready(status) and not meta.get("deletionTimestamp"),
         deleting=bool(meta.get("deletionTimestamp")),
         current=newest is None or labels.get("controller-revision-hash") == newest,
-        replace=str(annotations.get(REPLACE_ANNOTATION, "")).lower() == "true",
+        replace=asks_for_replacement(pod),
         address=status.get("podIP"),
         node=spec.get("nodeName"),
         node_address=status.get("hostIP"),
