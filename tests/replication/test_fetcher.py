@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +50,11 @@ def _with_records(answer: Any, records: Any) -> Any:
     )
 
 
-def test_records_damaged_on_their_way_are_never_appended_and_asked_for_again() -> None:
+def test_records_damaged_on_their_way_are_never_appended_and_asked_for_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(1, 2))
@@ -66,9 +71,11 @@ def test_records_damaged_on_their_way_are_never_appended_and_asked_for_again() -
             assert cluster.nodes[2].partition().log.log_end_offset == 0
             (fetcher,) = cluster.nodes[2].fetchers
             assert 10 < fetcher.failures < 40, "it is asked for again after each back-off"
+            assert sum("was sent damaged" in line for line in caplog.messages) == 1
             meddler.change = None
             assert (await waiting).error_code == 0
             assert cluster.nodes[2].values() == {0: b"v"}
+            assert sum("follows broker 1 again" in line for line in caplog.messages) == 1
 
     run(story())
 

@@ -81,6 +81,8 @@ class Fetcher:
         self._paused: dict[Key, float] = {}
         # Of those whose leader does not know of it yet, how long they were left out last.
         self._hesitant: dict[Key, float] = {}
+        # Those whose last answer could not be taken, and for what kind of reason: each is told once.
+        self._troubled: dict[Key, type[Exception]] = {}
         self._work = asyncio.Event()
         self._is_asking = False
         self._interruption: asyncio.TimerHandle | None = None
@@ -111,6 +113,7 @@ class Fetcher:
             del self._followed[key]
             self._paused.pop(key, None)
             self._hesitant.pop(key, None)
+            self._troubled.pop(key, None)
             self._changed[key] = None
 
     def touch(self, partition: Partition) -> None:
@@ -313,7 +316,12 @@ class Fetcher:
         self.failures += 1
         self._pause(key)
         where = partition.topic_partition
-        if isinstance(failure, KafkaStorageError):
+        is_told = self._troubled.get(key) is type(failure)
+        self._troubled[key] = type(failure)
+        if is_told:
+            # It is tried often, and a disk may be full for hours.
+            logger.debug("%s still cannot follow broker %d: %s", where, self.leader, failure)
+        elif isinstance(failure, KafkaStorageError):
             logger.error("%s cannot follow broker %d: %s", where, self.leader, failure)
         elif isinstance(failure, CorruptRecord):
             logger.warning(
@@ -363,6 +371,8 @@ class Fetcher:
             # Not one whole batch: asking again at once would bring the same.
             self._pause(key)
         self.bytes_in += size
+        if self._troubled and self._troubled.pop(key, None) is not None:
+            logger.info("%s follows broker %d again", partition.topic_partition, self.leader)
         if partition.is_throttled_as_follower:
             is_in_sync = self._context.broker_id in partition.in_sync_replicas
             self._context.throttles.follower.record(size, is_in_sync=is_in_sync)
