@@ -106,8 +106,13 @@ class Passes(ABC):
         self._forget_gone(key.namespace, bodies)
         due = [body for body in bodies if key_of(body) == key or self._is_due(key_of(body), body)]
         # Before they are looked at: what becomes stale meanwhile is for the next pass.
-        self._outside.stale.difference_update(map(key_of, due))
-        outcomes = await self.see_to(key.namespace, bodies, due)
+        stale = self._outside.stale.intersection(map(key_of, due))
+        self._outside.stale.difference_update(stale)
+        try:
+            outcomes = await self.see_to(key.namespace, bodies, due)
+        except BaseException:
+            self._outside.stale.update(stale)
+            raise
         ended = self._time()
         for outcome in outcomes.done:
             again_at = None if outcome.again_seconds is None else ended + outcome.again_seconds

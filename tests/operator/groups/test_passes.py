@@ -176,6 +176,14 @@ def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
     shop.see_to("billing")
     assert shop.status("billing")["lag"]["messages"] == 50, "it was left so a moment ago"
     shop.outside.look_anew(Key("ConsumerGroup", "shop", "billing"))
+    # A pass that fails as a whole has looked at nothing.
+    with monkeypatch.context() as broken, pytest.raises(KubernetesError):
+        broken.setattr(ConsumerGroupReconciler, "see_to", _fail)
+        shop.see_to("billing")
     shop.see_to("billing")
     assert shop.status("billing")["lag"]["messages"] == 40
     assert not shop.outside.stale
+
+
+async def _fail(*_: Any) -> None:
+    raise KubernetesError("not now")
