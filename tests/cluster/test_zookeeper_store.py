@@ -1,6 +1,7 @@
 """The registry in a real ZooKeeper: cuts, lost answers, expiry, restarts, and watches that miss nothing."""
 
 import asyncio
+import logging
 import threading
 import uuid
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from odradek.cluster.registries import open_registry
 from odradek.cluster.store import Create, Put, SessionState, Store
+from odradek.cluster.zookeeper import session
 from odradek.cluster.zookeeper_store import ZookeeperStore
 from odradek.foundation.errors import (
     NodeExists,
@@ -392,7 +394,12 @@ def test_a_session_goes_on_with_another_server(zookeeper: ZooKeeper) -> None:
     asyncio.run(scenario())
 
 
-def test_an_ensemble_is_tried_server_by_server_and_silence_is_told(zookeeper: ZooKeeper) -> None:
+def test_an_ensemble_is_tried_server_by_server_and_silence_is_told(
+    zookeeper: ZooKeeper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(session, "_SILENCE_TOLD_SECONDS", 0.1)
+    caplog.set_level(logging.INFO, session.__name__)
+
     async def scenario() -> None:
         nobody = f"127.0.0.1:{free_port()}"
         store = await open_store(f"{nobody},{zookeeper.connect}/{uuid.uuid4()}")
@@ -402,5 +409,6 @@ def test_an_ensemble_is_tried_server_by_server_and_silence_is_told(zookeeper: Zo
             StoreConnectionLost, match=rf"no ZooKeeper of {nobody}/x answered within 0.2 s .*refused"
         ):
             await open_store(f"{nobody}/x", connection_timeout_ms="200")
+        assert f"no ZooKeeper of {nobody}/x answers yet" in caplog.text
 
     asyncio.run(scenario())

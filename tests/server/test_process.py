@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -88,6 +89,30 @@ def test_health_readiness_and_metrics(started: Started) -> None:
     assert families["odradek_brokers"].samples[0].value == 1
     assert families["process_resident_memory_bytes"].samples[0].value > 0
     assert started.http("/testing/faults", method="DELETE")[0] == 404, "faults are not for everyone"
+
+
+def test_strangers_at_its_admin_port_cost_a_line_each_and_no_trace(started: Started) -> None:
+    found = re.search(r"admin=http://([^:]+):(\d+)", started.ready)
+    assert found is not None
+    address = found[1], int(found[2])
+    for sent in (
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(range(200)),
+        b"POST /record-times HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+        b"\x7f\xff\xff\xff" + b"x" * 100,
+    ):
+        with socket.create_connection(address, timeout=WAIT_SECONDS) as peer:
+            peer.sendall(sent)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65_536):
+                pass
+    assert started.http("/healthz") == (200, "ok\n")
+    started.process.terminate()
+    code, errors = started.end()
+    assert code == 0
+    assert "Traceback" not in errors
+    assert " ERROR " not in errors
+    assert "a client of --admin sent no request" in errors
 
 
 def test_a_second_broker_on_the_same_data_is_refused_and_says_why(started: Started, tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from odradek.foundation.metrics import CONTENT_TYPE, MetricsRegistry
 from odradek.server import measures
@@ -22,6 +23,25 @@ from odradek.server.broker import Broker
 from odradek.server.record_times import parse_offsets, record_times
 
 logger = logging.getLogger(__name__)
+
+_http_logger = logging.getLogger(f"{__name__}.http")
+_REASON_CHARACTERS_MAX: Final = 200
+
+
+class _Strangers(logging.Filter):
+    """What clients did is no failure of the process: one line for each, not a trace at the level of errors."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        failure = record.exc_info[1] if record.exc_info else None
+        if isinstance(failure, HttpProcessingError | ConnectionError):
+            reason = ascii(" ".join(str(failure).split()))[1:-1][:_REASON_CHARACTERS_MAX]
+            record.msg, record.args = "a client of --admin sent no request, or went away in it: %s", (reason,)
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        return True
+
+
+_http_logger.addFilter(_Strangers())
 
 
 class HttpServer:
@@ -44,7 +64,7 @@ class HttpServer:
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/readyz", self._readiness)
         self.add_routes(application.router)
-        self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False, logger=_http_logger)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, self._host or None, self._port).start()

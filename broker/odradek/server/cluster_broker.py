@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -25,6 +26,7 @@ from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
     KafkaStorageError,
     RequestError,
+    SettingError,
     StoreConnectionLost,
     StoreSessionExpired,
 )
@@ -35,7 +37,7 @@ from odradek.log.files import Disk
 from odradek.replication.fetchers import Fetchers
 from odradek.replication.in_sync import InSyncSets
 from odradek.replication.peers import Channel, Peers
-from odradek.server.broker import Broker
+from odradek.server.broker import REGISTRY_FILE, Broker
 from odradek.server.certainty import Certainty
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_location import ControllerLocation
@@ -47,6 +49,7 @@ from odradek.transport.network import Network
 logger = logging.getLogger(__name__)
 
 _NO_EPOCH: Final = -1
+_WAITING_TOLD_SECONDS: Final = 5.0
 _REGISTRY_RETRY_SECONDS: Final = 0.5
 
 
@@ -143,10 +146,45 @@ class ClusterBroker(Broker):
         self.controller = cast(Any, self.remote)
         self.follower.start()
         self._open.push_async_callback(self.follower.stop)
-        if self.location.address is None:
-            logger.info("broker %d waits for a controller", self.broker_id)
-        await self.follower.wait_until(lambda image: bool(image.cluster_id))
+        await self._first_picture()
         self.directories.set_cluster_id(self.images.current.cluster_id)
+        self._refuse_what_was_served_alone()
+
+    async def _first_picture(self) -> None:
+        """Wait until a controller has told of the cluster, for as long as it takes, and say what is waited for."""
+        while True:
+            try:
+                async with asyncio.timeout(_WAITING_TOLD_SECONDS):
+                    return await self.follower.wait_until(lambda image: bool(image.cluster_id))
+            except TimeoutError:
+                if self.location.address is None:
+                    logger.info(
+                        "broker %d waits for a controller: none is elected at %s; does one run, with the same "
+                        "zookeeper.connect to the last letter?",
+                        self.broker_id,
+                        self._registry or "the registry",
+                    )
+                else:
+                    number, host, port = self.location.address
+                    logger.info(
+                        "broker %d waits for controller %d at %s:%d, which does not answer; can it be reached from "
+                        "here?",
+                        self.broker_id,
+                        number,
+                        host,
+                        port,
+                    )
+
+    def _refuse_what_was_served_alone(self) -> None:
+        """What `odradek start` took in stands in no other replica, and where the cluster has something else."""
+        path = os.path.join(self.settings.log_directories[0], REGISTRY_FILE)
+        if self._disk.exists(path):
+            raise SettingError(
+                f"`odradek start` has served the log directory since it was this cluster's ({path} is there): it may "
+                "have records that no other replica has, and none that others have instead. Move the directory away "
+                "where other replicas have all of it, and this one fetches them anew; or remove that file if nothing "
+                "was written meanwhile"
+            )
 
     def _channel(self, purpose: str) -> ControllerChannel:
         channel = ControllerChannel(

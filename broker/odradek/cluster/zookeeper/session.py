@@ -36,6 +36,8 @@ _kazoo_logger.setLevel(logging.ERROR)
 
 # How long an orderly end may take before the connection is cut: the server then finds out by its timeout.
 _FAREWELL_SECONDS: Final = 2.0
+# Silence at the start is told of long before it is taken for an absence.
+_SILENCE_TOLD_SECONDS: Final = 2.0
 _RECONNECT_SECONDS: Final = 0.05
 _RECONNECT_SECONDS_MAX: Final = 1.0
 
@@ -91,6 +93,7 @@ class Session:
         """
         self._client.add_listener(self._kazoo_changed)
         self._client.start_async()
+        silence = self._loop.call_later(_SILENCE_TOLD_SECONDS, self._tell_silence, seconds_max)
         try:
             async with asyncio.timeout(seconds_max):
                 await self._opened
@@ -104,6 +107,17 @@ class Session:
         except BaseException:
             await self.close()
             raise
+        finally:
+            silence.cancel()
+
+    def _tell_silence(self, seconds_max: float) -> None:
+        reason = self._handler.last_failure
+        logger.info(
+            "no ZooKeeper of %s answers yet%s; it is asked for up to %g s",
+            self._ensemble,
+            "" if reason is None else f" ({reason})",
+            seconds_max,
+        )
 
     def _came_to_nothing(self) -> None:
         """A round of attempts failed. Two rounds of certificates that are not trusted need no third."""
