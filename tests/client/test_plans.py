@@ -76,6 +76,14 @@ def test_replicas_go_to_the_rack_that_has_none() -> None:
     assert plan == {TopicPartition("t", 0): (1, 3, 5)}
 
 
+def test_more_replicas_than_racks_are_shared_out_among_these() -> None:
+    racks: Racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
+    # Those of rack a have less to do.
+    before = {TopicPartition("t", 0): (1, 4)} | {TopicPartition("u", number): (5, 6) for number in range(9)}
+    (replicas,) = plan_factor(before, racks, topics={"t"}, factor=4).values()
+    assert Counter(racks[broker] for broker in replicas) == {"a": 2, "b": 2}
+
+
 def test_a_new_broker_gets_its_share_and_nobody_else_anything() -> None:
     before = assigned(THREE, partitions=24, factor=2)
     plan = plan_spread(before, {**THREE, 4: None}, onto={4})

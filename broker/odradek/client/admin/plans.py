@@ -96,15 +96,15 @@ class _Places:
         return self.racks.get(broker) or _NO_RACK
 
     def choose(self, where: TopicPartition, others: Collection[int], *, wanted: int) -> int:
-        """The best broker for one more replica besides `others`: in another rack, with the least."""
-        taken = {self.rack(broker) for broker in others}
+        """The best broker for one more replica besides `others`: in a rack with the fewest of them, with the least."""
+        taken = Counter(self.rack(broker) for broker in others)
         fit = [broker for broker in self.racks if broker not in others]
         if not fit:
             raise InvalidReplicationFactor(
                 f"{where} is to have {wanted} replicas and only {len(self.racks)} brokers take any: "
                 f"{sorted(self.racks)}; add brokers or lower its replication factor"
             )
-        return min(fit, key=lambda broker: (self.rack(broker) in taken, self.replicas[broker], broker))
+        return min(fit, key=lambda broker: (taken[self.rack(broker)], self.replicas[broker], broker))
 
     def most_dispensable(self, replicas: list[int]) -> int:
         """The one to go: away, or in the rack of another, or with the most; the first only if it is away."""
