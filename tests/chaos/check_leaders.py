@@ -1,4 +1,4 @@
-"""I6 and I7: one leader for each epoch, epochs that only grow, in-sync sets that are what they claim."""
+"""I6 and I7: one leader for each epoch, epochs that only grow and end where it was told, true in-sync sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tests.chaos.anomalies import Anomaly
 from tests.chaos.final_logs import FinalState
-from tests.chaos.history import REGISTRY, Event, Fetched, StateSeen
+from tests.chaos.history import REGISTRY, EpochEndTold, Event, Fetched, StateSeen
 
 
 def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:
@@ -30,7 +30,28 @@ def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomal
                 if event.epoch < before:
                     yield _anomaly("I6", "leader epoch went back", f"from {before} to {event.epoch}", event)
                 epochs[event.topic, event.partition] = event.epoch
+    for told in events:
+        if isinstance(told, EpochEndTold):
+            yield from _check_end(told, final)
     yield from _check_final(final)
+
+
+def _check_end(told: EpochEndTold, final: FinalState) -> Iterator[Anomaly]:
+    """Of what an epoch wrote a later leader may cut off the end: where it ended once was behind where it does now."""
+    partition = final.partitions.get((told.topic, told.partition))
+    log = None if partition is None else partition.logs.get(partition.leader)
+    if log is None or told.epoch >= told.leader_epoch:
+        return
+    end = next((record.offset for record in log.records if record.epoch > told.epoch), log.end)
+    if told.end_offset < end:
+        yield Anomaly(
+            invariant="I6",
+            name="epoch was told to end too early",
+            what=f"{told.topic}-{told.partition}: {told.process} in epoch {told.leader_epoch} told that epoch "
+            f"{told.epoch} ended at {told.end_offset}; it goes to {end}",
+            topic=told.topic,
+            partition=told.partition,
+        )
 
 
 def _claim(event: StateSeen | Fetched) -> tuple[int, str]:

@@ -182,6 +182,19 @@ class ErrorLogged:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEndTold:
+    """A broker, leader of `leader_epoch`, told a client where `epoch` ended. `at` is when its log was read."""
+
+    at: float
+    process: str
+    topic: str
+    partition: int
+    epoch: int
+    end_offset: int
+    leader_epoch: int
+
+
 Event = (
     ProducerBegan
     | Sent
@@ -196,6 +209,7 @@ Event = (
     | FaultTold
     | ProcessEnded
     | ErrorLogged
+    | EpochEndTold
 )
 
 _KINDS: Final[dict[str, type[Any]]] = {
@@ -214,6 +228,7 @@ _KINDS: Final[dict[str, type[Any]]] = {
         FaultTold,
         ProcessEnded,
         ErrorLogged,
+        EpochEndTold,
     )
 }
 _FIELDS: Final = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}

@@ -75,7 +75,7 @@ class Process:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 text=True,
-                env={**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join((str(CHECKOUT / "broker"), str(CHECKOUT)))},
             )
         assert self._process.stdout is not None
         threading.Thread(
@@ -167,4 +167,5 @@ def _read(stream: IO[str], is_ready: threading.Event) -> None:
 
 
 def odradek(verb: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "odradek", verb, *arguments]
+    """The command `odradek`, which says a little more in its log."""
+    return [sys.executable, "-m", "tests.chaos.epoch_ends", verb, *arguments]

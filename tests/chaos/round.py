@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.anomalies import Anomaly, account
 from tests.chaos.checker import check
+from tests.chaos.epoch_ends import epoch_ends_told
 from tests.chaos.faults import Faults
 from tests.chaos.final_logs import (
     OFFSETS_TOPIC,
@@ -30,14 +32,23 @@ from tests.chaos.final_logs import (
     read_log,
 )
 from tests.chaos.groups import CLASSIC, COOPERATIVE, MODERN, Groups
-from tests.chaos.history import Acknowledged, FaultTold, HistoryFile, Probed, Sent, now, read_events
+from tests.chaos.history import (
+    Acknowledged,
+    EpochEndTold,
+    FaultTold,
+    HistoryFile,
+    Probed,
+    Sent,
+    now,
+    read_events,
+)
 from tests.chaos.librdkafka_clients import COMMON
 from tests.chaos.moves import Moves
 from tests.chaos.observer import Observer
 from tests.chaos.probes import Probes
 from tests.chaos.schedule import plan
 from tests.chaos.workers import Worker
-from tests.chaos.world import BROKERS, World
+from tests.chaos.world import BROKERS, World, broker
 
 PARTITIONS: Final = 4
 OFFSETS_PARTITIONS: Final = 3
@@ -129,7 +140,7 @@ class Round:
         final = self._final_state()
         self._end_watch()
         times.append(time.monotonic())
-        events = list(read_events(self._path))
+        events = [*read_events(self._path), *self._epoch_ends_told()]
         anomalies = check(events, final, topic=self._topic)
         times.append(time.monotonic())
         names = ("begin", "faults", "probes", "finish", "check")
@@ -281,6 +292,11 @@ class Round:
             commits=commits,
             groups_rewritten=rewritten,
         )
+
+    def _epoch_ends_told(self) -> Iterator[EpochEndTold]:
+        for number in BROKERS:
+            process = self._world.processes[broker(number)]
+            yield from epoch_ends_told(process.name, process.log, topic=self._topic)
 
     def _logs(self, partition: int) -> dict[int, StoredLog]:
         folders = {number: self._world.data(number) / f"{self._topic}-{partition}" for number in BROKERS}

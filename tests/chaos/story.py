@@ -10,6 +10,7 @@ from tests.chaos.final_logs import FinalPartition, FinalState, StoredLog, Stored
 from tests.chaos.history import (
     REGISTRY,
     Acknowledged,
+    EpochEndTold,
     Event,
     FaultTold,
     Fetched,
@@ -114,6 +115,18 @@ def state(
     )
 
 
+def epoch_end(*, epoch: int, end_offset: int, leader_epoch: int) -> EpochEndTold:
+    return EpochEndTold(
+        at=14.0,
+        process=f"broker-{leader_epoch + 1}",
+        topic=TOPIC,
+        partition=0,
+        epoch=epoch,
+        end_offset=end_offset,
+        leader_epoch=leader_epoch,
+    )
+
+
 def clean() -> Story:
     """Broker 1 leads, is killed, 2 leads on; two members of a group take all, the second from where the first ended."""
     events: list[Event] = []
@@ -171,6 +184,9 @@ def clean() -> Story:
         FaultTold(at=8.5, number=1, what="kill -9 of broker-1", has_ended=True),
         ProcessEnded(at=4.0, process="broker-3", exit_code=1, said="no room", excuse="its disk is full"),
         Probed(at=14.0, begun_at=13.5, what="a topic is made", error=""),
+        # The first leader was asked before it had written all of its epoch.
+        epoch_end(epoch=0, end_offset=2, leader_epoch=0),
+        epoch_end(epoch=0, end_offset=3, leader_epoch=1),
     ]
     stored = [
         StoredRecord(offset, EPOCHS[offset], name, identity=identity_of(name))

@@ -13,6 +13,7 @@ from tests.chaos.checker import check
 from tests.chaos.final_logs import StoredLog, StoredRecord
 from tests.chaos.history import (
     Acknowledged,
+    EpochEndTold,
     ErrorLogged,
     Fetched,
     GroupTold,
@@ -26,7 +27,7 @@ from tests.chaos.history import (
     Transaction,
     read_events,
 )
-from tests.chaos.story import GROUP, KEY, NAMES, TOPIC, Story, clean, fetched, state, told
+from tests.chaos.story import GROUP, KEY, NAMES, TOPIC, Story, clean, epoch_end, fetched, state, told
 
 
 def test_a_clean_history_passes() -> None:
@@ -60,6 +61,15 @@ def test_a_producer_that_renews_itself_may_write_again_under_another_epoch_alone
         story.change(story.of(ProducerBegan)[0], renews_itself=True)
         story.set_records([*story.records(), StoredRecord(8, 1, "p.5", identity=identity)])
         assert story.find() == expected
+
+
+def test_a_member_may_go_back_to_where_an_older_epoch_ended() -> None:
+    """It was told so rightly, and took it for the end of the epoch that it stands in."""
+    story = clean()
+    story.events += [told(7.6, 2, "got", [0, 3, 7])]
+    assert story.find() == []
+    story.events = [event for event in story.events if not isinstance(event, EpochEndTold)]
+    assert story.find() == [("I9", "consumer position went back")]
 
 
 Plant = Callable[[Story], None]
@@ -303,6 +313,11 @@ def positions_in_the_log_go_back(story: Story) -> None:
 @plants("I9", "committed offset went back")
 def a_member_begins_before_what_was_committed(story: Story) -> None:
     story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 1, 7]])
+
+
+@plants("I6", "epoch was told to end too early")
+def a_leader_tells_that_the_epoch_before_it_ended_earlier(story: Story) -> None:
+    story.events.append(epoch_end(epoch=0, end_offset=2, leader_epoch=1))
 
 
 @plants("I9", "consumer position went back")

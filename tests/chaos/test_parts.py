@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from tests.chaos.epoch_ends import epoch_ends_told
 from tests.chaos.error_log import Found, new_errors
 from tests.chaos.network import CLIENTS
 from tests.chaos.processes import Process
@@ -232,3 +233,15 @@ def test_a_proxy_cuts_between_the_named_alone(proxies: Proxies) -> None:
         for caller in callers:
             caller.close()
         echo.close()
+
+
+def test_what_a_broker_says_of_where_epochs_ended_is_read_from_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "broker-1.log"
+    log.write_text(
+        "2026-11-21T21:46:59.853Z DEBUG   odradek.handlers.offset_for_leader_epoch: "
+        "records-7-round-3-0: epoch 6 ended at 2892, says the leader of epoch 7\n"
+        "2026-11-21T21:46:59.854Z DEBUG   odradek.handlers.offset_for_leader_epoch: "
+        "records-7-round-2-0: epoch 1 ended at 5, says the leader of epoch 2\n"
+    )
+    (told,) = epoch_ends_told("broker-1", log, topic="records-7-round-3")
+    assert (told.partition, told.epoch, told.end_offset, told.leader_epoch) == (0, 6, 2892, 7)

@@ -7,6 +7,7 @@ made anew; but a reader may also have been with a newer leader, of which this on
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from odradek.foundation.errors import NotLeaderOrFollower, RequestError
@@ -16,6 +17,8 @@ from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 
 VERSIONS: Final = (2, 4)
+
+logger = logging.getLogger(__name__)
 
 
 def handle(request: Any, context: RequestContext) -> Any:
@@ -46,4 +49,12 @@ def _answer(topic: str, asked: Any, context: RequestContext) -> dict[str, Any]:
             "leader_epoch": -1,
             "end_offset": -1,
         }
+    # Who was told that records are gone is asked when a reader went back.
+    logger.debug(
+        "%s: epoch %d ended at %d, says the leader of epoch %d",
+        partition.topic_partition,
+        asked.leader_epoch,
+        end_offset,
+        partition.leader_epoch,
+    )
     return {"error_code": 0, "partition": asked.partition, "leader_epoch": epoch, "end_offset": end_offset}

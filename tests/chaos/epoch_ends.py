@@ -1,0 +1,51 @@
+"""Where brokers told their clients that leader epochs ended: they log it for whoever asks for that.
+
+    python -m tests.chaos.epoch_ends broker --id 1 ...     # the command `odradek`, with those lines in its log
+
+A client that is told too early an end throws away what it has read, and reads it again. Said too late it misses that
+records are gone, which its next reads show.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.history import EpochEndTold, now
+
+_LOGGER: Final = "odradek.handlers.offset_for_leader_epoch"
+_LINE: Final = re.compile(
+    re.escape(_LOGGER) + r": (?P<topic>\S+)-(?P<partition>\d+): epoch (?P<epoch>-?\d+) ended at "
+    r"(?P<end>-?\d+), says the leader of epoch (?P<leader_epoch>-?\d+)$",
+    re.MULTILINE,
+)
+
+
+def epoch_ends_told(process: str, log: Path, *, topic: str) -> Iterator[EpochEndTold]:
+    """All that a broker's log has of partitions of `topic`."""
+    for match in _LINE.finditer(log.read_text(errors="replace")):
+        if match["topic"] == topic:
+            yield EpochEndTold(
+                at=now(),
+                process=process,
+                topic=topic,
+                partition=int(match["partition"]),
+                epoch=int(match["epoch"]),
+                end_offset=int(match["end"]),
+                leader_epoch=int(match["leader_epoch"]),
+            )
+
+
+def main() -> int:
+    from odradek.__main__ import main as odradek
+
+    logging.getLogger(_LOGGER).setLevel(logging.DEBUG)
+    return odradek()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
