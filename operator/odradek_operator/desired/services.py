@@ -29,7 +29,7 @@ def own_services(context: Context) -> list[Json]:
     internal, http = _port("internal", INTERNAL_PORT), _port("http", HTTP_PORT)
     services = [
         _headless(context, "brokers", BROKER, [internal, http]),
-        _service(context, context.called("bootstrap"), BROKER, [internal]),
+        _service(context, "bootstrap", BROKER, [internal]),
         _headless(context, "controllers", CONTROLLER, [_port("controller", CONTROLLER_PORT), http]),
     ]
     servers = context.spec.zookeeper.servers
@@ -37,9 +37,11 @@ def own_services(context: Context) -> list[Json]:
         client = _port("client", ZOOKEEPER_PORT)
         leader, election = ZOOKEEPER_PEER_PORTS
         peers = [_port("leader", leader), _port("election", election)]
+        # Where there is one pod, all wait for it: they may find it before a probe has said what its port says anyway.
+        early = {"publishNotReadyAddresses": True} if servers.replicas == 1 else {}
         services += [
             _headless(context, "zookeepers", ZOOKEEPER, [client, *peers]),
-            _service(context, context.called(ZOOKEEPER), ZOOKEEPER, [client], at_once=servers.replicas == 1),
+            _service(context, ZOOKEEPER, ZOOKEEPER, [client], **early),
         ]
     return services
 
@@ -95,23 +97,12 @@ def _outside(context: Context, listener: Listener, suffix: str, address: BrokerA
 
 def _headless(context: Context, suffix: str, component: str, ports: list[Json]) -> Json:
     # Brokers and servers must find each other before they can be ready.
-    spec = {"clusterIP": "None", "publishNotReadyAddresses": True}
-    return context.manifest(
-        "v1",
-        "Service",
-        context.called(suffix),
-        component,
-        spec={**spec, "selector": context.selector(component), "ports": ports},
-    )
+    return _service(context, suffix, component, ports, clusterIP="None", publishNotReadyAddresses=True)
 
 
-def _service(
-    context: Context, name: str, component: str, ports: list[Json], *, at_once: bool = False
-) -> Json:
-    # Where there is one pod, all wait for it: they may find it before a probe has said what its port says anyway.
-    early = {"publishNotReadyAddresses": True} if at_once else {}
-    spec = {"selector": context.selector(component), "ports": ports, **early}
-    return context.manifest("v1", "Service", name, component, spec=spec)
+def _service(context: Context, suffix: str, component: str, ports: list[Json], **spec: object) -> Json:
+    spec |= {"selector": context.selector(component), "ports": ports}
+    return context.manifest("v1", "Service", context.called(suffix), component, spec=spec)
 
 
 def _port(name: str, port: int) -> Json:

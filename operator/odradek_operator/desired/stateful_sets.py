@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek_operator.desired.names import VOLUME, Context, Json
-from odradek_operator.resources.cluster import DeletionPolicy
+from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.pods import Storage
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, is_deleted, is_paused, status_of
-from odradek_operator.resources.conditions import Condition
+from odradek_operator.resources.conditions import Condition, ready
+from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.structure import parse
-from odradek_operator.resources.topic import DeletionPolicy
 
 UNREACHABLE_AGAIN_SECONDS: Final = 10.0
 NO_CLUSTER_AGAIN_SECONDS: Final = 30.0
@@ -139,3 +139,15 @@ class DecisionOf(Generic[Action, Status]):
             news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
             again_seconds=again_seconds,
         )
+
+    @classmethod
+    def without_cluster(cls, desired: DesiredOf[Any, Any], reach: Reach, problem: str) -> Self | None:
+        """What is said of a cluster that cannot be asked; None of one that can."""
+        if reach is Reach.GONE:
+            gone = ready(False, "ClusterNotFound", problem)
+            release: Any = desired.release()  # All kinds have this step among theirs.
+            return cls.said(desired, gone, *release, again_seconds=NO_CLUSTER_AGAIN_SECONDS)
+        if reach is Reach.UNREACHABLE:
+            unreachable = ready(None, "ClusterUnreachable", problem)
+            return cls.said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return None

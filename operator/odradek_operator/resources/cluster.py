@@ -18,6 +18,7 @@ from odradek_operator.resources.conditions import (
 )
 from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
+from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, Listener
 from odradek_operator.resources.pods import Pod, Resources, Storage
 from odradek_operator.resources.schema import Choice, Flag, OpenList, Quantity, Text, Whole
@@ -46,13 +47,6 @@ BROKER_SETTINGS: Final = tuple(
     and setting.scope is not Scope.PER_BROKER
 )
 CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED)
-
-
-class DeletionPolicy(StrEnum):
-    """What becomes of volumes whose broker goes."""
-
-    RETAIN = "Retain"
-    DELETE = "Delete"
 
 
 class PullPolicy(StrEnum):

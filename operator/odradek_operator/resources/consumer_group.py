@@ -22,6 +22,7 @@ from odradek_operator.resources.definition import (
     Definition,
     Scale,
 )
+from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.schema import INT64_MAX, Choice, Duration, Flag, Number, Text, Whole
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule, Table
 from odradek_operator.resources.topic import (
@@ -29,7 +30,6 @@ from odradek_operator.resources.topic import (
     CLUSTER_NAME,
     TOPIC_NAME_LENGTH_MAX,
     TOPIC_NAME_PATTERN,
-    DeletionPolicy,
 )
 
 GROUP_ID_LENGTH_MAX: Final = 255

@@ -17,6 +17,7 @@ from odradek_operator.resources.conditions import (
 )
 from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
+from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.schema import INT64_MAX, Choice, Text, Whole
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 
@@ -42,13 +43,6 @@ TOPIC_CONFIGURATION: Final = Configuration(
     (setting for setting in TOPIC_SETTINGS.values() if not setting.internal and setting.key not in _REFUSED),
     refused=_REFUSED,
 )
-
-
-class DeletionPolicy(StrEnum):
-    """What becomes of the thing when its resource is deleted."""
-
-    RETAIN = "Retain"
-    DELETE = "Delete"
 
 
 class AdoptionPolicy(StrEnum):

@@ -19,7 +19,6 @@ from odradek_operator.reconcilers.consumer_group.positions import missing_topics
 from odradek_operator.reconcilers.consumer_group.reset import ENDED, next_step
 from odradek_operator.reconcilers.decisions import (
     DELETION_SECONDS_MAX,
-    NO_CLUSTER_AGAIN_SECONDS,
     REFUSED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
     News,
@@ -28,7 +27,7 @@ from odradek_operator.reconcilers.decisions import (
 )
 from odradek_operator.resources.conditions import Condition, condition, ready
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
-from odradek_operator.resources.topic import DeletionPolicy
+from odradek_operator.resources.deletion import DeletionPolicy
 
 # Lag is looked at so often while there is anything to see, and otherwise seldom.
 LOOK_AGAIN_SECONDS = 15.0
@@ -52,12 +51,9 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             "of the two"
         )
         return Decision.said(desired, ready(False, "GroupTaken", message), *desired.release())
-    if actual.reach is Reach.GONE:
-        gone = ready(False, "ClusterNotFound", actual.problem)
-        return Decision.said(desired, gone, *desired.release(), again_seconds=NO_CLUSTER_AGAIN_SECONDS)
-    if actual.reach is Reach.UNREACHABLE:
-        unreachable = ready(None, "ClusterUnreachable", actual.problem)
-        return Decision.said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+    absence = Decision.without_cluster(desired, actual.reach, actual.problem)
+    if absence is not None:
+        return absence
     if actual.failure is not None:
         refused = ready(False, actual.failure.reason, actual.failure.message)
         pause = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else START_AGAIN_SECONDS

@@ -13,7 +13,6 @@ from dataclasses import replace
 from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
 from odradek_operator.reconcilers.decisions import (
     DELETION_SECONDS_MAX,
-    NO_CLUSTER_AGAIN_SECONDS,
     REFUSED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
     News,
@@ -24,7 +23,8 @@ from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, D
 from odradek_operator.reconcilers.topic.observed import observed_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 from odradek_operator.resources.conditions import Condition, condition, ready
-from odradek_operator.resources.topic import AdoptionPolicy, DeletionPolicy, DriftMode, TopicStatus
+from odradek_operator.resources.deletion import DeletionPolicy
+from odradek_operator.resources.topic import AdoptionPolicy, DriftMode, TopicStatus
 
 MOVING_AGAIN_SECONDS = 3.0
 SOON_AGAIN_SECONDS = 1.0
@@ -55,19 +55,9 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
         )
         return Decision.said(desired, ready(False, "InternalTopic", message), *desired.release())
-    if actual.reach is Reach.GONE:
-        return Decision.said(
-            desired,
-            ready(False, "ClusterNotFound", actual.problem),
-            *desired.release(),
-            again_seconds=NO_CLUSTER_AGAIN_SECONDS,
-        )
-    if actual.reach is Reach.UNREACHABLE:
-        return Decision.said(
-            desired,
-            ready(None, "ClusterUnreachable", actual.problem),
-            again_seconds=UNREACHABLE_AGAIN_SECONDS,
-        )
+    absence = Decision.without_cluster(desired, actual.reach, actual.problem)
+    if absence is not None:
+        return absence
     if desired.is_paused:
         return _paused(desired, actual)
     held = desired.finalizer_steps()
