@@ -126,6 +126,20 @@ def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None
     assert world.pods() == second
 
 
+def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: World) -> None:
+    before, servers = world.pods(), world.pods("zookeeper")
+    world.nodes.broken.add("events-zookeeper-0")
+    world.change(metadata__annotations={"odradek.io/restart": "monday"})
+    for _ in range(8):
+        world.look()
+        assert world.replaced(before) == set(), "nobody could take over what the broker leads"
+    assert "ZooKeeper" in world.condition("Rolling")["message"]
+    world.nodes.broken.clear()
+    world.settle()
+    assert world.replaced(before) == BROKER_PODS
+    assert set(world.pods("zookeeper").values()).isdisjoint(servers.values())
+
+
 def test_a_broker_that_does_not_tell_its_settings_is_not_current_and_controllers_wait_for_it(
     world: World,
 ) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
-from odradek_operator.reconcilers.cluster.facts import BrokerPod
+from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 
 _NAMED_MAX = 5
 
@@ -87,6 +87,19 @@ def next_pod(
         else:
             waiting = waiting or _waiting(pod.broker, answer)
     return Roll(left=left, waiting=waiting)
+
+
+def held_by_zookeeper(roll: Roll, zookeeper: SetState | None) -> Roll:
+    """The same, unless a broker that serves would go while the ensemble is away, or is about to be: nobody could take
+    its partitions over, and it could not come back.
+    """
+    if zookeeper is None or roll.replace is None or not roll.replace.ready:
+        return roll
+    has_quorum = zookeeper.settled and zookeeper.ready * 2 > zookeeper.wanted
+    # A single server is away while it is replaced.
+    if has_quorum and (zookeeper.wanted > 1 or zookeeper.current == zookeeper.wanted):
+        return roll
+    return Roll(left=roll.left, waiting="ZooKeeper's servers are not ready, or are being replaced")
 
 
 def named(partitions: tuple[str, ...]) -> str:

@@ -274,9 +274,15 @@ class Look:
             for pod in rolling.needs_answers(self.pods, self.reasons)
             if pod.address is not None
         }
-        self.roll = rolling.next_pod(self.pods, self.reasons, answers, wanted=state.wanted)
+        roll = rolling.next_pod(self.pods, self.reasons, answers, wanted=state.wanted)
+        self.roll = rolling.held_by_zookeeper(roll, self._zookeeper())
         if self.roll.replace is not None:
             await self._replace(self.roll.replace)
+
+    def _zookeeper(self) -> facts.SetState | None:
+        if self.context.spec.zookeeper.servers is None:
+            return None
+        return facts.set_state(self.objects.get(("StatefulSet", self.context.called(ZOOKEEPER))))
 
     async def _replace(self, pod: facts.BrokerPod) -> None:
         kubernetes = self.outside.kubernetes
