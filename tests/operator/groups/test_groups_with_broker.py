@@ -17,11 +17,9 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.ids import TopicPartition
-from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, DEPLOYMENTS
 from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
-from tests.operator.support.kubernetes import Killed
 from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -281,37 +279,28 @@ def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
         topic = await topic_with(world, 10)
 
         async def counted(self: BrokerGroups, step: Any) -> None:
-            if world.kubernetes.cut_after is not None:
-                if world.kubernetes.cut_after == 0:
-                    raise Killed
-                world.kubernetes.cut_after -= 1
+            world.kubernetes.count_write()
             await carry_out(self, step)
 
         monkeypatch.setattr(BrokerGroups, "carry_out", counted)
         for cut in range(30):
             name = unique("g")
-            key = Key(CONSUMER_GROUPS.kind, NAMESPACE, name)
             if story_of == "reset":
                 await commit(world, name, topic, 7)
                 reset = {"id": "one", "to": {"at": "Latest"}, "whenActive": "Fence"}
                 world.make(CONSUMER_GROUPS, name, topics=[topic], deletionPolicy="Delete", reset=reset)
             else:
                 world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
-            world.kubernetes.cut_after = cut
-            try:
-                await world.groups.reconcile(key)
-                was_cut = False
-            except Killed:
-                was_cut = True
-            world.kubernetes.cut_after = None
+            with world.kubernetes.killed_after(cut) as life:
+                await world.group(name)
             world.reborn()
-            await world.groups.reconcile(key)
+            await world.group(name)
             assert await committed(world, name) == [10]
             assert world.ready(CONSUMER_GROUPS, name) == ("True", "Governed")
             if story_of == "reset":
                 assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
                 assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
-            if not was_cut:
+            if not life.was_cut:
                 assert cut >= 3
                 return
         raise AssertionError("the story has no end")

@@ -1,13 +1,15 @@
 """Kubernetes in memory, for reconcilers: the gateway's calls on `Objects`, with faults.
 
-`cut_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail;
+`killed_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail;
 `before_write` lets somebody else act between what was read and what is written.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek_operator.gateways.kubernetes import (
@@ -25,6 +27,14 @@ from tests.operator.support.objects import Objects
 
 class Killed(BaseException):
     """The operator was killed here. Not an Exception: nothing may catch it."""
+
+
+@dataclass(slots=True)
+class Life:
+    """An operator's, and whether it was cut off."""
+
+    writes_left: int
+    was_cut: bool = False
 
 
 class Told(NamedTuple):
@@ -45,9 +55,27 @@ class MemoryKubernetes:
         self.told: list[Told] = []
         self.written: list[tuple[str, str, str]] = []
         self.forced: list[str] = []
-        self.cut_after: int | None = None
+        self._life: Life | None = None
         self.broken: KubernetesError | None = None
         self.before_write: Callable[[str, str, str], None] | None = None
+
+    @contextmanager
+    def killed_after(self, writes: int) -> Iterator[Life]:
+        """An operator that works in here is killed after so many writes; the test goes on behind it."""
+        self._life = life = Life(writes)
+        try:
+            yield life
+        except Killed:
+            life.was_cut = True
+        finally:
+            self._life = None
+
+    def count_write(self) -> None:
+        """The operator is about to write, here or elsewhere. Raises Killed."""
+        if self._life is not None:
+            if not self._life.writes_left:
+                raise Killed
+            self._life.writes_left -= 1
 
     async def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
         await self._read()
@@ -122,10 +150,7 @@ class MemoryKubernetes:
 
     async def _write(self, what: str, kind: str, name: str) -> None:
         await self._read()
-        if self.cut_after is not None:
-            if self.cut_after == 0:
-                raise Killed
-            self.cut_after -= 1
+        self.count_write()
         self.written.append((what, kind, name))
         if self.before_write is not None:
             self.before_write(what, kind, name)

@@ -5,7 +5,6 @@ Nothing of a reconciler runs on between two looks, so each has an event loop of 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +15,7 @@ from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, VOLUME_CLAIMS, 
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Outside
 from tests.operator.support.cluster_admin import Brokers
-from tests.operator.support.kubernetes import Killed, MemoryKubernetes
+from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.operator.support.nodes import Nodes, make_cluster
 from tests.support.loop import run
 
@@ -69,10 +68,8 @@ class World:
 
     def settle_through_kills(self, writes: int) -> None:
         """The operator is killed after so many writes, and started again, and settles."""
-        self.kubernetes.cut_after = writes
-        with suppress(Killed):
+        with self.kubernetes.killed_after(writes):
             self.settle()
-        self.kubernetes.cut_after = None
         self.restart_operator()
         self.settle()
 

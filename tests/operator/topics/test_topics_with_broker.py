@@ -9,11 +9,9 @@ import pytest
 
 from odradek.client.admin.results import ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition
-from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
 from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
-from tests.operator.support.kubernetes import Killed
 from tests.support.broker_process import free_port
 
 pytestmark = pytest.mark.integration
@@ -242,29 +240,20 @@ async def cut_off_everywhere(world: World, begin: Any, until: Any, *, monkeypatc
     async def counted(self: BrokerTopics, steps: Any) -> Any:
         refused: dict[str, Any] = {}
         for step in steps:
-            if world.kubernetes.cut_after is not None:
-                if world.kubernetes.cut_after == 0:
-                    raise Killed
-                world.kubernetes.cut_after -= 1
+            world.kubernetes.count_write()
             refused |= await carry_out(self, [step])
         return refused
 
     monkeypatch.setattr(BrokerTopics, "carry_out", counted)
     for cut in range(100):
         name = begin(world)
-        key = Key(TOPICS.kind, NAMESPACE, name)
         world.reborn()
-        world.kubernetes.cut_after = cut
-        try:
-            await world.topics.reconcile(key)
-            was_cut = False
-        except Killed:
-            was_cut = True
-        world.kubernetes.cut_after = None
+        with world.kubernetes.killed_after(cut) as life:
+            await world.topic(name)
         world.reborn()
-        await world.topics.reconcile(key)
+        await world.topic(name)
         await until(world, name)
-        if not was_cut:
+        if not life.was_cut:
             return cut
     raise AssertionError("the story has no end")
 
