@@ -64,6 +64,7 @@ class _Member:
         self._epoch = 0
         self._beat_at = 0.0
         self._owned: tuple[TopicPartition, ...] = ()
+        self._topic_id: uuid.UUID | None = None
         self.consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
 
     async def poll(self, *, timeout_ms: int) -> Sequence[ConsumerRecord]:
@@ -95,8 +96,10 @@ class _Member:
             )
 
     async def _heartbeat(self, epoch: int) -> Any:
-        topic_id = self._client.cluster.topics[TOPIC].id if self._owned else None
-        owned = [{"topic_id": topic_id, "partitions": [key.partition for key in self._owned]}]
+        # A broker that has just begun may not know the topic yet, and then neither does who asked it; its id lasts.
+        if (topic := self._client.cluster.topics.get(TOPIC)) is not None:
+            self._topic_id = topic.id
+        owned = [{"topic_id": self._topic_id, "partitions": [key.partition for key in self._owned]}]
 
         async def attempt() -> Any:
             connection = await self._client.coordinator(self._watch.group_id)
