@@ -6,11 +6,13 @@ kopf reads both; its own watches and our gateway use the same.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from typing import Final
 
 import kopf
+from yaml import YAMLError
 
 from odradek_operator.gateways.kubernetes_http import Access
 
@@ -21,14 +23,29 @@ _TOKEN_AGE_SECONDS_MAX: Final = 60.0
 
 
 class NoAccess(Exception):
-    """Neither a service account nor a kubeconfig is there."""
+    """Neither a service account nor a kubeconfig is there, or it cannot be read."""
 
 
 def log_in() -> kopf.ConnectionInfo:
     """Where the API server is and who we are there. Raises NoAccess."""
     settings = kopf.OperatorSettings()
     info = kopf.login_with_service_account(logger=logger, settings=settings)
-    info = info or kopf.login_with_kubeconfig(logger=logger, settings=settings)
+    try:
+        info = info or kopf.login_with_kubeconfig(logger=logger, settings=settings)
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        YAMLError,
+        kopf.LoginError,
+    ) as failure:
+        named = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        reason = " ".join(f"{type(failure).__name__}: {failure}".split())
+        raise NoAccess(
+            f"the kubeconfig {named} cannot be used ({reason}); name another in KUBECONFIG"
+        ) from failure
     if info is None:
         raise NoAccess(
             "no Kubernetes API server is known: run in a pod with a service account, or name a kubeconfig in KUBECONFIG"

@@ -18,11 +18,28 @@ import click
 
 from odradek_operator.foundation.settings import OperatorSettings
 
+_OF_THE_OPERATOR = ("kopf", "yaml")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
+class _Commands(click.Group):
+    """Commands that need more than a broker's installation has, and say so where it is not there."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as failure:
+            if (failure.name or "").partition(".")[0] not in _OF_THE_OPERATOR:
+                raise
+            raise click.ClickException(
+                f"{failure.name} is not installed, which only the operator needs: install odradek[operator], from a "
+                "clone by `pip install '.[operator]'`, or run this in the operator's image"
+            ) from failure
+
+
 @click.group(
-    context_settings={"auto_envvar_prefix": "ODRADEK_OPERATOR", "help_option_names": ["-h", "--help"]}
+    cls=_Commands,
+    context_settings={"auto_envvar_prefix": "ODRADEK_OPERATOR", "help_option_names": ["-h", "--help"]},
 )
 def main() -> None:
     """Odradek on Kubernetes: an operator for Clusters, Topics and ConsumerGroups."""
