@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.queue import WorkQueue
@@ -41,18 +44,24 @@ class Worker:
         return self.answers.pop(0) if self.answers else None
 
 
+@asynccontextmanager
+async def working(worker: Worker, *, workers: int = 1, **settings: Any) -> AsyncIterator[WorkQueue]:
+    queue = WorkQueue(worker, workers=workers, **settings)
+    queue.start()
+    yield queue
+    await queue.close()
+
+
 def test_what_is_added_while_it_waits_or_is_worked_on_is_done_once_more_and_never_twice_at_once() -> None:
     async def scenario() -> Worker:
         worker = Worker()
-        queue = WorkQueue(worker, workers=4)
-        queue.start()
-        for _ in range(5):
-            queue.add(A)
-        await asyncio.sleep(0.5)
-        for _ in range(5):
-            queue.add(A)
-        await asyncio.sleep(10)
-        await queue.close()
+        async with working(worker, workers=4) as queue:
+            for _ in range(5):
+                queue.add(A)
+            await asyncio.sleep(0.5)
+            for _ in range(5):
+                queue.add(A)
+            await asyncio.sleep(10)
         return worker
 
     worker = run_virtual(scenario())
@@ -63,14 +72,12 @@ def test_what_is_added_while_it_waits_or_is_worked_on_is_done_once_more_and_neve
 def test_no_more_are_worked_on_than_there_are_workers() -> None:
     async def scenario() -> Worker:
         worker = Worker()
-        queue = WorkQueue(worker, workers=3)
-        queue.start()
-        for number in range(30):
-            queue.add(Key("Topic", "default", str(number)))
-        assert queue.waiting == 30
-        await asyncio.sleep(100)
-        assert queue.idle and queue.done == 30
-        await queue.close()
+        async with working(worker, workers=3) as queue:
+            for number in range(30):
+                queue.add(Key("Topic", "default", str(number)))
+            assert queue.waiting == 30
+            await asyncio.sleep(100)
+            assert queue.idle and queue.done == 30
         return worker
 
     assert run_virtual(scenario()).most_in_all == 3
@@ -80,12 +87,10 @@ def test_failures_come_back_later_and_later_but_never_later_than_the_bound() -> 
     async def scenario() -> Worker:
         worker = Worker(seconds=0)
         worker.failures = 20
-        queue = WorkQueue(worker, workers=1, pause_seconds_min=1, pause_seconds_max=60, random=Random(1))
-        queue.start()
-        queue.add(A)
-        await asyncio.sleep(3_000)
-        assert (queue.failed, queue.done, queue.failing) == (20, 1, 0)
-        await queue.close()
+        async with working(worker, pause_seconds_min=1, pause_seconds_max=60, random=Random(1)) as queue:
+            queue.add(A)
+            await asyncio.sleep(3_000)
+            assert (queue.failed, queue.done, queue.failing) == (20, 1, 0)
         return worker
 
     times = [time for time, _ in run_virtual(scenario()).began]
@@ -99,13 +104,11 @@ def test_an_event_does_not_wait_for_the_end_of_a_pause() -> None:
     async def scenario() -> Worker:
         worker = Worker(seconds=0)
         worker.failures = 10
-        queue = WorkQueue(worker, workers=1, pause_seconds_min=100, pause_seconds_max=1000, random=Random(1))
-        queue.start()
-        queue.add(A)
-        await asyncio.sleep(1)
-        queue.add(A)
-        await asyncio.sleep(1)
-        await queue.close()
+        async with working(worker, pause_seconds_min=100, pause_seconds_max=1000, random=Random(1)) as queue:
+            queue.add(A)
+            await asyncio.sleep(1)
+            queue.add(A)
+            await asyncio.sleep(1)
         return worker
 
     assert [time for time, _ in run_virtual(scenario()).began] == [0.0, 1.0]
@@ -114,13 +117,11 @@ def test_an_event_does_not_wait_for_the_end_of_a_pause() -> None:
 def test_the_earlier_of_several_times_counts() -> None:
     async def scenario() -> Worker:
         worker = Worker(seconds=0)
-        queue = WorkQueue(worker, workers=1)
-        queue.start()
-        queue.add(A, after_seconds=50)
-        queue.add(A, after_seconds=10)
-        queue.add(A, after_seconds=20)
-        await asyncio.sleep(100)
-        await queue.close()
+        async with working(worker) as queue:
+            queue.add(A, after_seconds=50)
+            queue.add(A, after_seconds=10)
+            queue.add(A, after_seconds=20)
+            await asyncio.sleep(100)
         return worker
 
     assert run_virtual(scenario()).began == [(10.0, "a")]
@@ -130,13 +131,11 @@ def test_a_worker_that_asks_for_it_looks_again_and_others_are_not_held_up() -> N
     async def scenario() -> Worker:
         worker = Worker(seconds=0)
         worker.answers = [5.0, None]
-        queue = WorkQueue(worker, workers=1)
-        queue.start()
-        queue.add(A)
-        await asyncio.sleep(1)
-        queue.add(B)
-        await asyncio.sleep(100)
-        await queue.close()
+        async with working(worker) as queue:
+            queue.add(A)
+            await asyncio.sleep(1)
+            queue.add(B)
+            await asyncio.sleep(100)
         return worker
 
     assert run_virtual(scenario()).began == [(0.0, "a"), (1.0, "b"), (5.0, "a")]
