@@ -269,11 +269,13 @@ class Look:
         if not state.there or not state.settled or state.deleting:
             return
         self.reasons = rolling.reasons_to_roll(self.pods, self.settings.restart)
-        answers = {
-            pod.broker: await self.admin.restart_answer(pod.address, HTTP_PORT)
+        asked = [
+            (pod.broker, pod.address)
             for pod in rolling.needs_answers(self.pods, self.reasons)
             if pod.address is not None
-        }
+        ]
+        told = await asyncio.gather(*(self.admin.restart_answer(host, HTTP_PORT) for _, host in asked))
+        answers = {broker: answer for (broker, _), answer in zip(asked, told, strict=True)}
         roll = rolling.next_pod(self.pods, self.reasons, answers, wanted=state.wanted)
         self.roll = rolling.held_by_zookeeper(roll, self._zookeeper())
         if self.roll.replace is not None:
