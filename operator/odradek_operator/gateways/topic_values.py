@@ -24,6 +24,11 @@ class Partition:
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     @property
+    def copied(self) -> tuple[int, ...]:
+        """The replicas that are not only now being made."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    @property
     def is_moving(self) -> bool:
         return bool(self.adding or self.removing)
 

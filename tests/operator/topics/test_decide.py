@@ -196,6 +196,20 @@ def test_a_new_spec_is_put_in_force_in_every_drift_mode() -> None:
         assert news(decision) == []
 
 
+def test_a_topic_whose_replicas_are_moved_to_other_brokers_stays_ready() -> None:
+    """As when its Cluster grows; a change of how many there are is what the topic waits for."""
+    found = topic(replicas=(0, 1))
+    moved = replace(found.partitions[0], replicas=(2, 0, 1), adding=(2,), removing=(0,))
+    decision = decide(wanted(OWN, replicas=2), there(replace(found, partitions=(moved, found.partitions[1]))))
+    assert reason(decision) == ("True", "ReplicasMoving")
+    assert decision.status is not None and decision.status.replicas_change is not None
+    fewer = replace(found.partitions[0], removing=(1,))
+    decision = decide(
+        wanted(OWN, replicas=1), there(replace(topic(), partitions=(fewer, topic().partitions[1])))
+    )
+    assert reason(decision) == ("False", "ReplicasMoving")
+
+
 def test_more_replicas_are_moved_with_progress() -> None:
     desired = wanted(OWN, generation=2, replicas=2)
     decision = decide(desired, there(topic()))

@@ -340,17 +340,22 @@ def _drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decisi
 
 
 def _moving(desired: Desired, actual: Actual, news: list[News]) -> Decision:
+    assert actual.topic is not None
     status = observed_status(desired, actual)
     change = status.replicas_change
+    is_whole = False
     message = "replicas are being moved"
     if change is not None:
         message = (
             f"{change.partitions_done} of {status.partitions} partitions have {change.wanted} replicas, "
             f"{change.partitions_moving} are being copied"
         )
+        # A Cluster that grows or shrinks moves them: all are there all the while, and nothing is wanted of the topic.
+        moving = [partition for partition in actual.topic.partitions if partition.is_moving]
+        is_whole = all(len(partition.copied) == change.wanted for partition in moving) and not status.offline
     return Decision(
         status=status,
-        conditions=(ready(False, "ReplicasMoving", message), *_drift_condition(desired)),
+        conditions=(ready(is_whole, "ReplicasMoving", message), *_drift_condition(desired)),
         news=tuple(news),
         again_seconds=MOVING_AGAIN_SECONDS,
     )
