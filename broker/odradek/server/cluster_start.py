@@ -152,6 +152,9 @@ async def _unless(stopping: asyncio.Event, start: Awaitable[Any]) -> bool:
         logger.info("the start is given up")
         starting.cancel()
         await asyncio.wait({starting})
+        failure = None if starting.cancelled() else starting.exception()
+        if failure is not None:
+            logger.warning("the start failed while it was given up: %s", failure)
         return False
     starting.result()
     return True
