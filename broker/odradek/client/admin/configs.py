@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import error_for, raise_for
+from odradek.client.errors import error_for
 from odradek.foundation.errors import OdradekError
 from odradek.protocol.api import ApiKey
 
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
+_Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
 class ConfigAdmin:
@@ -32,36 +33,71 @@ class ConfigAdmin:
         include_documentation: bool = False,
     ) -> list[ConfigEntry]:
         """The configs in force, by key. Raises UnknownTopicOrPartition, InvalidConfig, …"""
-
-        async def attempt() -> Any:
-            return await (await self._whom(resource_type, name)).request(
-                ApiKey.DESCRIBE_CONFIGS,
-                versions=DESCRIBE_VERSIONS,
-                resources=[
-                    {
-                        "resource_type": int(resource_type),
-                        "resource_name": name,
-                        "configuration_keys": None if keys is None else list(keys),
-                    }
-                ],
-                include_synonyms=include_synonyms,
-                include_documentation=include_documentation,
-            )
-
-        response = await self._client.with_retries(attempt)
+        found = await self._described(
+            lambda: self._of(resource_type, name),
+            resource_type,
+            [name],
+            keys=keys,
+            include_synonyms=include_synonyms,
+            include_documentation=include_documentation,
+        )
         entries: list[ConfigEntry] = []
-        for result in response.results:
-            raise_for(int(result.error_code), result.error_message, about=_about(resource_type, name))
-            entries.extend(_entry(config) for config in result.configs)
+        for outcome in found.values():
+            if isinstance(outcome, OdradekError):
+                raise outcome
+            entries += outcome
         return sorted(entries, key=lambda entry: entry.name)
 
     async def describe_many(
         self, resource_type: ResourceType, names: Sequence[str], *, keys: Sequence[str] | None = None
     ) -> dict[str, list[ConfigEntry] | OdradekError]:
-        """The configs in force of many topics or groups with one request; each name answers with them or its error."""
+        """The configs in force of many topics or groups by one request; each name answers with them or its error."""
+        return await self._described(
+            self._client.any_broker,
+            resource_type,
+            names,
+            keys=keys,
+            include_synonyms=False,
+            include_documentation=False,
+        )
 
+    async def alter_many(
+        self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+    ) -> dict[str, OdradekError | None]:
+        """Change keys of many resources by one request to any broker; each name answers with None or its error."""
+        return await self._altered(self._client.any_broker, resource_type, changes, validate_only=False)
+
+    async def alter(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some keys, all or none. Raises InvalidConfig, UnknownTopicOrPartition, …"""
+        outcomes = await self._altered(
+            lambda: self._of(resource_type, name),
+            resource_type,
+            {name: changes},
+            validate_only=validate_only,
+        )
+        for failure in outcomes.values():
+            if failure is not None:
+                raise failure
+
+    async def _described(
+        self,
+        whom: _Whom,
+        resource_type: ResourceType,
+        names: Sequence[str],
+        *,
+        keys: Sequence[str] | None,
+        include_synonyms: bool,
+        include_documentation: bool,
+    ) -> dict[str, list[ConfigEntry] | OdradekError]:
         async def attempt() -> Any:
-            return await (await self._client.any_broker()).request(
+            return await (await whom()).request(
                 ApiKey.DESCRIBE_CONFIGS,
                 versions=DESCRIBE_VERSIONS,
                 resources=[
@@ -72,27 +108,27 @@ class ConfigAdmin:
                     }
                     for name in names
                 ],
-                include_synonyms=False,
-                include_documentation=False,
+                include_synonyms=include_synonyms,
+                include_documentation=include_documentation,
             )
 
         response = await self._client.with_retries(attempt)
-        found: dict[str, list[ConfigEntry] | OdradekError] = {}
-        for result in response.results:
-            name = str(result.resource_name)
-            failure = error_for(
-                int(result.error_code), result.error_message, about=_about(resource_type, name)
-            )
-            found[name] = failure or [_entry(config) for config in result.configs]
-        return found
+        return {
+            str(result.resource_name): _failure(resource_type, result)
+            or [_entry(config) for config in result.configs]
+            for result in response.results
+        }
 
-    async def alter_many(
-        self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+    async def _altered(
+        self,
+        whom: _Whom,
+        resource_type: ResourceType,
+        changes: Mapping[str, Sequence[ConfigChange]],
+        *,
+        validate_only: bool,
     ) -> dict[str, OdradekError | None]:
-        """Change keys of many topics or groups with one request; each name answers with None or its error."""
-
         async def attempt() -> Any:
-            return await (await self._client.any_broker()).request(
+            return await (await whom()).request(
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 versions=ALTER_VERSIONS,
                 resources=[
@@ -110,53 +146,22 @@ class ConfigAdmin:
                     }
                     for name, wanted in changes.items()
                 ],
-                validate_only=False,
-            )
-
-        response = await self._client.with_retries(attempt)
-        return {
-            str(result.resource_name): error_for(
-                int(result.error_code),
-                result.error_message,
-                about=_about(resource_type, str(result.resource_name)),
-            )
-            for result in response.responses
-        }
-
-    async def alter(
-        self,
-        resource_type: ResourceType,
-        name: str,
-        changes: Sequence[ConfigChange],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change some keys, all or none. Raises InvalidConfig, UnknownTopicOrPartition, …"""
-        configs = [
-            {"name": change.name, "config_operation": int(change.operation), "value": change.value}
-            for change in changes
-        ]
-
-        async def attempt() -> Any:
-            return await (await self._whom(resource_type, name)).request(
-                ApiKey.INCREMENTAL_ALTER_CONFIGS,
-                versions=ALTER_VERSIONS,
-                resources=[{"resource_type": int(resource_type), "resource_name": name, "configs": configs}],
                 validate_only=validate_only,
             )
 
         response = await self._client.with_retries(attempt)
-        for result in response.responses:
-            raise_for(int(result.error_code), result.error_message, about=_about(resource_type, name))
+        return {str(result.resource_name): _failure(resource_type, result) for result in response.responses}
 
-    async def _whom(self, resource_type: ResourceType, name: str) -> BrokerConnection:
+    async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
+        """A broker itself for its own configs, any for all others."""
         if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit():
             return await self._client.broker(int(name))
         return await self._client.any_broker()
 
 
-def _about(resource_type: ResourceType, name: str) -> str:
-    return f"{resource_type.name.lower().replace('_', ' ')} {name!r}"
+def _failure(resource_type: ResourceType, result: Any) -> OdradekError | None:
+    about = f"{resource_type.name.lower().replace('_', ' ')} {str(result.resource_name)!r}"
+    return error_for(int(result.error_code), result.error_message, about=about)
 
 
 def _entry(config: Any) -> ConfigEntry:
