@@ -36,6 +36,7 @@ from helm.generate.shared import (
 
 DEFINITIONS = Path(__file__).parents[2] / "manifests" / "crds"
 _DNS_NAME = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+_TOPIC: Schema = {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}
 
 
 def _definition(plural: str) -> Any:
@@ -211,13 +212,13 @@ _SPARK = Section(
                 Value(
                     "topic",
                     "orders",
-                    {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"},
+                    _TOPIC,
                     "Topic to read.",
                 ),
                 Value(
                     "resultTopic",
                     "words",
-                    {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"},
+                    _TOPIC,
                     "Topic that the word count writes to.",
                 ),
                 Value(

@@ -16,6 +16,7 @@ from helm.generate.declaration import (
 
 DIGEST: Schema = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
 REGISTRY: Schema = {"type": "string", "pattern": "^([^/:]+(:[0-9]+)?(/[^:]+)?)?$"}
+PROMETHEUS_DURATION: Schema = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 QUANTITY: Schema = {"anyOf": [{"type": "string", "pattern": "^[0-9.]+([EPTGMkm]i?)?$"}, {"type": "number"}]}
 
 GLOBAL = Section(
@@ -165,13 +166,13 @@ def scrape(*, doc: str, kind: str) -> Section:
             Value(
                 "interval",
                 "15s",
-                {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"},
+                PROMETHEUS_DURATION,
                 "How often to scrape.",
             ),
             Value(
                 "scrapeTimeout",
                 "10s",
-                {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"},
+                PROMETHEUS_DURATION,
                 "When to give a scrape up; not above the interval.",
             ),
             Value(
