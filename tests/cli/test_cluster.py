@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from odradek.cli import zookeeper_server
+from odradek.cli.cluster_children import Child
+from odradek.cli.cluster_lock import ClusterLock
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.main import run
 from odradek.foundation.errors import SettingError
@@ -49,6 +54,28 @@ def test_the_server_keeps_its_data_where_it_is_told(tmp_path: Path) -> None:
     written = (tmp_path / "zookeeper" / "zoo.cfg").read_text().splitlines()
     assert "clientPort=12345" in written
     assert f"dataDir={tmp_path / 'zookeeper' / 'data'}" in written
+
+
+def test_a_directory_has_one_cluster_and_its_zookeeper_holds_it_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "import sys; print('ready tcp://x', flush=True); sys.stdout.close(); import time; time.sleep(600)"
+
+    async def story() -> None:
+        lock = ClusterLock(tmp_path)
+        server = Child("server", [sys.executable, "-c", code], tmp_path / "log", inherits=[lock.descriptor])
+        await server.start()
+        lock.note(server.pid)
+        # As when this process is killed.
+        os.close(lock.descriptor)
+        assert await asyncio.to_thread(run, ["cluster", "--data", str(tmp_path)]) == ExitCode.USAGE
+        refusal = capsys.readouterr().err
+        assert f"(process {server.pid}): end it" in refusal
+        server.kill()
+        await server.ended()
+        os.close(ClusterLock(tmp_path).descriptor)
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("arguments", [["--brokers", "0"], ["--controllers", "0"], ["--listen", "9092"]])

@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 
 from odradek.cli.cluster_children import Child, ChildFailed, Children, odradek
+from odradek.cli.cluster_lock import ClusterLock
 from odradek.cli.start_settings import LISTEN_DEFAULT
 from odradek.foundation.errors import SettingError
+from odradek.server.start import SAME_SIGNAL_SECONDS
 
 _REPLICAS_MAX = 3
 _FIRST_CONTROLLER_ID = 101
@@ -60,7 +62,8 @@ def cluster(
         port=int(port),
         settings=settings,
     )
-    return asyncio.run(_run(plan, zookeeper=zookeeper))
+    lock = ClusterLock(plan.folder)
+    return asyncio.run(_run(plan, lock, zookeeper=zookeeper))
 
 
 class _Plan:
@@ -117,19 +120,23 @@ class _Plan:
         return Child(name, odradek(*arguments, *self._settings), self.log(name))
 
 
-async def _run(plan: _Plan, *, zookeeper: str | None) -> int:
+async def _run(plan: _Plan, lock: ClusterLock, *, zookeeper: str | None) -> int:
     children = Children(lambda line: click.echo(line))
     stopping = asyncio.Event()
+    stopped_at = 0.0
 
     def stop() -> None:
-        if stopping.is_set():
+        nonlocal stopped_at
+        if not stopping.is_set():
+            stopped_at = loop.time()
+            stopping.set()
+        elif loop.time() - stopped_at >= SAME_SIGNAL_SECONDS:
             children.kill()
-        stopping.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    starting = asyncio.ensure_future(_start(plan, children, zookeeper))
+    starting = asyncio.ensure_future(_start(plan, children, lock, zookeeper))
     stopped = asyncio.ensure_future(stopping.wait())
     try:
         await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -147,16 +154,17 @@ async def _run(plan: _Plan, *, zookeeper: str | None) -> int:
         await children.stop()
 
 
-async def _start(plan: _Plan, children: Children, zookeeper: str | None) -> list[Child]:
+async def _start(plan: _Plan, children: Children, lock: ClusterLock, zookeeper: str | None) -> list[Child]:
     if zookeeper is None:
         from odradek.cli import zookeeper_server
 
         port = zookeeper_server.free_port()
         command = zookeeper_server.command(plan.folder / "zookeeper", port=port)
         zookeeper = f"127.0.0.1:{port}"
-        server = Child("zookeeper", command, plan.log("zookeeper"))
+        server = Child("zookeeper", command, plan.log("zookeeper"), inherits=[lock.descriptor])
         server.address = zookeeper
         await children.start(server, is_ready=lambda: zookeeper_server.answers(port))
+        lock.note(server.pid)
     await children.start(*plan.controllers(zookeeper))
     brokers = plan.brokers(zookeeper)
     await children.start(*brokers)

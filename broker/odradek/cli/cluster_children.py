@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
 _STOP_SECONDS_MAX = 30.0
@@ -24,10 +24,13 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """One process: `name` in the lines that are printed, `log` where it writes."""
+    """One process: `name` in the lines that are printed, `log` where it writes, `inherits` descriptors that it gets."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, *, inherits: Collection[int] = ()
+    ) -> None:
         self.name = name
+        self._inherits = tuple(inherits)
         self.command = list(command)
         self.log = log
         self.address = ""
@@ -38,6 +41,11 @@ class Child:
     def is_running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "start comes first"
+        return self._process.pid
+
     async def start(self, *, is_ready: Callable[[], bool] | None = None) -> None:
         """Start, and wait for its `ready` line, or until `is_ready`. Raises ChildFailed."""
         with self.log.open("ab") as log:
@@ -47,6 +55,7 @@ class Child:
                 stdout=log if is_ready is not None else asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=self._inherits,
             )
         wait = self._ready_line() if is_ready is None else self._probe(is_ready)
         try:

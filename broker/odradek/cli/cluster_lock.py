@@ -1,0 +1,42 @@
+"""One development cluster for each directory.
+
+Two ZooKeeper servers that write into one directory destroy what both know, and the one that `odradek cluster` starts
+outlives it where it is killed. So the directory's lock is an open file that ZooKeeper inherits: it is held until the
+last of both has ended. Brokers have locks of their own in their log directories.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from odradek.foundation.errors import SettingError
+
+_NAME = ".lock"
+_PID_BYTES_MAX = 32
+
+
+class ClusterLock:
+    """Held from its making; `descriptor` is what a child inherits to hold it, too. Raises SettingError when another
+    has it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / _NAME
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self.descriptor, _PID_BYTES_MAX).decode(errors="replace").strip() or "?"
+            os.close(self.descriptor)
+            raise SettingError(
+                f"another `odradek cluster` keeps its data in {folder}, or the ZooKeeper of one that was killed still "
+                f"does (process {holder}): end it, or give --data another directory"
+            ) from None
+        self.note(os.getpid())
+
+    def note(self, pid: int) -> None:
+        """The process whose end frees the directory, for whoever is refused."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
