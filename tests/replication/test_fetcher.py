@@ -125,6 +125,21 @@ def test_a_leader_that_has_what_it_calls_out_of_range_is_not_asked_without_a_pau
     run(story())
 
 
+def test_a_leader_that_hears_of_a_topic_later_than_its_followers_is_asked_again_soon() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2, replica_fetch_backoff_ms="5000") as cluster:
+            deliver, loop = cluster._deliver, asyncio.get_running_loop()
+
+            def deliver_late(node: Any, image: Any) -> None:
+                loop.call_later(0.1 if node.id == 1 else 0.0, deliver, node, image)
+
+            cluster._deliver = deliver_late  # type: ignore[method-assign]
+            await cluster.create_topic(replicas=(1, 2))
+            assert (await cluster.produce(1, b"v", timeout_ms=500)).error_code == 0
+
+    run(story())
+
+
 def test_a_torn_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:

@@ -47,8 +47,9 @@ logger = logging.getLogger(__name__)
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 _FENCED_LEADER_EPOCH: Final = 74
-# NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH: most likely the news are still on their way to the leader.
-_NOT_YET: Final = frozenset({6, 75})
+# UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID: most likely the news, as
+# of a topic that was made just now, are still on their way to the leader.
+_NOT_YET: Final = frozenset({3, 6, 75, 100})
 _FIRST_PAUSE_SECONDS: Final = 0.01
 # How long a question may still wait for its answer once there is more to ask.
 _GRACE_SECONDS: Final = 0.02
