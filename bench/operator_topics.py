@@ -49,7 +49,7 @@ def measure_operator(
 def _measure(
     server: ApiServer, broker: BrokerWithAdmin, folder: Path, *, topics: int, idle_seconds: float
 ) -> dict[str, float]:
-    prepare(server)
+    server.make_cluster(NAMESPACE)
     options = {
         "bootstrap": broker.bootstrap,
         "admin_port": broker.admin_port,
@@ -98,16 +98,6 @@ def _measure(
     finally:
         process.terminate()
         process.wait(30)
-
-
-def prepare(server: ApiServer) -> None:
-    """The definitions, the namespace, and a Cluster that nobody reconciles."""
-    definitions = str(CHECKOUT / "manifests" / "crds")
-    server.kubectl("apply", "--server-side", "--filename", definitions)
-    server.kubectl("wait", "--for=condition=Established", "--filename", definitions)
-    server.kubectl("create", "namespace", NAMESPACE)
-    cluster = (CHECKOUT / "manifests" / "examples" / "single-broker.yaml").read_text()
-    server.kubectl("apply", "--namespace", NAMESPACE, "--filename", "-", given=cluster)
 
 
 def topic(number: int) -> str:

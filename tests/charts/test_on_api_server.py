@@ -37,8 +37,7 @@ ACCOUNT = "system:serviceaccount:{namespace}:odradek-operator"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
-        running.kubectl("apply", "--filename", str(MANIFESTS / "crds"))
-        running.kubectl("wait", "--for=condition=Established", "--filename", str(MANIFESTS / "crds"))
+        running.install_definitions()
         yield running
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import free_port
+from tests.support.broker_process import CHECKOUT, free_port
 
 _PROGRAMS = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster")) / "bin"
 START_SECONDS_MAX = 60.0
@@ -66,6 +66,19 @@ class ApiServer:
         if done.returncode != 0:
             raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout)
         return done.stdout
+
+    def install_definitions(self) -> None:
+        """Teach it the resources of the operator."""
+        definitions = str(CHECKOUT / "manifests" / "crds")
+        self.kubectl("apply", "--server-side", "--filename", definitions)
+        self.kubectl("wait", "--for=condition=Established", "--filename", definitions)
+
+    def make_cluster(self, namespace: str) -> None:
+        """The definitions, a namespace, and a Cluster in it that nobody reconciles."""
+        self.install_definitions()
+        self.kubectl("create", "namespace", namespace)
+        cluster = (CHECKOUT / "manifests" / "examples" / "single-broker.yaml").read_text()
+        self.kubectl("apply", "--namespace", namespace, "--filename", "-", given=cluster)
 
 
 @contextlib.contextmanager

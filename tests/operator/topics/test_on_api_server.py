@@ -29,12 +29,7 @@ _NUMBERS = itertools.count()
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
-        definitions = str(CHECKOUT / "manifests" / "crds")
-        running.kubectl("apply", "--server-side", "--filename", definitions)
-        running.kubectl("wait", "--for=condition=Established", "--filename", definitions)
-        running.kubectl("create", "namespace", NAMESPACE)
-        cluster = (CHECKOUT / "manifests" / "examples" / "single-broker.yaml").read_text()
-        running.kubectl("apply", "--namespace", NAMESPACE, "--filename", "-", given=cluster)
+        running.make_cluster(NAMESPACE)
         yield running
 
 
