@@ -151,3 +151,12 @@ class DecisionOf(Generic[Action, Status]):
             unreachable = ready(None, "ClusterUnreachable", problem)
             return cls.said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
         return None
+
+
+def deletion_waits(what: str, why: str) -> Condition:
+    """What is said of a resource that goes later, as what goes along with it cannot be deleted yet."""
+    message = (
+        f"{what} is to be deleted with this resource, and cannot be yet: {why}. It is tried for "
+        f"{DELETION_SECONDS_MAX:g} s, and then it stays; set deletionPolicy to Retain to leave it there at once"
+    )
+    return ready(False, "DeletionWaits", message)

@@ -432,6 +432,7 @@ def test_a_deletion_waits_for_members_and_for_brokers_but_not_for_ever() -> None
     for actual in (there(group(members=1)), Actual(now=NOW, reach=Reach.UNREACHABLE, problem="no")):
         waiting = decide(wanted(OWN, **GOING), actual)
         assert (waiting.actions, waiting.again_seconds) == ((), 10)
+        assert stated(waiting) == ("False", "DeletionWaits") and news(waiting) == ["DeletionWaits"]
         late = decide(wanted(OWN, **GOING, deleted_seconds=600.0), actual)
         assert (late.actions, news(late)) == ((RemoveFinalizer(),), ["GroupKept"])
 

@@ -312,6 +312,15 @@ def test_an_owner_takes_its_topic_along() -> None:
     assert decide(wanted(OWN, **GOING), there(None)).actions == (RemoveFinalizer(),)
 
 
+def test_a_deletion_that_waits_says_for_what() -> None:
+    decision = decide(
+        wanted(OWN, **GOING), Actual(reach=Reach.UNREACHABLE, problem="the Cluster does not answer")
+    )
+    assert decision.actions == () and decision.again_seconds is not None
+    assert reason(decision) == ("False", "DeletionWaits")
+    assert "the Cluster does not answer" in decision.conditions[0].message
+
+
 @pytest.mark.parametrize(
     ("status", "actual", "more", "told"),
     [

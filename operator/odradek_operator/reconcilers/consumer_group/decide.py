@@ -24,6 +24,7 @@ from odradek_operator.reconcilers.decisions import (
     News,
     Reach,
     RemoveFinalizer,
+    deletion_waits,
 )
 from odradek_operator.resources.conditions import Condition, condition, ready
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
@@ -161,7 +162,8 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
     if problem:
         if is_late:
             return replace(go, news=(_kept(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),))
-        return Decision(again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        waits = deletion_waits(f"the group {desired.group_id}", problem)
+        return Decision.said(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if actual.group is None or actual.group.state is None:
         return go
     return Decision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))

@@ -18,6 +18,7 @@ from odradek_operator.reconcilers.decisions import (
     News,
     Reach,
     RemoveFinalizer,
+    deletion_waits,
 )
 from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
 from odradek_operator.reconcilers.topic.observed import observed_status
@@ -93,7 +94,8 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
             return replace(
                 go, news=(_kept(desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"),)
             )
-        return Decision(again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        waits = deletion_waits(f"the topic {desired.topic}", why)
+        return Decision.said(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if topic is None:
         return go
     if str(topic.id) != desired.status.topic_id:
