@@ -122,6 +122,9 @@ class Housekeeping:
                     partition.apply_retention()
                 except (OSError, KafkaStorageError) as failure:
                     logger.error("retention of %s failed: %s", partition.topic_partition, failure)
+                except Exception:
+                    # A fault of ours in one log must not let all after it grow.
+                    logger.exception("retention of %s failed", partition.topic_partition)
                 await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
