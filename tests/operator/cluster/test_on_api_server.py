@@ -48,7 +48,6 @@ from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
 pytestmark = pytest.mark.integration
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-CRDS = MANIFESTS / "crds"
 SPEC: Json = {
     "image": "odradek:1",
     "zookeeper": {"servers": {"replicas": 3}},
@@ -87,7 +86,7 @@ class Cut(KubernetesHttp):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
-        running.kubectl("apply", "--server-side", "-f", str(CRDS))
+        running.install_definitions()
         until = time.monotonic() + 30
         while True:
             try:
