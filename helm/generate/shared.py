@@ -147,7 +147,13 @@ POD_HOOKS = (
     Value("extraEnvFrom", [], OBJECTS, "ConfigMaps and Secrets to take environment variables from."),
     Value("extraVolumes", [], OBJECTS, "More volumes for the pod."),
     Value("extraVolumeMounts", [], OBJECTS, "More volume mounts for the container."),
-    Value("extraArgs", [], {"type": "array", "items": {"type": "string"}}, "More arguments for the command."),
+    Value(
+        "extraArgs",
+        [],
+        {"type": "array", "items": {"type": "string"}},
+        "More arguments for the command, as where pods have addresses of IPv6 alone.",
+        example="- --http=[::]:8080",
+    ),
 )
 
 

@@ -84,7 +84,9 @@ def run(http: str, log_level: str, log_format: str, home: str | None, **given: A
     if not port.isdecimal():
         raise click.BadParameter(f"{http} is not HOST:PORT", param_hint="--http")
     given["namespaces"] = tuple(given["namespaces"])
-    settings = OperatorSettings(http_host=host or "0.0.0.0", http_port=int(port), home=home or "", **given)
+    settings = OperatorSettings(
+        http_host=host.strip("[]") or "0.0.0.0", http_port=int(port), home=home or "", **given
+    )
     sys.exit(run_operator(settings))
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.main import run
 from odradek_operator.main.cli import main
 
 
@@ -51,3 +53,16 @@ def test_a_kubeconfig_that_is_none_is_named(
     assert result.exit_code == 1, result.exception
     assert "KUBECONFIG" in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_the_operators_port_may_be_at_an_address_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[OperatorSettings] = []
+
+    def run_operator(settings: OperatorSettings) -> int:
+        given.append(settings)
+        return 0
+
+    monkeypatch.setattr(run, "run_operator", run_operator)
+    assert CliRunner().invoke(main, ["run", "--http", "[::1]:8081"]).exit_code == 0
+    (settings,) = given
+    assert (settings.http_host, settings.http_port) == ("::1", 8081)
