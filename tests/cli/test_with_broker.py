@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import odradek.testing
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import SOURCE, Shell
 
@@ -61,6 +62,15 @@ def test_what_the_broker_declines_ends_with_7(shell: Shell, unique: str) -> None
     shell.run("topics", "create", unique, "-c", "retention.ms=soon", code=ExitCode.REFUSED)
     assert shell.run("topics", "create", unique, "--validate-only") == f"valid  {unique}\n"
     shell.run("topics", "describe", unique, code=ExitCode.NOT_FOUND)
+
+
+def test_records_that_are_not_taken_are_given_up_in_the_time_that_was_given() -> None:
+    with odradek.testing.broker() as broker:
+        broker.create_topic("refused")
+        broker.fail("Produce", error="NOT_ENOUGH_REPLICAS")
+        shell = Shell(broker.bootstrap)
+        shell.run("--timeout", "1", "produce", "refused", input="a\n", code=ExitCode.TIMEOUT)
+        assert "could not be written in 1 s; the last try said" in shell.error
 
 
 def test_lines_become_records_and_lines_again(shell: Shell, unique: str) -> None:

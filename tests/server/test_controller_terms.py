@@ -51,6 +51,24 @@ def test_a_controller_without_its_session_is_succeeded_and_can_write_nothing_mor
     run(story())
 
 
+def test_one_that_stands_by_for_another_of_its_id_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=1, controllers=1)
+        first = cluster.active
+        assert first is not None
+        assert "has the same id" not in caplog.text
+        second = await cluster.start_controller(first.id)
+        await cluster.until(lambda: second.active_id == first.id)
+        assert not second.is_active
+        assert f"controller {first.id} stands by; the active one has the same id" in caplog.text
+        await second.stop()
+        cluster.controllers[first.id] = first
+        assert await cluster.create_topic("t") == 0
+        await cluster.stop()
+
+    run(story())
+
+
 def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=1)

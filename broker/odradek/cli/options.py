@@ -43,6 +43,8 @@ class Session:
     output: str
     timeout_seconds: float
     verbose: bool
+    given_timeout_seconds: float | None = None
+    """What --timeout said, for what else than a request waits by another default."""
 
     @property
     def is_json(self) -> bool:
@@ -113,6 +115,7 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
             output=output or above.output or TABLE,
             timeout_seconds=timeout or above.timeout_seconds or TIMEOUT_SECONDS_DEFAULT,
             verbose=verbose or above.verbose,
+            given_timeout_seconds=timeout or above.timeout_seconds,
         )
         return function(session, *arguments, **rest)
 

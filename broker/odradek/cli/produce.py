@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+# Kafka's delivery.timeout.ms: a broker that starts again, or a leader that is elected, is worth waiting for.
+DELIVERY_SECONDS_DEFAULT = 120.0
 ACKS = {"0": 0, "1": 1, "all": -1}
 
 
@@ -71,7 +73,8 @@ def produce(
     "value" need be there:
       {"key": "a", "value": "b", "headers": [["n", "v"]], "partition": 0, "timestamp_ms": 0}
 
-    The command ends when every record is acknowledged; a record that failed makes it fail.
+    The command ends when every record is acknowledged; a record that failed makes it fail. What a broker does
+    not take is sent again for --timeout, or else for two minutes.
     """
     if is_json_input and (key_separator or null_value):
         raise click.UsageError(
@@ -97,6 +100,7 @@ def produce(
             compression=Compression[compression.upper()],
             linger_ms=linger_ms,
             batch_bytes_max=batch_bytes,
+            delivery_timeout_ms=round(1000 * (session.given_timeout_seconds or DELIVERY_SECONDS_DEFAULT)),
         )
         async with producer:
             return await _send_lines(producer, topic, source, parser, rate)
