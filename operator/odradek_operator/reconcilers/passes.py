@@ -1,9 +1,9 @@
-"""Resources of a cluster's contents, seen to for all of a namespace at once.
+"""Resources of a cluster's contents, seen to for all of a cluster at once.
 
-The queue brings resources one by one. The first to come begins a pass, and the pass takes in every one of the namespace
-that has changed or was not looked at for a while, with one list of resources and one look at each cluster; the others
+The queue brings resources one by one. The first to come begins a pass, and the pass takes in every one of its cluster
+that has changed or was not looked at for a while, with one list of resources and one look at the cluster; the others
 find, when it is their turn, that they were seen to as they are, and are done. So a thousand of them cost a few passes,
-and nothing waits for a batch to fill.
+nothing waits for a batch to fill, and a cluster that does not answer holds up its own alone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Passes(ABC):
         self._outside = outside
         self._api = api
         self._looked: dict[Key, _Looked] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     @abstractmethod
     async def see_to(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
@@ -63,21 +63,22 @@ class Passes(ABC):
 
     async def reconcile(self, key: Key) -> float | None:
         """See to one resource, and to others that are due. Raises KubernetesError and what its own pass failed with."""
-        if await self._is_seen_to(key):
-            return self._again(key)
-        async with self._locks.setdefault(key.namespace, asyncio.Lock()):
-            # Whoever had the pass before may have seen to it, as it is now.
-            if not await self._is_seen_to(key):
-                await self._pass(key)
+        body = await self._unseen(key)
+        if body is not None:
+            cluster = _cluster_of(body)
+            async with self._locks.setdefault((key.namespace, cluster), asyncio.Lock()):
+                # Whoever had the pass before may have seen to it, as it is now.
+                if await self._unseen(key) is not None:
+                    await self._pass(key, cluster)
         return self._again(key)
 
-    async def _is_seen_to(self, key: Key) -> bool:
-        """Whether it was left as it is, or is gone."""
+    async def _unseen(self, key: Key) -> Json | None:
+        """The resource; None when it was left as it is, or is gone."""
         body = await self._outside.kubernetes.get(self._api, key.namespace, key.name)
         if body is None:
             self._forget(key)
-            return True
-        return not self._is_due(key, body)
+            return None
+        return body if self._is_due(key, body) else None
 
     def _is_due(self, key: Key, body: Json) -> bool:
         looked = self._looked.get(key)
@@ -101,10 +102,14 @@ class Passes(ABC):
         self._outside.stale.discard(key)
         self._outside.conditions.forget(key)
 
-    async def _pass(self, key: Key) -> None:
+    async def _pass(self, key: Key, cluster: str) -> None:
         bodies = await self._outside.kubernetes.list(self._api, key.namespace)
         self._forget_gone(key.namespace, bodies)
-        due = [body for body in bodies if key_of(body) == key or self._is_due(key_of(body), body)]
+        due = [
+            body
+            for body in bodies
+            if key_of(body) == key or (_cluster_of(body) == cluster and self._is_due(key_of(body), body))
+        ]
         # Before they are looked at: what becomes stale meanwhile is for the next pass.
         stale = self._outside.stale.intersection(map(key_of, due))
         self._outside.stale.difference_update(stale)
@@ -133,3 +138,7 @@ class Passes(ABC):
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _cluster_of(body: Json) -> str:
+    return str((body.get("spec") or {}).get("cluster") or "")

@@ -22,7 +22,7 @@ from odradek_operator.gateways.group_values import (
     PartitionEnds,
     SetOffsets,
 )
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json, KubernetesError
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json, KubernetesError, metadata
 from odradek_operator.reconcilers.consumer_group import run as run_module
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Outside
@@ -30,6 +30,7 @@ from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.support.loop import run
 
 WHERE = TopicPartition("orders", 0)
+SILENT_SECONDS = 20.0
 
 
 class Brokers:
@@ -44,7 +45,10 @@ class Brokers:
         self.steps: list[tuple[str, int]] = []
 
     @asynccontextmanager
-    async def client(self, _: str) -> AsyncIterator[None]:
+    async def client(self, bootstrap: str) -> AsyncIterator[None]:
+        if bootstrap == "silent":
+            await asyncio.sleep(SILENT_SECONDS)
+            raise ConnectionFailed("nobody answers")
         yield
 
     def groups(self, *_: Any) -> Brokers:
@@ -83,7 +87,7 @@ class Shop:
         self.brokers = Brokers()
         monkeypatch.setattr(run_module, "BrokerGroups", self.brokers.groups)
         self.restart_operator()
-        self._make("Cluster", "main", {})
+        self.make("Cluster", "main", {})
 
     def restart_operator(self) -> None:
         self.outside = Outside(
@@ -96,14 +100,14 @@ class Shop:
             self.outside,
             brokers=cast(Any, self.brokers),
             record_times=cast(Any, None),
-            bootstrap=lambda _: "b:9092",
+            bootstrap=lambda body: str(metadata(body)["name"]),
         )
 
     def group(self, name: str, **spec: Any) -> None:
         reset = {"id": "1", "to": {"at": "Earliest"}}
-        self._make("ConsumerGroup", name, {"cluster": "main", "topics": ["orders"], "reset": reset, **spec})
+        self.make("ConsumerGroup", name, {"cluster": "main", "topics": ["orders"], "reset": reset, **spec})
 
-    def _make(self, kind: str, name: str, spec: Json) -> None:
+    def make(self, kind: str, name: str, spec: Json) -> None:
         about = {"name": name, "namespace": "shop"}
         self.kubernetes.objects.create(
             {"apiVersion": "odradek.io/v1", "kind": kind, "metadata": about, "spec": spec}
@@ -183,6 +187,31 @@ def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
     shop.see_to("billing")
     assert shop.status("billing")["lag"]["messages"] == 40
     assert not shop.outside.stale
+
+
+def test_a_cluster_that_does_not_answer_holds_nobody_elses_groups_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch)
+    shop.make("Cluster", "silent", {})
+    shop.group("stuck", cluster="silent")
+    shop.group("billing")
+
+    async def play() -> list[str]:
+        ended: list[str] = []
+
+        async def see_to(name: str) -> None:
+            await shop.reconciler.reconcile(Key("ConsumerGroup", "shop", name))
+            ended.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(see_to("stuck"))
+            await asyncio.sleep(0.1)
+            tasks.create_task(see_to("billing"))
+        return ended
+
+    assert run(play()) == ["billing", "stuck"]
+    assert shop.ready("billing") == "Governed" and shop.ready("stuck") == "ClusterUnreachable"
 
 
 async def _fail(*_: Any) -> None:

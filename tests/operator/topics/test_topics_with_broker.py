@@ -178,6 +178,7 @@ def test_without_the_cluster_nothing_hangs(broker: BrokerWithAdmin) -> None:
         world.make(TOPICS, name, deletionPolicy="Delete")
         world.make(TOPICS, other, cluster="never-made", deletionPolicy="Delete")
         await world.topic(name)
+        await world.topic(other)
         assert world.ready(TOPICS, other) == ("False", "ClusterNotFound")
         world.bootstrap = f"127.0.0.1:{free_port()}"
         world.edit(TOPICS, name, partitions=2)

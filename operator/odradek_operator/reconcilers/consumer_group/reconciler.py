@@ -1,4 +1,4 @@
-"""The reconciler of ConsumerGroups: passes over all of a namespace."""
+"""The reconciler of ConsumerGroups: passes over all of a cluster."""
 
 from __future__ import annotations
 

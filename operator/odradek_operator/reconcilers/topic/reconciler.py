@@ -1,4 +1,4 @@
-"""The reconciler of Topics: passes over all Topics of a namespace."""
+"""The reconciler of Topics: passes over all Topics of a cluster."""
 
 from __future__ import annotations
 
