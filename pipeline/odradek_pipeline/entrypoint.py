@@ -42,7 +42,7 @@ def command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
             return _driver(rest, environ)
         case ["executor", *_]:
             return _executor(environ)
-        case [_, *_]:
+        case [program, *_] if not program.startswith("-"):
             return list(arguments)
         case _:
             raise EntryError(USAGE)

@@ -79,8 +79,9 @@ def test_what_spark_always_sets_is_named_when_it_is_missing(missing: str) -> Non
 
 def test_other_commands_run_as_they_are() -> None:
     assert command(["spark-submit", "--version"], {}) == ["spark-submit", "--version"]
-    with pytest.raises(EntryError, match="usage"):
-        command([], {})
+    for none in ([], ["--help"], ["-h"]):
+        with pytest.raises(EntryError, match="usage"):
+            command(none, {})
 
 
 def test_temporary_files_go_where_spark_lets_a_container_write(tmp_path: Path) -> None:

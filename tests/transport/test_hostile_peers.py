@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import (
     LOG_LINES_PER_MINUTE_MAX,
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
@@ -37,6 +38,23 @@ def test_a_wrong_size_ends_the_connection_after_what_came_before_it(
 
     run(story())
     assert caplog.text.count("announces") == 1
+
+
+def test_two_wrong_frames_in_one_read_end_the_connection_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(connection: Connection, frame: memoryview) -> bytes:
+        raise InvalidRequest("the first is wrong")
+
+    async def story() -> None:
+        async with Stage(refuse, frame_bytes_max=1000) as stage:
+            peer = await stage.peer()
+            peer.transport.write(framed(b"wrong") + struct.pack(">i", -1) + b"and so on")
+            await peer.is_lost.wait()
+
+    run(story())
+    assert caplog.text.count(" is closed after ") == 1
+    assert "the first is wrong" in caplog.text
 
 
 def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(

@@ -157,7 +157,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
                 self._frames.extend(frames)
             else:
                 self._answer(frames)
-        if self._reader.failure is not None and not self._frames:
+        # Of two wrong frames in one read the first has ended the connection, and has been told.
+        if self._reader.failure is not None and not self._frames and not self._is_closing:
             self._cut_off(self._reader.failure)
 
     def eof_received(self) -> bool:
