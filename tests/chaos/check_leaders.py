@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Final
 
 from tests.chaos.anomalies import Anomaly
 from tests.chaos.final_logs import FinalState
 from tests.chaos.history import REGISTRY, EpochEndTold, Event, Fetched, StateSeen
+
+# How far a log's time of day may be from the clock of the history, and the line from what it tells of.
+_LOG_CLOCK_SECONDS: Final = 0.1
 
 
 def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:
@@ -30,28 +34,43 @@ def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomal
                 if event.epoch < before:
                     yield _anomaly("I6", "leader epoch went back", f"from {before} to {event.epoch}", event)
                 epochs[event.topic, event.partition] = event.epoch
-    for told in events:
-        if isinstance(told, EpochEndTold):
-            yield from _check_end(told, final)
+    yield from _check_ends(events, final)
     yield from _check_final(final)
 
 
-def _check_end(told: EpochEndTold, final: FinalState) -> Iterator[Anomaly]:
-    """Of what an epoch wrote a later leader may cut off the end: where it ended once was behind where it does now."""
-    partition = final.partitions.get((told.topic, told.partition))
-    log = None if partition is None else partition.logs.get(partition.leader)
-    if log is None or told.epoch >= told.leader_epoch:
-        return
-    end = next((record.offset for record in log.records if record.epoch > told.epoch), log.end)
-    if told.end_offset < end:
-        yield Anomaly(
-            invariant="I6",
-            name="epoch was told to end too early",
-            what=f"{told.topic}-{told.partition}: {told.process} in epoch {told.leader_epoch} told that epoch "
-            f"{told.epoch} ended at {told.end_offset}; it goes to {end}",
-            topic=told.topic,
-            partition=told.partition,
-        )
+def _check_ends(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:
+    """An epoch has at least what was committed of it. What was not may be in the log in the end, or not, whatever a
+    leader said that wrote nothing itself.
+    """
+    committed: dict[tuple[str, int], int] = {}
+    for event in sorted(
+        (event for event in events if isinstance(event, EpochEndTold | Fetched)), key=_moment
+    ):
+        key = event.topic, event.partition
+        if isinstance(event, Fetched):
+            committed[key] = max(committed.get(key, 0), event.high_watermark)
+            continue
+        partition = final.partitions.get(key)
+        log = None if partition is None else partition.logs.get(partition.leader)
+        if log is None or event.epoch >= event.leader_epoch:
+            continue
+        later = (record.offset for record in log.records if record.epoch > event.epoch)
+        end = min(next(later, log.end), committed.get(key, 0))
+        if event.end_offset < end:
+            yield Anomaly(
+                invariant="I6",
+                name="epoch was told to end too early",
+                what=f"{event.topic}-{event.partition}: {event.process} in epoch {event.leader_epoch} told that "
+                f"epoch {event.epoch} ended at {event.end_offset}; it was committed up to {end}",
+                at=event.at,
+                topic=event.topic,
+                partition=event.partition,
+            )
+
+
+def _moment(event: EpochEndTold | Fetched) -> float:
+    """What was answered, at the latest; what was asked, by the clock of a log, with a little patience."""
+    return event.at if isinstance(event, Fetched) else event.at - _LOG_CLOCK_SECONDS
 
 
 def _claim(event: StateSeen | Fetched) -> tuple[int, str]:

@@ -11,15 +11,19 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.history import EpochEndTold, now
+from tests.chaos.history import EpochEndTold
 
 _LOGGER: Final = "odradek.handlers.offset_for_leader_epoch"
 _LINE: Final = re.compile(
-    re.escape(_LOGGER) + r": (?P<topic>\S+)-(?P<partition>\d+): epoch (?P<epoch>-?\d+) ended at "
+    r"^(?P<at>\S+Z) +DEBUG +"
+    + re.escape(_LOGGER)
+    + r": (?P<topic>\S+)-(?P<partition>\d+): epoch (?P<epoch>-?\d+) ended at "
     r"(?P<end>-?\d+), says the leader of epoch (?P<leader_epoch>-?\d+)$",
     re.MULTILINE,
 )
@@ -27,10 +31,12 @@ _LINE: Final = re.compile(
 
 def epoch_ends_told(process: str, log: Path, *, topic: str) -> Iterator[EpochEndTold]:
     """All that a broker's log has of partitions of `topic`."""
+    # Logs tell the time of day, a history seconds of the monotonic clock.
+    began = time.time() - time.monotonic()
     for match in _LINE.finditer(log.read_text(errors="replace")):
         if match["topic"] == topic:
             yield EpochEndTold(
-                at=now(),
+                at=datetime.fromisoformat(match["at"]).timestamp() - began,
                 process=process,
                 topic=topic,
                 partition=int(match["partition"]),

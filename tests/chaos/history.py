@@ -184,7 +184,7 @@ class ErrorLogged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndTold:
-    """A broker, leader of `leader_epoch`, told a client where `epoch` ended. `at` is when its log was read."""
+    """A broker, leader of `leader_epoch`, told a client where `epoch` ended."""
 
     at: float
     process: str

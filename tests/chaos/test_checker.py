@@ -72,6 +72,16 @@ def test_a_member_may_go_back_to_where_an_older_epoch_ended() -> None:
     assert story.find() == [("I9", "consumer position went back")]
 
 
+def test_an_epoch_may_be_told_to_end_before_what_is_not_committed() -> None:
+    story = clean()
+    told_early = epoch_end(epoch=0, end_offset=2, leader_epoch=1)
+    story.events.append(
+        replace(told_early, at=4.9)
+    )  # by then no more than 2 records were shown to anybody ...
+    story.events.remove(story.of(Fetched)[0])  # ... but for this reader
+    assert story.find() == []
+
+
 Plant = Callable[[Story], None]
 PLANTS: dict[str, tuple[tuple[str, str], Plant]] = {}
 

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -245,3 +246,5 @@ def test_what_a_broker_says_of_where_epochs_ended_is_read_from_its_log(tmp_path:
     )
     (told,) = epoch_ends_told("broker-1", log, topic="records-7-round-3")
     assert (told.partition, told.epoch, told.end_offset, told.leader_epoch) == (0, 6, 2892, 7)
+    said_at = datetime(2026, 11, 21, 21, 46, 59, 853_000, tzinfo=UTC).timestamp()
+    assert told.at - time.monotonic() == pytest.approx(said_at - time.time(), abs=1.0)
