@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -180,3 +183,21 @@ def test_a_whole_cluster_starts_with_one_command_and_stops_with_ctrl_c(tmp_path:
         if process.poll() is None:
             process.send_signal(15)
             process.wait(60)
+
+
+def test_a_broker_that_lingers_is_left_and_refuses_connections(cluster: Cluster) -> None:
+    """As in a pod, whose address is gone with the process: whoever comes again at once is not to wait for nothing."""
+    broker = cluster.brokers[3]
+    broker.stop()
+    broker.arguments += ["--linger", "60"]
+    broker.start()
+    os.kill(broker.pid, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while "connections are refused for another 60 s" not in broker.log():
+        assert time.monotonic() < deadline and broker.is_running, broker.log()
+        time.sleep(0.05)
+    with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+        client.connect(("127.0.0.1", broker.port))
+    metadata = AdminClient({"bootstrap.servers": cluster.brokers[1].bootstrap}).list_topics(timeout=30)
+    assert set(metadata.brokers) == {1, 2}
+    assert broker.is_running, "the process ends when it has lingered"

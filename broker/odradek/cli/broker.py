@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -9,10 +10,21 @@ import click
 from odradek.cli.cluster_run import cluster_options, run
 from odradek.cli.start_settings import LISTEN_DEFAULT
 
+LINGER_SECONDS_MAX = 60
+
 
 @click.command()
 @cluster_options()
-def broker(**given: Any) -> int:
+@click.option(
+    "--linger",
+    metavar="SECONDS",
+    type=click.FloatRange(0, LINGER_SECONDS_MAX),
+    default=0.0,
+    help="How long to stay once it has stopped in order, listening no more. Where a host's address goes with its "
+    "process, as a pod's does, clients that come again too early would wait for it; so they are refused, and ask "
+    f"another broker. At most {LINGER_SECONDS_MAX}. Default: 0.",
+)
+def broker(linger: float, **given: Any) -> int:
     """Run one broker of a cluster until SIGTERM or Ctrl-C.
 
     It registers itself in ZooKeeper under its id, follows the active controller, and prints one line, `ready …`, once
@@ -27,4 +39,5 @@ def broker(**given: Any) -> int:
     """
     from odradek.server.cluster_start import run_broker
 
-    return run(run_broker, listen_default=LISTEN_DEFAULT, **given)
+    serve = partial(run_broker, linger_seconds=linger)
+    return run(serve, listen_default=LISTEN_DEFAULT, **given)

@@ -46,9 +46,15 @@ class _Http(Protocol):
     def address(self) -> str: ...
 
 
-def run_broker(settings: Settings, *, registry: str, admin: Address | None = None) -> int:
-    """Serve until a signal; returns the exit code. `admin` is (host, port) of the HTTP server."""
-    return run_loop(_serve_broker(settings, registry=registry, admin=admin))
+def run_broker(
+    settings: Settings, *, registry: str, admin: Address | None = None, linger_seconds: float = 0.0
+) -> int:
+    """Serve until a signal; returns the exit code.
+
+    `admin` is (host, port) of the HTTP server. After a stop in order the process stays for `linger_seconds`, so that
+    connections to it are refused while others still think that it is there.
+    """
+    return run_loop(_serve_broker(settings, registry=registry, admin=admin, linger_seconds=linger_seconds))
 
 
 def run_controller(settings: Settings, *, registry: str, admin: Address | None = None) -> int:
@@ -56,7 +62,9 @@ def run_controller(settings: Settings, *, registry: str, admin: Address | None =
     return run_loop(_serve_controller(settings, registry=registry, admin=admin))
 
 
-async def _serve_broker(settings: Settings, *, registry: str, admin: Address | None) -> int:
+async def _serve_broker(
+    settings: Settings, *, registry: str, admin: Address | None, linger_seconds: float
+) -> int:
     from odradek.server.cluster_broker import ClusterBroker
 
     ending = _Ending()
@@ -71,7 +79,9 @@ async def _serve_broker(settings: Settings, *, registry: str, admin: Address | N
         addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
         return f"ready id={broker.broker_id} cluster={broker.images.current.cluster_id} {addresses}"
 
-    return await _serve(broker, ending, admin=admin, make_http=make_http, ready=ready)
+    return await _serve(
+        broker, ending, admin=admin, make_http=make_http, ready=ready, linger_seconds=linger_seconds
+    )
 
 
 async def _serve_controller(settings: Settings, *, registry: str, admin: Address | None) -> int:
@@ -114,6 +124,7 @@ async def _serve(
     admin: Address | None,
     make_http: Callable[[Address], _Http],
     ready: Callable[[], str],
+    linger_seconds: float = 0.0,
 ) -> int:
     http: _Http | None = None
     try:
@@ -139,6 +150,9 @@ async def _serve(
     if ending.failure is not None:
         print(f"odradek: ended: {ending.failure}", file=sys.stderr, flush=True)
         return EXIT_FAILED
+    if is_started and linger_seconds:
+        logger.info("stopped; connections are refused for another %g s", linger_seconds)
+        await asyncio.sleep(linger_seconds)
     return EXIT_CLEAN
 
 

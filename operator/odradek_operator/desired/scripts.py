@@ -13,6 +13,10 @@ from odradek_operator.desired.settings import INTERNAL_LISTENER, listener_name
 
 SETTINGS_FOLDER: Final = "/etc/odradek"
 RACK_SECONDS_MAX: Final = 60
+# A pod's address goes with it, and for a moment nobody answers there at all: a client that comes again just then waits
+# for as long as it waits for a connection (30 s with librdkafka). By the end of this time it has heard from others that
+# the broker is not there.
+LINGER_SECONDS: Final = 3
 
 _START_BROKER: Final = f"""\
 set -eu
@@ -34,7 +38,7 @@ if [ -n "$RACKS_WANTED" ] && [ -z "$RACK" ]; then
   echo "broker $POD_INDEX: the zone of the node $NODE_NAME is not known; it starts without a rack" >&2
 fi
 set -- --config {SETTINGS_FOLDER}/broker.properties --id "$POD_INDEX" \\
-  --set "advertised.listeners=$ADVERTISED" --admin ":{HTTP_PORT}"
+  --set "advertised.listeners=$ADVERTISED" --admin ":{HTTP_PORT}" --linger {LINGER_SECONDS}
 if [ -n "$RACK" ]; then set -- "$@" --set "broker.rack=$RACK"; fi
 exec odradek broker "$@"
 """
