@@ -205,7 +205,8 @@ def test_plans_are_executed_verified_and_cancelled_and_factors_changed(
     plan.write_text(json.dumps(made))
     assert all(len(one["replicas"]) == 3 for one in made["partitions"])
     assert "not allow" in _error(shell, "reassign", "execute", str(plan), "--keep-factor")
-    shell.run("reassign", "execute", str(plan), "--throttle", "1000")
+    # Slow enough for the smallest of the partitions to be on its way for minutes.
+    shell.run("reassign", "execute", str(plan), "--throttle", "10")
     results = shell.json("reassign", "verify", str(plan), code=REFUSED)
     assert {one["result"] for one in results} == {"moving"}
     assert shell.run("reassign", "cancel", str(plan)) == "cancelled  3 moves\n"

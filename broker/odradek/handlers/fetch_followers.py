@@ -23,7 +23,15 @@ from odradek.replication.purgatory import Watched
 class FollowerReading(FetchReading):
     """One follower's fetch."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_held_back", "_is_again", "_news", "_throttled_bytes")
+    __slots__ = (
+        "_broker_epoch",
+        "_broker_id",
+        "_debt_bytes",
+        "_held_back",
+        "_is_again",
+        "_news",
+        "_throttled_bytes",
+    )
 
     def __init__(
         self,
@@ -42,9 +50,10 @@ class FollowerReading(FetchReading):
         self._broker_epoch = broker_epoch
         self._is_again = False
         self._news = news
-        # Those that have to wait for the throttle, and what was counted for it in the last `read`.
+        # Those that have to wait for the throttle, and what was counted for it in the last `read`, in all and as debt.
         self._held_back: set[int] = set()
         self._throttled_bytes = 0
+        self._debt_bytes = 0.0
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
         """The ends of the logs. What waits for the throttle is not to be woken by more of it."""
@@ -64,8 +73,8 @@ class FollowerReading(FetchReading):
         self._is_again = is_again
         if self._throttled_bytes:
             # What was read before the wait was not sent.
-            self._partitions.context.throttles.leader.record(-self._throttled_bytes)
-            self._throttled_bytes = 0
+            self._partitions.context.throttles.leader.take_back(self._throttled_bytes, self._debt_bytes)
+            self._throttled_bytes, self._debt_bytes = 0, 0.0
         self._held_back.clear()
         news = self._news
         if news is None:
@@ -136,7 +145,7 @@ class FollowerReading(FetchReading):
             if partition.is_throttled_as_leader:
                 self._throttled_bytes += records.size
                 followers = partition.followers
-                self._partitions.context.throttles.leader.record(
+                self._debt_bytes += self._partitions.context.throttles.leader.record(
                     records.size, is_in_sync=followers is not None and self._broker_id in followers.in_sync
                 )
 

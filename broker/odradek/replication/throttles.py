@@ -47,14 +47,21 @@ class Throttle:
         rate = self._rate()
         return None if rate == INT64_MAX else rate
 
-    def record(self, size_bytes: int, *, is_in_sync: bool = False) -> None:
-        """So many bytes of throttled replicas went through; negative for what was counted and did not go after all."""
+    def record(self, size_bytes: int, *, is_in_sync: bool = False) -> float:
+        """So many bytes of throttled replicas went through; how many of them are to be waited off."""
         self.bytes_total += size_bytes
         rate = self.rate
-        if rate is not None:
-            self._refill()
-            least = min(self._allowance, -rate * _IN_SYNC_DEBT_SECONDS) if is_in_sync else float("-inf")
-            self._allowance = max(self._allowance - size_bytes, least)
+        if rate is None:
+            return 0.0
+        self._refill()
+        least = min(self._allowance, -rate * _IN_SYNC_DEBT_SECONDS) if is_in_sync else float("-inf")
+        before, self._allowance = self._allowance, max(self._allowance - size_bytes, least)
+        return before - self._allowance
+
+    def take_back(self, size_bytes: int, debt_bytes: float) -> None:
+        """So many bytes did not go after all; `debt_bytes` is what `record` said of them."""
+        self.bytes_total -= size_bytes
+        self._allowance += debt_bytes
 
     def holds_back(self) -> bool:
         """Whether what is not in sync has to wait."""
