@@ -22,7 +22,7 @@ TELL_SECONDS: Final = 30.0
 # A process makes room for another after so many seeds, so that nothing of one can gather.
 SEEDS_PER_PROCESS: Final = 2_000
 # A run makes few cycles and much garbage that needs no collector.
-OBJECTS_BETWEEN_COLLECTIONS: Final = 1_000_000
+OBJECTS_BETWEEN_COLLECTIONS: Final = 100_000
 
 
 class Outcome(NamedTuple):
