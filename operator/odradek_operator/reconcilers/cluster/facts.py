@@ -49,12 +49,17 @@ def set_state(body: Json | None) -> SetState:
     if body is None:
         return SetState()
     spec, status = body.get("spec") or {}, body.get("status") or {}
+    wanted, updated = int(spec.get("replicas") or 0), int(status.get("updatedReplicas") or 0)
+    # A Deployment has one pod more while it rolls: who is ready may still be the one that is to go.
+    former = int(status.get("replicas") or 0) - updated
+    if former > 0:
+        updated = max(0, min(updated, wanted - former))
     settled = int(status.get("observedGeneration") or 0) >= int(metadata(body).get("generation") or 0)
     return SetState(
         there=True,
-        wanted=int(spec.get("replicas") or 0),
+        wanted=wanted,
         ready=int(status.get("readyReplicas") or 0),
-        current=int(status.get("updatedReplicas") or 0) if settled else 0,
+        current=updated if settled else 0,
         settled=settled,
         deleting=bool(metadata(body).get("deletionTimestamp")),
     )
