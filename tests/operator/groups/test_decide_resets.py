@@ -1,0 +1,178 @@
+"""What is decided about the resets of one ConsumerGroup, from the note before it to the end of a fence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from odradek.client.admin.logs import EARLIEST
+from odradek_operator.gateways.group_values import (
+    SetFence,
+    SetOffsets,
+)
+from odradek_operator.reconcilers.consumer_group.decide import decide
+from odradek_operator.reconcilers.consumer_group.facts import (
+    Actual,
+    Decision,
+    Desired,
+    Note,
+    Resolve,
+)
+from odradek_operator.reconcilers.consumer_group.reset import FENCING_SECONDS_MAX
+from odradek_operator.resources.consumer_group import Phase
+from tests.operator.groups.cases import (
+    COMMITTED,
+    NOW,
+    NOW_MS,
+    TO_EARLIEST,
+    A,
+    B,
+    group,
+    news,
+    noted,
+    stated,
+    there,
+    wanted,
+)
+
+
+def follow(desired: Desired, decision: Decision) -> Desired:
+    for step in decision.actions:
+        if isinstance(step, Note):
+            desired = replace(desired, status=step.status)
+    return desired
+
+
+def test_a_reset_notes_where_it_goes_and_where_it_came_from_before_it_sets_offsets() -> None:
+    desired = wanted(reset=TO_EARLIEST)
+    actual = there(group(committed=COMMITTED))
+    assert decide(desired, actual).actions == (Resolve({A: EARLIEST, B: EARLIEST}),)
+    planned = decide(desired, replace(actual, resolved={A: 10, B: 0}))
+    status = noted(planned)
+    assert status.reset is not None
+    assert (status.reset.phase, status.reset.target) == (Phase.APPLYING, {"orders": {"0": 10, "1": 0}})
+    assert status.snapshot is not None
+    assert status.snapshot.offsets == {"orders": {"0": 90, "1": 40}}
+    desired = follow(desired, planned)
+    assert decide(desired, actual).actions == (SetOffsets("billing", {A: 10, B: 0}),)
+    done = decide(desired, there(group(committed={A: 10, B: 0})))
+    assert news(done) == ["OffsetsReset"]
+    desired = follow(desired, done)
+    over = decide(desired, there(group(members=1, committed={A: 77, B: 66})))
+    assert over.actions == (), "one id, one reset"
+    assert stated(over, "Reset") == ("True", "Done")
+
+
+def test_a_reset_is_not_repeated_where_consumers_have_gone_on_before_it_was_noted_as_done() -> None:
+    desired = wanted(reset=TO_EARLIEST)
+    desired = follow(desired, decide(desired, there(group(committed=COMMITTED), resolved={A: 10, B: 0})))
+    went_on = decide(desired, there(group(members=1, committed={A: 12, B: 0})))
+    reset = noted(went_on).reset
+    assert reset is not None
+    assert reset.phase is Phase.DONE
+
+
+def test_undo_goes_back_to_the_snapshot_and_may_itself_be_undone() -> None:
+    desired = wanted(reset=TO_EARLIEST)
+    for actual in (
+        there(group(committed=COMMITTED), resolved={A: 10, B: 0}),
+        there(group(committed={A: 10, B: 0})),
+    ):
+        desired = follow(desired, decide(desired, actual))
+    undo = wanted(desired.status, reset={"id": "two", "to": {"at": "Snapshot"}})
+    planned = noted(decide(undo, there(group(committed={A: 30, B: 30}))))
+    assert planned.reset is not None
+    assert planned.reset.target == {"orders": {"0": 90, "1": 40}}
+    assert planned.snapshot is not None
+    assert planned.snapshot.offsets == {"orders": {"0": 30, "1": 30}}
+
+
+@pytest.mark.parametrize(
+    ("reset", "actual", "why"),
+    [
+        (TO_EARLIEST, there(group(members=2, committed=COMMITTED)), "the group has 2 members"),
+        ({"id": "x", "to": {"at": "Snapshot"}}, there(group(committed=COMMITTED)), "no snapshot"),
+        ({**TO_EARLIEST, "topics": ["nope"]}, there(group()), "there is no topic nope"),
+        ({"id": "x", "to": {"at": "Timestamp", "timestamp": "soon"}}, there(group()), "soon"),
+    ],
+)
+def test_a_reset_that_cannot_be_is_refused_once_and_told(
+    reset: dict[str, Any], actual: Actual, why: str
+) -> None:
+    decision = decide(wanted(reset=reset), actual)
+    status = noted(decision)
+    assert status.reset is not None
+    assert status.reset.phase is Phase.REFUSED
+    assert why in status.reset.message
+    assert "new id" in status.reset.message or "snapshot" in status.reset.message
+    assert news(decision) == ["ResetRefused"]
+    after = decide(wanted(status, reset=reset), actual)
+    assert (after.actions, stated(after, "Reset")) == ((), ("False", "Refused"))
+
+
+def test_a_patient_reset_waits_for_members_to_leave() -> None:
+    desired = wanted(reset={**TO_EARLIEST, "whenActive": "Wait"})
+    waiting = decide(desired, there(group(members=1, committed=COMMITTED)))
+    assert waiting.actions == ()
+    assert stated(waiting, "Reset") == ("Unknown", "Waiting")
+    assert waiting.again_seconds == 5
+    assert waiting.status is not None
+    on = decide(replace(desired, status=waiting.status), there(group(committed=COMMITTED)))
+    assert isinstance(on.actions[0], Resolve)
+
+
+def test_a_fencing_reset_puts_members_out_and_lets_them_in_again() -> None:
+    desired = wanted(reset={**TO_EARLIEST, "whenActive": "Fence"})
+    full = group(members=2, committed=COMMITTED)
+    planned = decide(desired, there(full))
+    reset = noted(planned).reset
+    assert reset is not None
+    assert (reset.phase, reset.fenced) == (Phase.FENCING, True)
+    desired = follow(desired, planned)
+    until_ms = NOW_MS + 120_000
+    assert decide(desired, there(full)).actions == (SetFence("billing", until_ms),)
+    fenced = replace(full, fenced_until_ms=until_ms)
+    going = decide(desired, there(fenced))
+    assert (going.actions, going.again_seconds) == ((), 0.5)
+    renewed = decide(desired, there(fenced, now=NOW + timedelta(seconds=70)))
+    assert renewed.actions == (SetFence("billing", until_ms + 70_000),)
+    empty = replace(fenced, members=(), state="Empty")
+    desired = follow(desired, decide(desired, there(empty, resolved={A: 10, B: 0})))
+    assert decide(desired, there(empty)).actions == (SetOffsets("billing", {A: 10, B: 0}),)
+    at_target = replace(empty, committed={A: 10, B: 0})
+    done = decide(desired, there(at_target))
+    desired = follow(desired, done)
+    assert desired.status.reset is not None
+    assert (desired.status.reset.phase, desired.status.reset.fenced) == (Phase.DONE, True)
+    assert decide(desired, there(at_target)).actions == (SetFence("billing", 0),)
+    desired = follow(desired, decide(desired, there(replace(at_target, fenced_until_ms=0))))
+    assert desired.status.reset is not None
+    assert not desired.status.reset.fenced
+    assert decide(desired, there(replace(full, committed={A: 11, B: 1}))).actions == ()
+
+
+def test_a_fence_that_moves_nobody_is_given_up_and_taken_away() -> None:
+    desired = wanted(reset={**TO_EARLIEST, "whenActive": "Fence"})
+    stuck = group(members=1, committed=COMMITTED, fenced_until_ms=NOW_MS + 999_999_999)
+    desired = follow(desired, decide(desired, there(stuck)))
+    late = NOW + timedelta(seconds=FENCING_SECONDS_MAX + 1)
+    given_up = decide(desired, there(stuck, now=late))
+    reset = noted(given_up).reset
+    assert reset is not None
+    assert reset.phase is Phase.REFUSED
+    desired = follow(desired, given_up)
+    assert decide(desired, there(stuck, now=late)).actions == (SetFence("billing", 0),)
+
+
+def test_a_reset_that_is_taken_back_leaves_no_fence() -> None:
+    desired = wanted(reset={**TO_EARLIEST, "whenActive": "Fence"})
+    full = group(members=2, committed=COMMITTED, fenced_until_ms=NOW_MS + 120_000)
+    desired = follow(desired, decide(desired, there(full)))
+    without = wanted(desired.status)
+    without = follow(without, decide(without, there(full)))
+    assert without.status.reset is not None
+    assert without.status.reset.phase is Phase.REFUSED
+    assert decide(without, there(full)).actions == (SetFence("billing", 0),)
