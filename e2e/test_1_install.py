@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 
+from e2e.conftest import settled
 from e2e.install import BOOTSTRAP, helm_test
 from e2e.kube import Kube
 from e2e.workload import CLIENT_POD, everything, produce
 
 
 def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
-    status = (kube.get("cluster", "demo") or {})["status"]
+    # It serves before its second controller stands by.
+    status = settled(kube)["status"]
     assert status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}
     assert status["controllers"]["ready"] == 2
     pods = kube.items("pods", "odradek.io/cluster=demo")
