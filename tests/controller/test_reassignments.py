@@ -44,10 +44,14 @@ def test_old_and_new_replicas_are_there_together_until_the_new_ones_are_in_sync(
     assert done == PartitionImage(0, 4, 6, (4, 5, 3), (3, 4, 5), 9)
 
 
-def test_a_leader_that_stays_goes_on_in_its_epoch() -> None:
+def test_a_leader_that_stays_begins_an_epoch_in_which_who_left_is_refused() -> None:
     moving = begun(partition((1, 2)), 3, 1)
+    assert moving.leader_epoch == 5, "nobody has left yet"
     done = reassignments.completed(moving._replace(isr=(1, 2, 3)), live=ALL)
-    assert done == PartitionImage(0, 1, 5, (3, 1), (1, 3), 9)
+    assert done == PartitionImage(0, 1, 6, (3, 1), (1, 3), 9)
+    assert begun(partition((1, 2, 3)), 1, 3) == PartitionImage(0, 1, 6, (1, 3), (1, 3), 9)
+    back = reassignments.cancelled(WHERE, begun(partition((1, 2)), 1, 2, 3), live=ALL, unclean=False)
+    assert back == PartitionImage(0, 1, 6, (1, 2), (1, 2), 9)
 
 
 def test_fewer_replicas_or_another_order_are_done_at_once() -> None:
@@ -72,7 +76,7 @@ def test_it_waits_while_nobody_of_those_that_stay_could_lead() -> None:
 def test_a_second_one_replaces_the_first_and_a_cancellation_goes_back_to_before_both() -> None:
     first = begun(partition((1, 2, 3)), 4, 2, 3)._replace(isr=(1, 2, 3, 4))
     second = begun(first, 5, 2, 3)
-    assert second == PartitionImage(0, 1, 5, (5, 2, 3, 1), (1, 2, 3), 9, (5,), (1,))
+    assert second == PartitionImage(0, 1, 6, (5, 2, 3, 1), (1, 2, 3), 9, (5,), (1,))
     back = reassignments.cancelled(WHERE, second, live=ALL, unclean=False)
     assert sorted(back.replicas) == [1, 2, 3]
     assert (back.adding, back.removing, back.isr, back.leader) == ((), (), (1, 2, 3), 1)
@@ -180,6 +184,7 @@ def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed
         assert state.leader == NO_LEADER or (state.leader in state.isr and state.leader in live)
         assert state.leader_epoch >= before.leader_epoch
         assert state.leader_epoch > before.leader_epoch or state.leader == before.leader
+        assert state.leader_epoch > before.leader_epoch or set(state.replicas) >= set(before.replicas)
     live = set(ALL)
     state = elections.elected(state, live=live) or state
     state = state._replace(isr=state.replicas)

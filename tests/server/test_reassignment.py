@@ -249,3 +249,49 @@ def test_a_broker_that_was_away_while_its_replica_moved_has_no_log_of_it_when_it
         await cluster.stop()
 
     run(story())
+
+
+def test_a_broker_that_has_not_heard_yet_that_it_left_does_not_count_when_it_is_to_come_back() -> None:
+    """It gives up its log when it hears that it left, and begins with nothing."""
+
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=3, controllers=1)
+        assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+        leader, other, late = replicas(cluster, "t", 1)[0]
+        await cluster.produce(leader, "t", 0, b"a", b"b", acks=-1)
+        (controller_id,) = cluster.controllers
+        cluster.network.part(cluster.host(late), cluster.host(controller_id))
+        for wanted in ([leader, other], [leader, other, late]):
+            assert await reassign(cluster, "t", wanted, through=leader) == [0]
+        await asyncio.sleep(3)
+        led = cluster.brokers[leader].partitions.get("t", 0)
+        assert led.in_sync_replicas == (leader, other)
+        assert cluster.brokers[late].partitions.get("t", 0).log.log_end_offset == 2, "it has not heard"
+        cluster.network.heal()
+        await cluster.until(lambda: late in led.in_sync_replicas)
+        assert cluster.brokers[late].partitions.get("t", 0).log.log_end_offset == 2
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_producer_that_waits_is_answered_though_a_replica_leaves_meanwhile() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(brokers=3, controllers=1)
+        assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+        leader, slow, leaving = replicas(cluster, "t", 1)[0]
+        cluster.network.part(cluster.host(leader), cluster.host(slow))
+        waiting = asyncio.ensure_future(cluster.produce(leader, "t", 0, b"a", acks=-1))
+        led = cluster.brokers[leader].partitions.get("t", 0)
+        epoch = led.leader_epoch
+        assert await reassign(cluster, "t", [leader, slow], through=leader) == [0]
+        await cluster.until(lambda: led.leader_epoch > epoch)
+        assert led.replicas == (leader, slow)
+        assert not waiting.done()
+        cluster.network.heal()
+        assert int((await waiting).error_code) == 0
+        assert led.high_watermark == 1
+        assert len(cluster.brokers[leaving].partitions) == 0
+        await cluster.stop()
+
+    run(story())

@@ -5,6 +5,10 @@ notes of which are `adding` and which `removing`. The new ones catch up as follo
 are in sync, another write ends it: the old ones leave, and the leadership moves if its holder is among them. Nothing
 lies between the two, so a controller may die at any moment, and the next one goes on from what is written.
 
+Where a broker leaves, a new leader epoch begins, also under the same leader. The broker may hear of it late and go on
+fetching; were it assigned again before, the leader would count what it has, and it would still delete that when it
+hears that it had left. In the new epoch it is refused until it has heard.
+
 As with `elections`, None means that nothing changes, and `partition_epoch` is left as it was.
 
 Where a reassignment replaces one under way, what only that one was adding goes at once, unless nobody else is in
@@ -102,7 +106,7 @@ def begun(
         removing=removing,
     )
     after = _led(after, live=live)
-    after = completed(after, live=live) or after
+    after = _fencing_who_left(partition, completed(after, live=live) or after)
     return after if after != partition else None
 
 
@@ -118,7 +122,7 @@ def completed(partition: PartitionImage, *, live: Collection[int]) -> PartitionI
         return None
     isr = tuple(broker for broker in partition.isr if broker not in partition.removing)
     after = _led(partition._replace(replicas=staying, isr=isr, adding=(), removing=()), live=live)
-    return after if after.leader != NO_LEADER else None
+    return _fencing_who_left(partition, after) if after.leader != NO_LEADER else None
 
 
 def cancelled(
@@ -138,7 +142,14 @@ def cancelled(
                 "unclean.leader.election.enable is false. Wait for one to catch up."
             )
         isr = (next((broker for broker in replicas if broker in live), replicas[0]),)
-    return _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
+    after = _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
+    return _fencing_who_left(partition, after)
+
+
+def _fencing_who_left(before: PartitionImage, after: PartitionImage) -> PartitionImage:
+    if after.leader_epoch > before.leader_epoch or set(before.replicas) <= set(after.replicas):
+        return after
+    return after._replace(leader_epoch=before.leader_epoch + 1)
 
 
 def _led(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage:

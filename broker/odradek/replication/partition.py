@@ -201,14 +201,16 @@ class Partition(LeadingReplica):
     def take_role(self, state: PartitionImage) -> None:
         """Follow the cluster's image; a state older than the one followed is passed over.
 
-        A new epoch wakes whoever waits, who may have to look for another leader. Raises KafkaStorageError when the
-        epoch cannot be noted; the partition leads nothing then, until the same state is taken again with success.
+        A new epoch wakes whoever waits, who may have to look for another leader; only producers go on waiting where
+        this broker goes on leading. Raises KafkaStorageError when the epoch cannot be noted; the partition leads
+        nothing then, until the same state is taken again with success.
         """
         if (state.leader_epoch, state.partition_epoch) < (self.leader_epoch, self.partition_epoch):
             return
         if self.gone is not None:
             return
         is_new = (state.leader, state.leader_epoch) != (self.leader, self.leader_epoch)
+        goes_on = self.refusal is None and state.leader == self.leader
         is_settled = state.partition_epoch != self.partition_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
@@ -218,24 +220,30 @@ class Partition(LeadingReplica):
         self.leader_epoch = state.leader_epoch
         try:
             if state.leader == self.context.broker_id:
-                self._lead(is_new=is_new, is_settled=is_settled)
+                self._lead(is_new=is_new, goes_on=goes_on, is_settled=is_settled)
             elif is_new:
                 self._stop_leading()
+        except KafkaStorageError as failure:
+            self._disturb(failure)
+            raise
         finally:
             # Also where it cannot lead: whom it followed until now it follows no more.
             if is_new:
                 self.context.role_changed(self)
 
-    def _lead(self, *, is_new: bool, is_settled: bool) -> None:
+    def _lead(self, *, is_new: bool, goes_on: bool, is_settled: bool) -> None:
         now = self.context.now()
         has_others = len(self.replicas) > 1
         if is_new:
             self.refusal = self._not_leading()
-            self._disturb(self.refusal)
             self.epoch_start_offset = self.log.log_end_offset
-            # What a former leader of ours left unflushed is as safe as the rest of what was taken from it.
-            self._own_end_offset = self.log.log_end_offset
-            self._unshown_bytes = 0
+            if goes_on:
+                self._wake_readers()
+            else:
+                self._disturb(self.refusal)
+                # What a former leader of ours left unflushed is as safe as the rest of what was taken from it.
+                self._own_end_offset = self.log.log_end_offset
+                self._unshown_bytes = 0
             self.followers = None
         if has_others and self.followers is None:
             # Also when nothing is ever written in this epoch: followers ask where the one before it ended.
@@ -267,8 +275,8 @@ class Partition(LeadingReplica):
             "metadata."
         )
 
-    def _disturb(self, why: Exception) -> None:
-        super()._disturb(why)
+    def _wake_readers(self) -> None:
+        super()._wake_readers()
         for fetch in tuple(self.log_end_watch.waiting):
             fetch.disturbed()
 

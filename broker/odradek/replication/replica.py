@@ -349,7 +349,10 @@ class Replica:
 
     def _disturb(self, why: Exception) -> None:
         """Whoever waits has to look elsewhere."""
-        for fetch in tuple(self.waiting):
-            fetch.disturbed()
+        self._wake_readers()
         self.unacknowledged.fail(why)
         self.undeleted.fail(why)
+
+    def _wake_readers(self) -> None:
+        for fetch in tuple(self.waiting):
+            fetch.disturbed()
