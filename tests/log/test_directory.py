@@ -12,6 +12,7 @@ from odradek.foundation.errors import DirectoryLocked, KafkaStorageError, Settin
 from odradek.foundation.ids import TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
+from odradek.log.placement import PLACEMENT_FILE, read_placement
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, batch, stored_records
 
@@ -32,8 +33,12 @@ def _open(
 
 
 def _fill(directories: LogDirectories, topic: str, partitions: int, records: int = 5) -> None:
-    for partition in range(partitions):
-        log = directories.create(TopicPartition(topic, partition), TOPIC_ID, CONFIG)
+    logs = [
+        directories.create(TopicPartition(topic, partition), TOPIC_ID, CONFIG)
+        for partition in range(partitions)
+    ]
+    directories.note_places()
+    for log in logs:
         for number in range(records):
             log.append(batch(b"%d" % number), leader_epoch=0)
 
@@ -181,6 +186,25 @@ def test_a_failed_directory_takes_only_its_own_partitions() -> None:
     disk.failing_paths.clear()
     directories = _open(disk, "a", "b")
     assert len(list(directories.logs())) == 5
+
+
+def test_where_logs_lie_is_written_once_for_many_of_them() -> None:
+    disk = SimulatedDisk()
+    directories = _open(disk, "a", "b")
+    for number in range(6):
+        directories.create(TopicPartition("t", number), TOPIC_ID, CONFIG)
+    assert not disk.paths(PLACEMENT_FILE)
+    directories.note_places()
+    assert [len(read_placement(disk, [path])["a"]) for path in ("a", "b")] == [3, 3]
+    directories.delete(TopicPartition("t", 0))
+    directories.delete(TopicPartition("t", 1))
+    directories.note_places()
+    assert sum(map(len, read_placement(disk, ["a"]).values())) == 4
+
+    disk.remove(f"a/{PLACEMENT_FILE}")
+    directories.note_places()
+    assert not disk.exists(f"a/{PLACEMENT_FILE}"), "nothing has changed, so nothing is written"
+    directories.close()
 
 
 def test_no_directory_left_is_an_error_that_names_them() -> None:

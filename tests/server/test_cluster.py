@@ -9,6 +9,7 @@ import pytest
 from odradek.cluster.image import NO_LEADER, ClusterImage, ResourceKind
 from odradek.cluster.store import SessionState
 from odradek.foundation.errors import DuplicateBrokerRegistration
+from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.protocol.api import ApiKey
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
@@ -28,6 +29,31 @@ def test_a_topic_made_through_any_broker_is_seen_there_at_once_and_by_all() -> N
         await cluster.until(lambda: all(len(cluster.image(number).topics) == 3 for number in (1, 2, 3)))
         assert sorted(cluster.leaders("t1", seen_by=3)) == [1, 2, 3]
         assert await cluster.create_topic("t1", through=2) == TOPIC_ALREADY_EXISTS
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_broker_goes_on_while_it_makes_the_logs_of_a_large_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = 10 * LOGS_MADE_PER_TURN_MAX
+    turns: list[int] = [0]
+
+    async def story() -> None:
+        cluster = await WholeCluster.start()
+        directories = cluster.brokers[1].directories
+        create = directories.create
+
+        def counted(*what: Any) -> Any:
+            if not turns[-1]:
+                asyncio.get_running_loop().call_soon(turns.append, 0)
+            turns[-1] += 1
+            return create(*what)
+
+        monkeypatch.setattr(directories, "create", counted)
+        assert await cluster.create_topic("t", through=2, partitions=partitions, replicas=3) == 0
+        await cluster.until(lambda: "t" in cluster.image(1).topics)
+        assert sum(turns) == partitions, "all are there as soon as the topic is to be seen, and made once"
+        assert max(turns) <= LOGS_MADE_PER_TURN_MAX
         await cluster.stop()
 
     run(story())
@@ -148,7 +174,7 @@ def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(caplog: pyte
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=1)
 
-        def broken(response: object) -> None:
+        async def broken(response: object) -> None:
             raise ValueError("a fault of ours")
 
         cluster.brokers[1].follower._apply = broken  # type: ignore[method-assign]

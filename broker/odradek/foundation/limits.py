@@ -138,6 +138,10 @@ ACKNOWLEDGEMENTS_WAITING_MAX: Final = 100_000
 # Bytes of fetched records that a follower appends before others have their turn of the loop: about a millisecond.
 FETCHED_BYTES_PER_TURN_MAX: Final = 2 * 1024 * 1024
 
+# Logs that a broker makes for new partitions before others have their turn of the loop: some milliseconds on an idle
+# disk, where a topic of thousands would take seconds on a busy one.
+LOGS_MADE_PER_TURN_MAX: Final = 16
+
 # In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
 IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
 

@@ -120,6 +120,7 @@ class LogDirectories(Volumes):
             self._barred[topic_partition] = str(error)
         elif log is not None:
             self._logs[topic_partition] = log
+            directory.log_count += 1
 
     def _tell_progress(self) -> None:
         progress = self.progress
@@ -140,14 +141,13 @@ class LogDirectories(Volumes):
         if len(self._directories) > 1:
             self._bar_lost()
         for directory in self._online():
-            log_count = sum(log.path_of_directory == directory.path for log in self._logs.values())
-            if not log_count:
+            if not directory.log_count:
                 logger.info("%s: there are no logs in it yet", directory.path)
                 continue
             logger.info(
                 "%s: %d logs opened in %.3f s after %s stop; %d bytes were scanned",
                 directory.path,
-                log_count,
+                directory.log_count,
                 self._clock.monotonic_seconds() - self.progress.started_seconds,
                 "a clean" if directory.was_clean else "an unclean",
                 self.progress.scanned_bytes,
@@ -204,7 +204,8 @@ class LogDirectories(Volumes):
     # --- come and go -----------------------------------------------------------------------------------------------
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId | None, config: LogConfig) -> Log:
-        """Make a log where the fewest are; the log that is there when there is one.
+        """Make a log where the fewest are; the log that is there when there is one. `note_places` is due before
+        anything is appended to it.
 
         Raises KafkaStorageError, also for a partition whose directory is offline.
         """
@@ -227,7 +228,8 @@ class LogDirectories(Volumes):
                 self._log_failed(directory.path, cause, only_if_grave=True)
             raise
         self._logs[topic_partition] = log
-        self._write_placement()
+        directory.log_count += 1
+        self._are_places_due = True
         return log
 
     def _remove_unmade(self, path: str) -> None:
@@ -245,22 +247,18 @@ class LogDirectories(Volumes):
                 f"every log directory of this broker failed: {self.failures}; repair the disk, or make room on it, "
                 "and restart the broker"
             )
-        if len(online) == 1:
-            return online[0]
-        counts = dict.fromkeys((one.path for one in online), 0)
-        for log in self._logs.values():
-            if log.path_of_directory in counts:
-                counts[log.path_of_directory] += 1
-        return min(online, key=lambda one: counts[one.path])
+        return min(online, key=lambda one: one.log_count)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Rename the log away at once; its files go after file.delete.delay.ms. Nothing when there is none.
+        `note_places` is due once the last of several is deleted.
 
         Raises KafkaStorageError when the rename fails; the log is closed then all the same.
         """
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return
+        self._directories[log.path_of_directory].log_count -= 1
         log.mark_deleted()
         suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
         name = str(topic_partition)
@@ -273,10 +271,12 @@ class LogDirectories(Volumes):
             raise KafkaStorageError(f"the files of {topic_partition} cannot be deleted: {error}") from error
         due_at = self._clock.monotonic_seconds() + log.config.file_delete_delay_ms / 1000
         self._removals.append((due_at, target))
-        self._write_placement()
+        self._are_places_due = True
 
-    def _write_placement(self) -> None:
-        if len(self._directories) < 2:
+    def note_places(self) -> None:
+        """Write down which directory holds which log, if that has changed: all of it, so once for many changes."""
+        is_due, self._are_places_due = self._are_places_due, False
+        if not is_due or len(self._directories) < 2:
             return
         placed: dict[str, list[TopicPartition]] = {path: [] for path in self._directories}
         for topic_partition, log in self._logs.items():

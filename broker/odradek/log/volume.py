@@ -65,6 +65,8 @@ class Volume:
         # Why it is offline; None while it is not.
         self.failure: str | None = None
         self.meta: MetaProperties | None = None
+        # How many logs it has; of no account once it is offline.
+        self.log_count = 0
         # Whether the stop before this start was in order; known once the logs are loaded.
         self.was_clean = False
         # Whether it holds all that was ever written to it, the page cache included.

@@ -55,6 +55,8 @@ class Volumes:
             path: Volume(path, disk=disk) for path in (one.rstrip("/") or "/" for one in paths)
         }
         self._logs: dict[TopicPartition, Log] = {}
+        # Whether what `odradek-placement` says of them is old.
+        self._are_places_due = False
         # Partitions that are not to be made anew, and why: their directory failed, or their log cannot be opened.
         self._barred: dict[TopicPartition, str] = {}
         self._removals: list[tuple[float, str]] = []

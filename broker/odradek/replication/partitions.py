@@ -1,8 +1,9 @@
 """All partitions of this broker, kept in step with the cluster's image.
 
 A change of the image is followed before `ImageHolder.replace` returns: the logs of a new topic are there
-before its creator is answered, so a client's first produce finds them. Logs of a deleted topic are renamed
-away at once and removed later; a topic deleted and made anew is told apart by its id. Topic settings reach
+before its creator is answered, so a client's first produce finds them. Where the image is announced first
+(`ImageHolder.prepare`) logs are made a few at a time, and others have their turn in between. Logs of a deleted topic
+are renamed away at once and removed later; a topic deleted and made anew is told apart by its id. Topic settings reach
 the logs as they change.
 
 A partition's role follows the image as well: who leads it and who is in sync is the partition's to act upon. What a
@@ -13,9 +14,11 @@ What it leaves out: periodic work on the logs (`housekeeping`), fetching from ot
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from odradek.cluster.changes import topic_changes
@@ -29,6 +32,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
@@ -96,10 +100,11 @@ class Partitions:
         self._high_watermarks = read_high_watermarks(self._directories)
         for topic in image.topics.values():
             self._take_up(topic, image)
+        self._directories.note_places()
         self._high_watermarks = {
             key: offset for key, offset in self._high_watermarks.items() if key in self._short
         }
-        self._unsubscribe = self._images.subscribe(self._changed)
+        self._unsubscribe = self._images.subscribe(self._changed, prepare=self._make_logs)
 
     def stop(self) -> None:
         """Follow the image no more. The logs stay open: their directories close them."""
@@ -159,6 +164,29 @@ class Partitions:
 
     # --- following the image -------------------------------------------------------------------------------
 
+    async def _make_logs(self, new: ClusterImage) -> None:
+        """Make the logs that `new` wants of this broker, a few in a turn. What cannot be made, or lies there from a
+        topic of that name before, is left to the change itself.
+        """
+        tried = 0
+        for topic in self._moved(new):
+            config: LogConfig | None = None
+            for partition in topic.partitions:
+                key = TopicPartition(topic.name, partition.partition)
+                if self._broker_id not in partition.replicas or self._directories.get(key) is not None:
+                    continue
+                config = config or self._log_config(topic.name, new)
+                with suppress(OSError, KafkaStorageError):
+                    self._directories.create(key, topic.id, config)
+                tried += 1
+                if tried % LOGS_MADE_PER_TURN_MAX == 0:
+                    await asyncio.sleep(0)
+
+    def _moved(self, new: ClusterImage) -> Iterator[TopicImage]:
+        """The topics that are not as this broker knows them."""
+        known = self._images.current.topics
+        return (topic for name, topic in new.topics.items() if known.get(name) is not topic)
+
     def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
         changes = topic_changes(old, new)
         for topic in changes.deleted:
@@ -167,6 +195,7 @@ class Partitions:
             self._take_up(topic, new)
         for _, topic in changes.changed:
             self._take_up(topic, new)
+        self._directories.note_places()
         if old.configs is not new.configs:
             self._reconfigure(old.configs, new)
 
@@ -197,6 +226,7 @@ class Partitions:
             topic = image.topics.get(name)
             if topic is not None:
                 self._take_up(topic, image)
+        self._directories.note_places()
         return len(self._short)
 
     def _take_role(self, partition: Partition, state: PartitionImage) -> None:

@@ -117,7 +117,7 @@ class ClusterFollower:
                 response = await self._channel.ask(
                     self._poll, is_refused=self._is_refused, wait_ms_max=CONTROLLER_WAIT_MS_MAX
                 )
-                self._apply(response)
+                await self._apply(response)
             except NotController as error:
                 logger.warning("broker %d goes by what it knows: %s", self._broker_id, error)
             except StoreError as error:
@@ -148,11 +148,13 @@ class ClusterFollower:
             return True
         return not response.is_snapshot and response.controller_epoch != self.controller_epoch
 
-    def _apply(self, response: FollowResponse) -> None:
+    async def _apply(self, response: FollowResponse) -> None:
         self.polls += 1
         changes = [NodeChange(*node) for node in response.nodes]
         base = ClusterImage() if response.is_snapshot else self._image
-        self._image = apply(base, changes)
+        image = apply(base, changes)
+        await self._images.prepare(image)
+        self._image = image
         self.controller_epoch, self.number = response.controller_epoch, response.next_number
         self.changes += len(changes)
         if response.is_snapshot:
