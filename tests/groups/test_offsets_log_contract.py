@@ -83,7 +83,7 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
             await log.ensure_topic()
             assert (log.partition_count(), sorted(log.led_partitions())) == (3, [0, 1, 2])
             assert log.is_ready(1)
-            assert log.leader_epoch(1) >= 0
+            assert log.led_since_epoch(1) >= 0
             assert log.bounds(1) == (0, 0)
             assert await values_from(log, 0) == []
             assert await settle(log.append(1, batch(b"a", b"b"))) == 0

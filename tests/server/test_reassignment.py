@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from odradek.groups.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
@@ -225,6 +226,24 @@ def test_groups_go_on_where_their_partition_moved() -> None:
         while int((found := await cluster.ask(away, ApiKey.OFFSET_FETCH, 7, **asked)).error_code):
             await asyncio.sleep(0.1)
         assert found.topics[0].partitions[0].committed_offset == 7
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_coordinator_keeps_its_groups_where_only_a_follower_leaves() -> None:
+    async def story() -> None:
+        entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"}
+        cluster = await WholeCluster.start(brokers=3, controllers=1, entries=entries)
+        home = await cluster.coordinator("g", through=1)
+        groups = cluster.brokers[home].groups
+        (shard,) = groups.shards()
+        led = cluster.brokers[home].partitions.get("__consumer_offsets", 0)
+        epoch = led.leader_epoch
+        assert await reassign(cluster, "__consumer_offsets", [home, home % 3 + 1], through=home) == [0]
+        await cluster.until(lambda: led.leader_epoch > epoch)
+        assert groups.shards() == [shard]
+        assert shard.state is ShardState.ACTIVE
         await cluster.stop()
 
     run(story())

@@ -37,7 +37,7 @@ class MemoryOffsetsLog:
     def is_ready(self, partition: int) -> bool:
         return self.exists and partition in self.led
 
-    def leader_epoch(self, partition: int) -> int:
+    def led_since_epoch(self, partition: int) -> int:
         return self.epoch
 
     def bounds(self, partition: int) -> tuple[int, int]:

@@ -83,7 +83,7 @@ class GroupCoordinator(Routing):
         """Load partitions that this broker has come to lead, forget those that it leads no more."""
         led = set(self.log.led_partitions())
         for partition, shard in list(self._shards.items()):
-            if partition not in led or self.log.leader_epoch(partition) != shard.leader_epoch:
+            if partition not in led or self.log.led_since_epoch(partition) != shard.led_since_epoch:
                 self._unload(partition)
         for partition in led:
             if partition not in self._shards:
@@ -99,7 +99,7 @@ class GroupCoordinator(Routing):
         shard = Shard(
             partition,
             log=self.log,
-            leader_epoch=self.log.leader_epoch(partition),
+            led_since_epoch=self.log.led_since_epoch(partition),
             clock=self.clock,
             timers=self._timers,
             settings=self.settings,

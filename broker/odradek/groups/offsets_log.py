@@ -29,8 +29,10 @@ class OffsetsLog(Protocol):
         """Whether this broker leads the partition now."""
         ...
 
-    def leader_epoch(self, partition: int) -> int:
-        """The epoch in which this broker leads it. When it grows the partition is loaded anew."""
+    def led_since_epoch(self, partition: int) -> int:
+        """The leader epoch from which on this broker has led it without a break. When it grows the partition is loaded
+        anew.
+        """
         ...
 
     def bounds(self, partition: int) -> tuple[int, int]:

@@ -57,8 +57,8 @@ class PartitionsOffsetsLog:
     def is_ready(self, partition: int) -> bool:
         return self._partitions.find(OFFSETS_TOPIC, partition) is not None
 
-    def leader_epoch(self, partition: int) -> int:
-        return self._partitions.get(OFFSETS_TOPIC, partition).leader_epoch
+    def led_since_epoch(self, partition: int) -> int:
+        return self._partitions.get(OFFSETS_TOPIC, partition).led_since_epoch
 
     def bounds(self, partition: int) -> tuple[int, int]:
         found = self._partitions.get(OFFSETS_TOPIC, partition)

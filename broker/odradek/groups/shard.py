@@ -64,7 +64,7 @@ class Shard:
         partition: int,
         *,
         log: OffsetsLog,
-        leader_epoch: int,
+        led_since_epoch: int,
         clock: Clock,
         timers: SessionTimers,
         settings: Any,
@@ -73,7 +73,7 @@ class Shard:
         expire_consumer_group: Callable[[ConsumerGroup], None],
     ) -> None:
         self.partition = partition
-        self.leader_epoch = leader_epoch
+        self.led_since_epoch = led_since_epoch
         self.state = ShardState.LOADING
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()

@@ -241,6 +241,7 @@ class Partition(LeadingReplica):
                 self._wake_readers()
             else:
                 self._disturb(self.refusal)
+                self.led_since_epoch = self.leader_epoch
                 # What a former leader of ours left unflushed is as safe as the rest of what was taken from it.
                 self._own_end_offset = self.log.log_end_offset
                 self._unshown_bytes = 0

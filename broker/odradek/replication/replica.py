@@ -68,6 +68,7 @@ class Replica:
         "is_throttled_as_leader",
         "leader",
         "leader_epoch",
+        "led_since_epoch",
         "log",
         "min_insync_replicas",
         "partition_epoch",
@@ -90,6 +91,8 @@ class Replica:
         self.context = start.context
         self.leader = NO_LEADER
         self.leader_epoch: int = NO_LEADER_EPOCH
+        self.led_since_epoch: int = NO_LEADER_EPOCH
+        """The leader epoch in which this broker began to lead, last; it may lead on through later ones."""
         self.partition_epoch = -1
         """Which of the controller's states of the partition this follows."""
         self.replicas: tuple[int, ...] = ()
