@@ -41,6 +41,8 @@ def outcome_of(seed: int) -> Outcome:
         return Outcome(seed, traceback.format_exc())
     finally:
         gc.collect()
+        # What is left are modules that a run was the first to need: not to be looked at again.
+        gc.freeze()
     return Outcome(seed, "")
 
 
