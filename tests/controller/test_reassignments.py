@@ -29,8 +29,8 @@ def partition(
     )
 
 
-def begun(before: PartitionImage, *wanted: int) -> PartitionImage:
-    after = reassignments.begun(before, wanted, live=ALL)
+def begun(before: PartitionImage, *wanted: int, min_in_sync: int = 1) -> PartitionImage:
+    after = reassignments.begun(before, wanted, live=ALL, min_in_sync=min_in_sync)
     assert after is not None
     return after
 
@@ -57,7 +57,7 @@ def test_a_leader_that_stays_begins_an_epoch_in_which_who_left_is_refused() -> N
 def test_fewer_replicas_or_another_order_are_done_at_once() -> None:
     assert begun(partition((1, 2, 3)), 2) == PartitionImage(0, 2, 6, (2,), (2,), 9)
     assert begun(partition((1, 2, 3)), 3, 2, 1) == PartitionImage(0, 1, 5, (3, 2, 1), (1, 2, 3), 9)
-    assert reassignments.begun(partition((1, 2)), (1, 2), live=ALL) is None
+    assert reassignments.begun(partition((1, 2)), (1, 2), live=ALL, min_in_sync=1) is None
 
 
 def test_fewer_replicas_wait_for_the_one_that_stays() -> None:
@@ -96,6 +96,15 @@ def test_a_superseded_replica_that_alone_is_in_sync_stays_until_others_are() -> 
     assert second.removing == (1, 2)
     done = reassignments.completed(second._replace(isr=(2, 3)), live=ALL)
     assert done == PartitionImage(0, 3, 7, (3,), (3,), 9)
+
+
+def test_superseded_replicas_stay_while_without_them_fewer_are_in_sync_than_the_topic_asks_for() -> None:
+    first = begun(partition((2, 3)), 1, 3)._replace(isr=(2, 1))
+    assert begun(first, 2, 3, min_in_sync=1) == PartitionImage(0, 2, 6, (2, 3), (2,), 9)
+    second = begun(first, 2, 3, min_in_sync=2)
+    assert second == PartitionImage(0, 2, 5, (2, 3, 1), (2, 1), 9, (), (1,))
+    done = reassignments.completed(second._replace(isr=(2, 1, 3)), live=ALL)
+    assert done == PartitionImage(0, 2, 6, (2, 3), (2, 3), 9)
 
 
 def test_a_cancellation_that_would_lose_records_is_refused_unless_the_topic_allows_it() -> None:
@@ -151,13 +160,15 @@ def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed
     """
     rng = random.Random(seed)
     state = partition(tuple(rng.sample(ALL, rng.randint(1, 3))))
+    min_in_sync = rng.randint(1, 3)
     live = set(ALL)
     for _ in range(30):
         before = state
         match rng.randrange(5):
             case 0:
                 wanted = rng.sample(ALL, rng.randint(1, 3))
-                state = reassignments.begun(state, wanted, live=live) or state
+                state = reassignments.begun(state, wanted, live=live, min_in_sync=min_in_sync) or state
+                assert len(state.isr) >= min(len(before.isr), min_in_sync, len(wanted))
             case 1 if reassignments.is_under_way(state):
                 try:
                     state = reassignments.cancelled(WHERE, state, live=live, unclean=False)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ImageHolder, PartitionImage
-from odradek.controller import reassignments
+from odradek.controller import eligible, reassignments
 from odradek.controller.leadership import Leadership
 from odradek.controller.requests import Outcome, Reassignment
 from odradek.foundation.errors import LeaderNotAvailable, RequestError
@@ -79,7 +79,8 @@ class Reassigning:
             live=members,
             may_change_factor=may_change_factor,
         )
-        return reassignments.begun(partition, wanted.replicas, live=live)
+        min_in_sync = eligible.min_in_sync(self._images.current, where.topic, partition.leader)
+        return reassignments.begun(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)
 
     def under_way(
         self, wanted: Iterable[TopicPartition] | None

@@ -11,9 +11,10 @@ hears that it had left. In the new epoch it is refused until it has heard.
 
 As with `elections`, None means that nothing changes, and `partition_epoch` is left as it was.
 
-Where a reassignment replaces one under way, what only that one was adding goes at once, unless nobody else is in
-sync; so a cancellation comes back to the replicas of before the first one, as KIP-455 has it. (Kafka 4 keeps such
-replicas until the second one ends, and for ever if that is cancelled.)
+Where a reassignment replaces one under way, what only that one was adding goes at once; so a cancellation comes back
+to the replicas of before the first one, as KIP-455 has it. They stay until the second one ends where without them fewer
+than min.insync.replicas would be in sync: what was acknowledged would be on fewer brokers than was promised. (Kafka 4
+keeps such replicas always, and for ever if the second one is cancelled.)
 """
 
 from __future__ import annotations
@@ -86,16 +87,16 @@ def check_target(
 
 
 def begun(
-    partition: PartitionImage, wanted: Sequence[int], *, live: Collection[int]
+    partition: PartitionImage, wanted: Sequence[int], *, live: Collection[int], min_in_sync: int
 ) -> PartitionImage | None:
     """The reassignment to `wanted`, which was checked, is under way, in place of any other; or done, where nobody has
-    to catch up.
+    to catch up. `min_in_sync` is the topic's min.insync.replicas.
     """
     before = original(partition)
     superseded = [broker for broker in partition.adding if broker not in wanted]
     isr = tuple(broker for broker in partition.isr if broker not in superseded)
-    if superseded and not isr:
-        # They alone have what was acknowledged, so they stay until others have it too.
+    if len(isr) < min(min_in_sync, len(partition.isr)):
+        # Too few others have what was acknowledged, so they stay until more have it.
         before += tuple(broker for broker in superseded if broker in partition.isr)
         isr = partition.isr
     removing = tuple(sorted(broker for broker in before if broker not in wanted))
