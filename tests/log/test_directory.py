@@ -302,6 +302,54 @@ def test_a_clean_stop_has_all_across_a_loss_of_power() -> None:
     assert _open(disk).has_all
 
 
+def test_what_a_full_disk_refuses_is_not_lost() -> None:
+    disk = SimulatedDisk()
+    directories = _open(disk)
+    directories.vouch()
+    _fill(directories, "t", 2)
+    disk.capacity_bytes = disk.used_bytes
+    directories.close()
+    assert not disk.exists("a/.kafka_cleanshutdown"), "the indexes had no room"
+    assert not directories.failures
+
+    disk.kill()
+    assert _open(disk).offline == {"a"}, "nor have they at the next start"
+
+    disk.kill()
+    disk.capacity_bytes = None
+    directories = _open(disk)
+    assert directories.has_all
+    assert [log.log_end_offset for log in directories.logs()] == [5, 5]
+
+
+def test_what_was_written_may_be_lost_where_bringing_it_to_the_device_fails_even_for_want_of_room() -> None:
+    disk = SimulatedDisk()
+    directories = _open(disk)
+    directories.vouch()
+    _fill(directories, "t", 1)
+    (log,) = directories.logs()
+    disk.fail_call(0, errno.ENOSPC)
+    with pytest.raises(KafkaStorageError):
+        log.flush()
+    disk.kill()
+    assert not _open(disk).has_all
+
+
+def test_a_disk_that_fails_while_a_log_is_to_be_made_takes_its_directory_offline() -> None:
+    disk = SimulatedDisk()
+    told: list[str] = []
+    directories = LogDirectories(
+        ["a"], disk=disk, clock=StillClock(), broker_id=1, on_offline=lambda path, _: told.append(path)
+    )
+    directories.open()
+    directories.set_cluster_id(CLUSTER_ID)
+    directories.load(lambda _: CONFIG)
+    disk.fail_path("a/", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        directories.create(TopicPartition("t", 0), TOPIC_ID, CONFIG)
+    assert told == ["a"]
+
+
 def test_nothing_is_vouched_for_where_nobody_took_note_or_the_machine_has_no_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

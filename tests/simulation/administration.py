@@ -37,6 +37,10 @@ _RETENTION: Final = "retention.ms"
 Answer = TypeVar("Answer")
 
 
+# How long a move may take once nothing fails any more.
+MOVES_END_SECONDS: Final = 120.0
+
+
 class _CountingClient(Client):
     """Counts the questions that were not answered, also those that it asked again."""
 
@@ -212,7 +216,10 @@ class Administrator:
             await asyncio.gather(self._task, return_exceptions=True)
         # What brokers see may be old: a move whose answer was lost may be made and not told to them yet. So it is
         # asked for in any case, behind that.
+        began = asyncio.get_running_loop().time()
         while True:
+            waited = asyncio.get_running_loop().time() - began
+            self._history.require(waited < MOVES_END_SECONDS, "I12", f"a move does not end in {waited:.0f} s")
             try:
                 await self.reassign(list(BROKERS))
             except OdradekError as failure:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from odradek.foundation.errors import DirectoryLocked
-from odradek.log.files import Buffer, DirectoryEntry, DiskUsage
+from odradek.log.files import Buffer, DirectoryEntry, DiskUsage, SyncFailed
 
 PAGE_BYTES = 4096
 
@@ -82,6 +83,14 @@ class Fault:
     """How much of a write reaches the file before it fails."""
 
 
+@contextmanager
+def _sync_failing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror, error.filename) from error
+
+
 class SimulatedFile:
     """A handle; after a crash of its disk it fails."""
 
@@ -138,7 +147,8 @@ class SimulatedFile:
 
     def sync(self) -> None:
         self._check()
-        self._disk.count_or_raise("sync", self.path)
+        with _sync_failing():
+            self._disk.count_or_raise("sync", self.path)
         self._inode.synced = bytes(self._inode.data)
 
     def fileno(self) -> int:
@@ -320,7 +330,8 @@ class SimulatedDisk:
             path = _parent(path)
 
     def sync_directory(self, path: str) -> None:
-        self.count_or_raise("sync directory", path)
+        with _sync_failing():
+            self.count_or_raise("sync directory", path)
         for names in (self._files, self._synced_names):
             for one in names.directly_in(path):
                 if one in self._files:

@@ -217,15 +217,18 @@ class LogDirectories(Volumes):
             raise KafkaStorageError(f"{topic_partition} is offline on this broker: {why}")
         directory = self._emptiest()
         path = f"{directory.path}/{topic_partition}"
-        was_there = self._disk.exists(path)
+        was_there = True
         try:
+            was_there = self._disk.exists(path)
             log = self._open_log(directory, topic_partition, topic_id, config, clean=True)
-        except KafkaStorageError as error:
+        except (OSError, KafkaStorageError) as error:
             if not was_there:
                 self._remove_unmade(path)
-            cause = error.__cause__
+            cause = error if isinstance(error, OSError) else error.__cause__
             if isinstance(cause, OSError):
                 self._log_failed(directory.path, cause, only_if_grave=True)
+            if error is cause:
+                raise KafkaStorageError(f"the log of {topic_partition} cannot be made: {error}") from error
             raise
         self._logs[topic_partition] = log
         directory.log_count += 1

@@ -24,6 +24,10 @@ _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
+class SyncFailed(OSError):
+    """What was written before may be gone: the kernel drops pages that it could not bring to the device."""
+
+
 class DirectoryEntry(NamedTuple):
     """One name in a directory; size and times only of files."""
 
@@ -75,7 +79,7 @@ class DiskFile(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return once everything written so far is on the device."""
+        """Return once everything written so far is on the device. Raises SyncFailed."""
         ...
 
     def fileno(self) -> int:
@@ -127,7 +131,7 @@ class Disk(Protocol):
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Return once the names in the directory are on the device."""
+        """Return once the names in the directory are on the device. Raises SyncFailed."""
         ...
 
     def entries(self, path: str) -> list[DirectoryEntry]:
@@ -272,7 +276,10 @@ class SystemFile:
         self.size = size
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, self.path) from error
 
     def fileno(self) -> int:
         return self._descriptor
@@ -356,6 +363,8 @@ class SystemDisk:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, path) from error
         finally:
             os.close(descriptor)
 

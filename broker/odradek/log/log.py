@@ -37,7 +37,7 @@ from odradek.log.reading import ReadableLog
 from odradek.log.recovery import note_abort
 from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy
 from odradek.log.segment import Segment
-from odradek.log.state import SHORTAGES
+from odradek.log.state import is_shortage
 from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
 from odradek.records.control import parse_marker
 from odradek.records.validation import single_batch_bytes
@@ -242,7 +242,7 @@ class Log(ReadableLog):
             segment.write_indexes(final=False)
         except OSError as error:
             # The records are written. On a full disk the entries wait in memory: few, as appends fail there too.
-            if error.errno not in SHORTAGES:
+            if not is_shortage(error):
                 raise self._disk_failed("an append", error) from error
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:

@@ -19,7 +19,7 @@ from odradek.log.appending import AppendRules
 from odradek.log.config import LogConfig
 from odradek.log.disposal import Disposal
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
-from odradek.log.files import Disk
+from odradek.log.files import Disk, SyncFailed
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.loading import Loaded
 from odradek.log.retention import RetentionStrategy
@@ -28,7 +28,12 @@ from odradek.log.segments import Segments
 logger = logging.getLogger(__name__)
 
 # The disk or the process is short of something that may come back: the write is refused, the log lives on.
-SHORTAGES: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+_SHORTAGES: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+
+
+def is_shortage(error: OSError) -> bool:
+    """Whether what was written before is as safe as it was, and there may be room for more later."""
+    return error.errno in _SHORTAGES and not isinstance(error, SyncFailed)
 
 
 class LogState:
@@ -120,7 +125,7 @@ class LogState:
 
     def _disk_failed(self, action: str, error: OSError, *, may_pass: bool = True) -> KafkaStorageError:
         """What to raise for `error`; the log fails unless it is a shortage, which `may_pass`."""
-        if may_pass and error.errno in SHORTAGES:
+        if may_pass and is_shortage(error):
             return KafkaStorageError(
                 f"{action} of {self.topic_partition} was refused and nothing was written: {error.strerror} in "
                 f"{self.directory}; make room, or lower the retention of topics there: writes go on then"

@@ -334,7 +334,7 @@ class Storage(LogState):
                 self._unsynced_directories.discard(self.path_of_directory)
             return self._prepare_flush(with_active_indexes=True)
         except OSError as error:
-            raise self._disk_failed("the close", error, may_pass=False) from error
+            raise self._disk_failed("the close", error) from error
 
     def end_close(self, flush: Flush | None, error: OSError | None = None) -> None:
         """The log is closed; `error` is what the sync raised. Raises KafkaStorageError for it."""

@@ -25,7 +25,7 @@ from odradek.log.files import Disk
 from odradek.log.log import Log
 from odradek.log.pieces import CheckpointWrite, LoadProgress
 from odradek.log.producers import EXPIRATION_MS_DEFAULT
-from odradek.log.state import SHORTAGES
+from odradek.log.state import is_shortage
 from odradek.log.volume import DirectoryDescription, Volume
 
 logger = logging.getLogger(__name__)
@@ -256,7 +256,7 @@ class Volumes:
     # --- failure ---------------------------------------------------------------------------------------------------
 
     def _log_failed(self, path: str, error: OSError, *, only_if_grave: bool = False) -> None:
-        if only_if_grave and error.errno in SHORTAGES:
+        if only_if_grave and is_shortage(error):
             logger.error("%s: %s", path, error)
             return
         self._fail(self._directories[path], error)
@@ -265,11 +265,8 @@ class Volumes:
         if directory.failure is not None:
             return
         directory.failure = str(error)
-        try:
-            directory.vouch_no_more()
-        except OSError as second:
-            # Whether its logs are whole is for the scan of the next start to find out.
-            logger.error("%s cannot be marked as failed: %s", directory.path, second)
+        if not (isinstance(error, OSError) and is_shortage(error)):
+            self._vouch_no_more(directory)
         logger.critical(
             "the log directory %s failed and is offline with all its partitions: %s; mend it and restart the broker",
             directory.path,
@@ -283,6 +280,13 @@ class Volumes:
                 self._barred[topic_partition] = why
         if self._on_offline is not None:
             self._on_offline(directory.path, directory.failure)
+
+    def _vouch_no_more(self, directory: Volume) -> None:
+        try:
+            directory.vouch_no_more()
+        except OSError as error:
+            # Whether its logs are whole is for the scan of the next start to find out.
+            logger.error("%s cannot be marked as failed: %s", directory.path, error)
 
     def _unlock(self) -> None:
         for directory in self._directories.values():

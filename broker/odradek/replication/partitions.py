@@ -37,7 +37,7 @@ from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
 from odradek.log.log import Log
-from odradek.log.state import SHORTAGES
+from odradek.log.state import is_shortage
 from odradek.replication.acknowledgements import Acknowledgements
 from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext
@@ -243,7 +243,7 @@ class Partitions:
     def _fell_short(self, key: TopicPartition, failure: Exception, what: str) -> None:
         """Told once for each reason: it is tried often."""
         cause = failure if isinstance(failure, OSError) else failure.__cause__
-        is_short = isinstance(cause, OSError) and cause.errno in SHORTAGES
+        is_short = isinstance(cause, OSError) and is_shortage(cause)
         if not is_short or key not in self._short:
             advice = "; it is tried again" if is_short else ""
             logger.error("%s %s: %s%s", key, what, failure, advice)
