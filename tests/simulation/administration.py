@@ -32,13 +32,11 @@ from tests.simulation.workload import Workload
 
 NAMES: Final = ("s0", "s1")
 PREFERRED: Final = 0
+# How long a move may take once nothing fails any more.
+MOVES_END_SECONDS: Final = 120.0
 _RETENTION: Final = "retention.ms"
 
 Answer = TypeVar("Answer")
-
-
-# How long a move may take once nothing fails any more.
-MOVES_END_SECONDS: Final = 120.0
 
 
 class _CountingClient(Client):

@@ -18,7 +18,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from odradek.cluster.changes import topic_changes
@@ -165,27 +164,25 @@ class Partitions:
     # --- following the image -------------------------------------------------------------------------------
 
     async def _make_logs(self, new: ClusterImage) -> None:
-        """Make the logs that `new` wants of this broker, a few in a turn. What cannot be made, or lies there from a
-        topic of that name before, is left to the change itself.
+        """Make the logs that `new` wants of this broker, a few in a turn. What lies there from a topic of that name
+        before is left to the change itself, and so is all from the first on that cannot be made: it tells why.
         """
-        tried = 0
-        for topic in self._moved(new):
+        changes = topic_changes(self._images.current, new)
+        made = 0
+        for topic in (*changes.created, *(after for _, after in changes.changed)):
             config: LogConfig | None = None
             for partition in topic.partitions:
                 key = TopicPartition(topic.name, partition.partition)
                 if self._broker_id not in partition.replicas or self._directories.get(key) is not None:
                     continue
                 config = config or self._log_config(topic.name, new)
-                with suppress(OSError, KafkaStorageError):
+                try:
                     self._directories.create(key, topic.id, config)
-                tried += 1
-                if tried % LOGS_MADE_PER_TURN_MAX == 0:
+                except KafkaStorageError:
+                    return
+                made += 1
+                if made % LOGS_MADE_PER_TURN_MAX == 0:
                     await asyncio.sleep(0)
-
-    def _moved(self, new: ClusterImage) -> Iterator[TopicImage]:
-        """The topics that are not as this broker knows them."""
-        known = self._images.current.topics
-        return (topic for name, topic in new.topics.items() if known.get(name) is not topic)
 
     def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
         changes = topic_changes(old, new)
