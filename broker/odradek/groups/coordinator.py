@@ -51,6 +51,7 @@ class GroupCoordinator(Routing):
         self._timers = SessionTimers()
         self._tasks: TaskOwner | None = None
         self._unsubscribe: Callable[[], None] | None = None
+        self._resigned: list[Shard] = []
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -64,16 +65,24 @@ class GroupCoordinator(Routing):
         self.refresh()
         self._tasks.start(housekeeping.keep_house(self), name="housekeeping")
 
-    async def stop(self) -> None:
-        """Stop serving. Whoever waits is told to find the coordinator again."""
+    def resign(self) -> None:
+        """Serve no more, as a broker's stop begins: whoever waits is told to find the coordinator again, while there
+        are connections to tell them on. A member may wait for others as long as its rebalance timeout.
+        """
         self.is_running = False
         if self._unsubscribe is not None:
             self._unsubscribe()
-        shards = self.shards()
+            self._unsubscribe = None
+        self._resigned += self.shards()
         for partition in list(self._shards):
             self._unload(partition)
-        for shard in shards:
+
+    async def stop(self) -> None:
+        """Resign, and end what runs in the background."""
+        self.resign()
+        for shard in self._resigned:
             await shard.writer.end()
+        self._resigned.clear()
         self._timers.close()
         if self._tasks is not None:
             await self._tasks.close()

@@ -152,6 +152,8 @@ class Broker:
         """A controlled stop: no request under way is cut off, every log is flushed and marked clean."""
         self.is_serving = False
         self.purgatory.release_all()
+        if self._groups is not None:
+            self._groups.resign()
         await self._open.aclose()
 
     def _open_directories(self) -> None:

@@ -196,9 +196,8 @@ class Producer:
         return delivery
 
     async def _known(self, topic: str) -> None:
-        info = (await self._client.topics((topic,), allow_creation=True)).topic(topic)
-        if not any(partition.leader != NO_LEADER for partition in info.partitions):
-            raise LeaderNotAvailable(f"no partition of topic {topic!r} has a leader at the moment")
+        # A partition without a leader is enough: its records wait for one as long as for their delivery.
+        (await self._client.topics((topic,), allow_creation=True)).topic(topic)
 
     def _available(self, topic: str) -> Sequence[int]:
         partitions = self._client.cluster.topic(topic).partitions
