@@ -131,3 +131,29 @@ def test_a_lost_answer_of_the_controller_is_found_out_by_the_image() -> None:
             assert leader.high_watermark == 1
 
     run(story())
+
+
+def test_a_leader_that_has_left_takes_no_epoch_from_an_answer_which_does_not_say_so() -> None:
+    """It would follow with all that it has, count as in sync when it is to come back, and then delete it."""
+
+    async def story() -> None:
+        async with ReplicaCluster() as cluster:
+            await cluster.create_topic(replicas=(1, 2))
+            await cluster.produce(1, b"0")
+            cluster.cut(1, 3)
+            cluster.reassign(2, 3)
+            await asyncio.sleep(1)
+            cluster.image_delay_seconds = (60, 60)
+            cluster.heal()
+            left = cluster.nodes[1].partition()
+            await cluster.until(lambda: cluster.states[0].leader == 2)
+            assert cluster.states[0].replicas == (2, 3)
+            await asyncio.sleep(5)
+            assert (left.leader, left.leader_epoch) == (1, 0)
+            assert left.in_sync_replicas == (1, 2)
+            await asyncio.sleep(60)
+            assert len(cluster.nodes[1].partitions) == 0
+            await cluster.produce(2, b"1")
+            assert cluster.nodes[2].values() == {0: b"0", 1: b"1"}
+
+    run(story())

@@ -27,7 +27,7 @@ from odradek.cluster.image import (
     ResourceKind,
     TopicImage,
 )
-from odradek.controller import elections
+from odradek.controller import elections, reassignments
 from odradek.foundation.errors import RequestError
 from odradek.foundation.settings import Settings
 from odradek.handlers.context import BrokerParts
@@ -334,6 +334,13 @@ class ReplicaCluster:
         self._set(state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr))
         self._publish()
 
+    def reassign(self, *replicas: int, index: int = 0) -> None:
+        """Begin to move to these replicas."""
+        state = reassignments.begun(self.states[index], replicas, live=self._eligible(), min_in_sync=1)
+        assert state is not None
+        self._set(state)
+        self._publish()
+
     def set_isr(self, *isr: int, index: int = 0) -> None:
         """The controller's own change of an in-sync set."""
         self._set(self.states[index]._replace(isr=isr))
@@ -381,7 +388,7 @@ class ReplicaCluster:
         except RequestError as error:
             return error
         if after is not None:
-            self._set(after)
+            self._set(reassignments.completed(after, live=self._eligible()) or after)
         return self.states[state.partition]
 
     def _publish(self) -> None:

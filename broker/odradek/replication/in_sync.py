@@ -4,6 +4,10 @@ A partition has at most one proposal open. The controller takes it and says what
 refuses. What is known not to have been taken is withdrawn. Anything else leaves it open: the partition goes on
 counting both sets until an image tells, which is safe. A controller that cannot be reached is asked again.
 
+With a set the controller may end a reassignment, and a new leader epoch begins. That is for the image to tell: the
+answer knows nothing of replicas, and the epoch stands for having heard which of them left (`reassignments`). A leader
+that has left and took the epoch from here would follow in it with all that it is about to delete.
+
 Now and then all leaders are asked whether a follower lags: twice in replica.lag.time.max.ms, so that one that stopped
 is out of the set after at most one and a half of it.
 """
@@ -142,6 +146,8 @@ class InSyncSets:
             partition.proposal_refused(
                 frozenset(proposal.isr), outcome, is_final=isinstance(outcome, IneligibleReplica)
             )
+            return
+        if outcome.leader_epoch != proposal.leader_epoch:
             return
         before = len(partition.in_sync_replicas)
         try:
