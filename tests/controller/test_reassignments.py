@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.cluster.image import NO_LEADER, PartitionImage
-from odradek.controller import elections, reassignments
+from odradek.controller import elections, eligible, reassignments
 from odradek.foundation.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
@@ -27,6 +27,11 @@ def partition(
     return PartitionImage(
         0, replicas[0] if leader is None else leader, 5, replicas, replicas if isr is None else isr, 9
     )
+
+
+def having_all(state: PartitionImage) -> set[int]:
+    """Who has what was acknowledged."""
+    return {*state.isr, *state.elr}
 
 
 def begun(before: PartitionImage, *wanted: int, min_in_sync: int = 1) -> PartitionImage:
@@ -107,6 +112,20 @@ def test_superseded_replicas_stay_while_without_them_fewer_are_in_sync_than_the_
     assert done == PartitionImage(0, 2, 6, (2, 3), (2, 3), 9)
 
 
+def test_superseded_replicas_that_are_eligible_count_as_those_in_sync_do() -> None:
+    first = begun(partition((1, 3)), 2, 1, 3)._replace(isr=(1,), elr=(2,))
+    second = begun(first, 1, 3, min_in_sync=2)
+    assert second == PartitionImage(0, 1, 5, (1, 3, 2), (1,), 9, (), (2,), (2,))
+    assert begun(first, 1, 3, min_in_sync=1).replicas == (1, 3)
+
+
+def test_without_a_leader_no_superseded_replica_that_has_all_goes() -> None:
+    first = begun(partition((1, 3)), 2, 1, 3)._replace(leader=NO_LEADER, isr=(1,), elr=(2,))
+    second = reassignments.begun(first, (1, 3), live=(3,), min_in_sync=1)
+    assert second is not None
+    assert (second.replicas, second.isr, second.elr) == ((1, 3, 2), (1,), (2,))
+
+
 def test_a_cancellation_that_would_lose_records_is_refused_unless_the_topic_allows_it() -> None:
     moving = begun(partition((1,)), 2)._replace(leader=2, leader_epoch=6, isr=(2,))
     with pytest.raises(InvalidReplicaAssignment, match="in sync"):
@@ -168,7 +187,8 @@ def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed
             case 0:
                 wanted = rng.sample(ALL, rng.randint(1, 3))
                 state = reassignments.begun(state, wanted, live=live, min_in_sync=min_in_sync) or state
-                assert len(state.isr) >= min(len(before.isr), min_in_sync, len(wanted))
+                kept = having_all(before) & set(state.replicas)
+                assert len(kept) >= min(len(having_all(before)), min_in_sync, len(wanted))
             case 1 if reassignments.is_under_way(state):
                 try:
                     state = reassignments.cancelled(WHERE, state, live=live, unclean=False)
@@ -186,7 +206,8 @@ def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed
                 joined = {*state.isr, *(one for one in state.replicas if one in live and rng.random() < 0.5)}
                 before = state = state._replace(isr=tuple(one for one in state.replicas if one in joined))
                 state = reassignments.completed(state, live=live) or state
-        assert set(state.isr) & set(before.isr) or set(state.isr) == set(before.isr)
+        state = eligible.remembered(before, state, min_in_sync=min_in_sync)
+        assert set(state.isr) & having_all(before)
         assert state.isr
         assert set(state.isr) <= set(state.replicas)
         assert len(set(state.replicas)) == len(state.replicas)

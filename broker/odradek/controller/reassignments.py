@@ -13,8 +13,8 @@ As with `elections`, None means that nothing changes, and `partition_epoch` is l
 
 Where a reassignment replaces one under way, what only that one was adding goes at once; so a cancellation comes back
 to the replicas of before the first one, as KIP-455 has it. They stay until the second one ends where without them fewer
-than min.insync.replicas would be in sync: what was acknowledged would be on fewer brokers than was promised. (Kafka 4
-keeps such replicas always, and for ever if the second one is cancelled.)
+than min.insync.replicas would be in sync, or eligible (`eligible`): what was acknowledged would be on fewer brokers
+than was promised. (Kafka 4 keeps such replicas always, and for ever if the second one is cancelled.)
 """
 
 from __future__ import annotations
@@ -95,9 +95,12 @@ def begun(
     before = original(partition)
     superseded = [broker for broker in partition.adding if broker not in wanted]
     isr = tuple(broker for broker in partition.isr if broker not in superseded)
-    if len(isr) < min(min_in_sync, len(partition.isr)):
+    have_all = {*partition.isr, *partition.elr}
+    # Without a leader nobody says how many have to be in sync.
+    needed = len(have_all) if partition.leader == NO_LEADER else min(min_in_sync, len(have_all))
+    if len(have_all.difference(superseded)) < needed:
         # Too few others have what was acknowledged, so they stay until more have it.
-        before += tuple(broker for broker in superseded if broker in partition.isr)
+        before += tuple(broker for broker in superseded if broker in have_all)
         isr = partition.isr
     removing = tuple(sorted(broker for broker in before if broker not in wanted))
     after = partition._replace(
