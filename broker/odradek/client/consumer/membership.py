@@ -154,7 +154,10 @@ class Membership:
         self._check(response)
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets as a member of this generation."""
+        """Commit offsets as a member of this generation, also when it is over before a try is answered: as nobody's
+        they would count wherever the group has no member at that moment.
+        """
+        generation, member_id = self.generation, self.member_id
         topics: dict[str, list[dict[str, Any]]] = {}
         for (topic, partition), committed in offsets.items():
             topics.setdefault(topic, []).append(
@@ -171,8 +174,8 @@ class Membership:
                 ApiKey.OFFSET_COMMIT,
                 versions=COMMIT_VERSIONS,
                 group_id=self._group_id,
-                generation_id_or_member_epoch=self.generation,
-                member_id=self.member_id,
+                generation_id_or_member_epoch=generation,
+                member_id=member_id,
                 group_instance_id=self._instance_id,
                 topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
             )
