@@ -55,7 +55,9 @@ def test_a_leader_that_stays_begins_an_epoch_in_which_who_left_is_refused() -> N
     done = reassignments.completed(moving._replace(isr=(1, 2, 3)), live=ALL)
     assert done == PartitionImage(0, 1, 6, (3, 1), (1, 3), 9)
     assert begun(partition((1, 2, 3)), 1, 3) == PartitionImage(0, 1, 6, (1, 3), (1, 3), 9)
-    back = reassignments.cancelled(WHERE, begun(partition((1, 2)), 1, 2, 3), live=ALL, unclean=False)
+    back = reassignments.cancelled(
+        WHERE, begun(partition((1, 2)), 1, 2, 3), live=ALL, min_in_sync=1, unclean=False
+    )
     assert back == PartitionImage(0, 1, 6, (1, 2), (1, 2), 9)
 
 
@@ -82,7 +84,7 @@ def test_a_second_one_replaces_the_first_and_a_cancellation_goes_back_to_before_
     first = begun(partition((1, 2, 3)), 4, 2, 3)._replace(isr=(1, 2, 3, 4))
     second = begun(first, 5, 2, 3)
     assert second == PartitionImage(0, 1, 6, (5, 2, 3, 1), (1, 2, 3), 9, (5,), (1,))
-    back = reassignments.cancelled(WHERE, second, live=ALL, unclean=False)
+    back = reassignments.cancelled(WHERE, second, live=ALL, min_in_sync=1, unclean=False)
     assert sorted(back.replicas) == [1, 2, 3]
     assert (back.adding, back.removing, back.isr, back.leader) == ((), (), (1, 2, 3), 1)
 
@@ -129,15 +131,24 @@ def test_without_a_leader_no_superseded_replica_that_has_all_goes() -> None:
 def test_a_cancellation_that_would_lose_records_is_refused_unless_the_topic_allows_it() -> None:
     moving = begun(partition((1,)), 2)._replace(leader=2, leader_epoch=6, isr=(2,))
     with pytest.raises(InvalidReplicaAssignment, match="in sync"):
-        reassignments.cancelled(WHERE, moving, live=ALL, unclean=False)
-    assert reassignments.cancelled(WHERE, moving, live=ALL, unclean=True) == partition((1,))._replace(
-        leader_epoch=7
-    )
+        reassignments.cancelled(WHERE, moving, live=ALL, min_in_sync=1, unclean=False)
+    assert reassignments.cancelled(WHERE, moving, live=ALL, min_in_sync=1, unclean=True) == partition(
+        (1,)
+    )._replace(leader_epoch=7)
+
+
+def test_a_cancellation_waits_for_as_many_in_sync_as_the_topic_asks_for() -> None:
+    moving = begun(partition((1, 3)), 2, 1)._replace(isr=(2, 1))
+    assert reassignments.cancelled(WHERE, moving, live=ALL, min_in_sync=1, unclean=False).isr == (1,)
+    with pytest.raises(InvalidReplicaAssignment, match=r"of \[1, 3\] only \[1\] .*min.insync.replicas is 2"):
+        reassignments.cancelled(WHERE, moving, live=ALL, min_in_sync=2, unclean=False)
+    again = moving._replace(isr=(2, 1, 3))
+    assert reassignments.cancelled(WHERE, again, live=ALL, min_in_sync=2, unclean=False).isr == (1, 3)
 
 
 def test_nothing_to_cancel() -> None:
     with pytest.raises(NoReassignmentInProgress):
-        reassignments.cancelled(WHERE, partition((1,)), live=ALL, unclean=True)
+        reassignments.cancelled(WHERE, partition((1,)), live=ALL, min_in_sync=1, unclean=True)
 
 
 @pytest.mark.parametrize("wanted", [(), (1, 1), (9,), (1, 9), (-1,), (4,)])
@@ -191,9 +202,14 @@ def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed
                 assert len(kept) >= min(len(having_all(before)), min_in_sync, len(wanted))
             case 1 if reassignments.is_under_way(state):
                 try:
-                    state = reassignments.cancelled(WHERE, state, live=live, unclean=False)
+                    state = reassignments.cancelled(
+                        WHERE, state, live=live, min_in_sync=min_in_sync, unclean=False
+                    )
                 except InvalidReplicaAssignment:
-                    assert set(state.isr) <= set(state.adding)
+                    assert len(having_all(state) - set(state.adding)) < len(having_all(state))
+                else:
+                    kept = having_all(before) & set(state.replicas)
+                    assert len(kept) >= min(len(having_all(before)), min_in_sync)
             case 2 if len(live) > 1:
                 gone = rng.choice(sorted(live))
                 live.discard(gone)

@@ -90,7 +90,15 @@ class Administrator:
         await self._client.close()
 
     async def _work(self) -> None:
-        deeds = (self._create, self._delete, self._grow, self._configure, self._move, self._elect)
+        deeds = (
+            self._create,
+            self._delete,
+            self._grow,
+            self._configure,
+            self._move,
+            self._take_back,
+            self._elect,
+        )
         while True:
             await asyncio.sleep(self._rng.uniform(0.05, 1.0))
             deed, name = self._rng.choice(deeds), self._rng.choice(NAMES)
@@ -166,9 +174,17 @@ class Administrator:
         replicas = self._rng.sample(BROKERS, self._rng.choice([2, 3, 3]))
         await self.reassign(replicas)
 
-    async def reassign(self, replicas: list[int]) -> None:
-        """Ask for these replicas of every partition."""
-        self._history.add("admin", f"moves {TOPIC} to {replicas}")
+    async def _take_back(self, name: str) -> None:
+        """Often just after it was asked for, while it lasts."""
+        if self._rng.random() < 0.5:
+            await self._move(name)
+            await asyncio.sleep(self._rng.uniform(0.0, 0.1))
+        await self.reassign(None)
+
+    async def reassign(self, replicas: list[int] | None) -> None:
+        """Ask for these replicas of every partition, or for those before a move under way."""
+        what = f"moves {TOPIC} to {replicas}" if replicas else f"takes the move of {TOPIC} back"
+        self._history.add("admin", what)
         answer = await self._ask(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             (1, 1),

@@ -67,9 +67,12 @@ class Reassigning:
         if partition.partition_epoch < 0:
             raise LeaderNotAvailable(f"{where} was never led yet; try again when its brokers are up.")
         live = self._leadership.eligible()
+        min_in_sync = eligible.min_in_sync(self._images.current, where.topic, partition.leader)
         if wanted.replicas is None:
             unclean = self._leadership.may_lose(where.topic)
-            return reassignments.cancelled(where, partition, live=live, unclean=unclean)
+            return reassignments.cancelled(
+                where, partition, live=live, min_in_sync=min_in_sync, unclean=unclean
+            )
         members = self._images.current.brokers
         reassignments.check_target(
             where,
@@ -79,7 +82,6 @@ class Reassigning:
             live=members,
             may_change_factor=may_change_factor,
         )
-        min_in_sync = eligible.min_in_sync(self._images.current, where.topic, partition.leader)
         return reassignments.begun(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)
 
     def under_way(

@@ -95,12 +95,9 @@ def begun(
     before = original(partition)
     superseded = [broker for broker in partition.adding if broker not in wanted]
     isr = tuple(broker for broker in partition.isr if broker not in superseded)
-    have_all = {*partition.isr, *partition.elr}
-    # Without a leader nobody says how many have to be in sync.
-    needed = len(have_all) if partition.leader == NO_LEADER else min(min_in_sync, len(have_all))
-    if len(have_all.difference(superseded)) < needed:
+    if not _enough_stay(partition, superseded, min_in_sync=min_in_sync):
         # Too few others have what was acknowledged, so they stay until more have it.
-        before += tuple(broker for broker in superseded if broker in have_all)
+        before += tuple(broker for broker in superseded if broker in {*partition.isr, *partition.elr})
         isr = partition.isr
     removing = tuple(sorted(broker for broker in before if broker not in wanted))
     after = partition._replace(
@@ -130,24 +127,41 @@ def completed(partition: PartitionImage, *, live: Collection[int]) -> PartitionI
 
 
 def cancelled(
-    where: TopicPartition, partition: PartitionImage, *, live: Collection[int], unclean: bool
+    where: TopicPartition,
+    partition: PartitionImage,
+    *,
+    live: Collection[int],
+    min_in_sync: int,
+    unclean: bool,
 ) -> PartitionImage:
-    """Back to the replicas of before. Raises NoReassignmentInProgress, and InvalidReplicaAssignment where only replicas
-    that would go are in sync and the topic does not allow to lose records (`unclean`).
+    """Back to the replicas of before. Raises NoReassignmentInProgress, and InvalidReplicaAssignment where too few of
+    them have what was acknowledged (Kafka: where none has) and the topic does not allow to lose records (`unclean`).
     """
     if not is_under_way(partition):
         raise NoReassignmentInProgress(f"{where} is not being reassigned.")
     replicas = original(partition)
     isr = tuple(broker for broker in partition.isr if broker not in partition.adding)
-    if not isr:
-        if not unclean:
-            raise InvalidReplicaAssignment(
-                f"the reassignment of {where} cannot be taken back: none of {list(replicas)} is in sync, and "
-                "unclean.leader.election.enable is false. Wait for one to catch up."
-            )
-        isr = (next((broker for broker in replicas if broker in live), replicas[0]),)
+    is_safe = bool(isr) and _enough_stay(partition, partition.adding, min_in_sync=min_in_sync)
+    if not is_safe and not unclean:
+        raise InvalidReplicaAssignment(
+            f"the reassignment of {where} cannot be taken back: of {list(replicas)} only {list(isr)} are in sync, "
+            f"which is too few to have what was acknowledged (min.insync.replicas is {min_in_sync}), and "
+            "unclean.leader.election.enable is false. Wait for another to catch up, or move it elsewhere."
+        )
+    isr = isr or (next((broker for broker in replicas if broker in live), replicas[0]),)
     after = _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
     return _fencing_who_left(partition, after)
+
+
+def _enough_stay(partition: PartitionImage, leaving: Collection[int], *, min_in_sync: int) -> bool:
+    """Whether without `leaving` somebody is in sync, and as many have what was acknowledged as have to be in sync; if
+    so many do now.
+    """
+    having_all = {*partition.isr, *partition.elr}
+    # Without a leader nobody says how many have to be in sync.
+    needed = len(having_all) if partition.leader == NO_LEADER else min(min_in_sync, len(having_all))
+    is_in_sync = not partition.isr or not set(partition.isr) <= set(leaving)
+    return is_in_sync and len(having_all.difference(leaving)) >= needed
 
 
 def _fencing_who_left(before: PartitionImage, after: PartitionImage) -> PartitionImage:
