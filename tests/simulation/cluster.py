@@ -182,6 +182,9 @@ class SimulatedCluster(WholeCluster):
             self.history.add(f"broker {broker_id}", f"cannot start: {failure}")
             return
         self.ever_started.append((broker_id, broker))
+        # A replica may come, serve and be given up between two looks.
+        broker.images.subscribe(lambda old, new: self._note_replicas(broker))
+        self._note_replicas(broker)
         self.memory.serves(broker_id)
         self.history.add(f"broker {broker_id}", "serves")
 
@@ -294,6 +297,10 @@ class SimulatedCluster(WholeCluster):
             return None
         self._ever_seen.setdefault(index, set()).add(found)
         return found
+
+    def _note_replicas(self, broker: ClusterBroker) -> None:
+        for index in range(self.partition_count):
+            self.partition_of(broker, index)
 
     def high_watermark(self, index: int) -> int:
         """The highest that any replica ever came to, also those that their brokers gave up since."""
