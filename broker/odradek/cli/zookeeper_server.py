@@ -36,7 +36,7 @@ def command(folder: Path, *, port: int) -> list[str]:
         "maxSessionTimeout": 60_000,
         "maxClientCnxns": 0,
         "admin.enableServer": "false",
-        "4lw.commands.whitelist": "ruok",
+        "4lw.commands.whitelist": "isro",
     }
     configuration.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     return [
@@ -53,11 +53,15 @@ def command(folder: Path, *, port: int) -> list[str]:
 
 
 def answers(port: int) -> bool:
-    """Whether a server on 127.0.0.1:`port` answers clients."""
+    """Whether a server on 127.0.0.1:`port` answers clients.
+
+    It says that it is ok (`ruok`) before it does; a client that comes then is never answered, nor is its connection
+    closed.
+    """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
-            probe.sendall(b"ruok")
-            return probe.recv(4) == b"imok"
+            probe.sendall(b"isro")
+            return probe.recv(4) == b"rw"
     except OSError:
         return False
 
