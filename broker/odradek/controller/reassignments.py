@@ -97,7 +97,8 @@ def begun(
     isr = tuple(broker for broker in partition.isr if broker not in superseded)
     if not _enough_stay(partition, superseded, min_in_sync=min_in_sync):
         # Too few others have what was acknowledged, so they stay until more have it.
-        before += tuple(broker for broker in superseded if broker in {*partition.isr, *partition.elr})
+        having_all = _having_all(partition)
+        before += tuple(broker for broker in superseded if broker in having_all)
         isr = partition.isr
     removing = tuple(sorted(broker for broker in before if broker not in wanted))
     after = partition._replace(
@@ -143,25 +144,34 @@ def cancelled(
     isr = tuple(broker for broker in partition.isr if broker not in partition.adding)
     is_safe = bool(isr) and _enough_stay(partition, partition.adding, min_in_sync=min_in_sync)
     if not is_safe and not unclean:
+        having_all = sorted(_having_all(partition).difference(partition.adding))
         raise InvalidReplicaAssignment(
-            f"the reassignment of {where} cannot be taken back: of {list(replicas)} only {list(isr)} are in sync, "
-            f"which is too few to have what was acknowledged (min.insync.replicas is {min_in_sync}), and "
-            "unclean.leader.election.enable is false. Wait for another to catch up, or move it elsewhere."
+            f"the reassignment of {where} cannot be taken back: of {list(replicas)} {list(isr)} are in sync and "
+            f"{having_all} have all that was acknowledged, but one has to be in sync and "
+            f"{_needed(partition, min_in_sync)} have to have all; unclean.leader.election.enable is false. Wait for "
+            "another to catch up, or move the partition elsewhere."
         )
     isr = isr or (next((broker for broker in replicas if broker in live), replicas[0]),)
     after = _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
     return _fencing_who_left(partition, after)
 
 
-def _enough_stay(partition: PartitionImage, leaving: Collection[int], *, min_in_sync: int) -> bool:
-    """Whether without `leaving` somebody is in sync, and as many have what was acknowledged as have to be in sync; if
-    so many do now.
-    """
-    having_all = {*partition.isr, *partition.elr}
+def _having_all(partition: PartitionImage) -> set[int]:
+    """Who has what was acknowledged."""
+    return {*partition.isr, *partition.elr}
+
+
+def _needed(partition: PartitionImage, min_in_sync: int) -> int:
+    """How many have to keep what was acknowledged; no more than have it now."""
+    having_all = len(_having_all(partition))
     # Without a leader nobody says how many have to be in sync.
-    needed = len(having_all) if partition.leader == NO_LEADER else min(min_in_sync, len(having_all))
+    return having_all if partition.leader == NO_LEADER else min(min_in_sync, having_all)
+
+
+def _enough_stay(partition: PartitionImage, leaving: Collection[int], *, min_in_sync: int) -> bool:
+    """Whether without `leaving` enough have what was acknowledged, and somebody is in sync if somebody is now."""
     is_in_sync = not partition.isr or not set(partition.isr) <= set(leaving)
-    return is_in_sync and len(having_all.difference(leaving)) >= needed
+    return is_in_sync and len(_having_all(partition).difference(leaving)) >= _needed(partition, min_in_sync)
 
 
 def _fencing_who_left(before: PartitionImage, after: PartitionImage) -> PartitionImage:
