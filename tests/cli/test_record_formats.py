@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.record_formats import (
-    InputError,
-    NewRecord,
-    compile_template,
-    json_record,
-    parse_json_record,
-    unescape,
-)
+from odradek.cli.record_formats import InputError, NewRecord, parse_json_record, unescape
+from odradek.cli.record_printing import json_record
 from odradek.client.consumer.positions import ConsumerRecord
 
 octets = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
@@ -58,23 +52,6 @@ def test_a_json_value_that_is_no_text_is_its_own_json() -> None:
 def test_a_line_that_is_no_record_is_named(line: bytes) -> None:
     with pytest.raises(InputError, match="line 7"):
         parse_json_record(line, number=7)
-
-
-def test_templates() -> None:
-    render = compile_template(r"{topic}/{partition}:{offset}\t{key}={value} {{x}} {key_bytes},{value_bytes}")
-    assert render(record(value=None)) == b"t/3:42\tk= {x} 1,-1\n"
-    render = compile_template("{timestamp} {timestamp_ms} {headers}")
-    with_headers = record(headers=(("a", b"1"), ("b", None)))
-    assert render(with_headers) == b"2026-03-01T12:00:00.000Z 1772366400000 a=1,b=\n"
-
-
-def test_values_are_printed_as_they_are() -> None:
-    assert compile_template("{value}")(record(value=b"\xff\x00")) == b"\xff\x00\n"
-
-
-def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"\{vlaue\} is no field of a record; there are headers, key"):
-        compile_template("{vlaue}")
 
 
 def test_escapes() -> None:

@@ -131,7 +131,7 @@ def consume(
 def _renderer(
     session: Session, template: str | None, keys: bool, headers: bool, offsets: bool, timestamps: bool
 ) -> Callable[[ConsumerRecord], bytes]:
-    from odradek.cli.record_formats import compile_template, json_record
+    from odradek.cli.record_printing import compile_template, json_record
 
     if template is not None:
         return compile_template(template)

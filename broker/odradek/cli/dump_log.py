@@ -130,7 +130,7 @@ class _Printer:
             click.echo("  " + _text(fields))
         if not self._with_records or header.is_control:
             return
-        from odradek.cli.record_formats import json_record
+        from odradek.cli.record_printing import json_record
         from odradek.client.consumer.positions import ConsumerRecord
         from odradek.records.batch import BatchView
         from odradek.records.record import records

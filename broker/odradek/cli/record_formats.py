@@ -1,8 +1,8 @@
-"""Records as text: what `produce` reads and `consume` prints.
+"""Text as records: what `produce` reads. What `consume` prints is `record_printing`'s.
 
-A JSON line is {"key": …, "value": …, "headers": [[name, value], …], "partition": …, "timestamp_ms": …}; text that is
-not UTF-8 travels as `key_base64`, `value_base64` and header objects, so that what one verb prints the other reads back
-byte for byte. A template names fields in braces: `{key} {value} {offset} {partition} {topic} {timestamp} {headers}`.
+A JSON line is {"key": …, "value": …, "headers": [[name, value], …], "partition": …, "timestamp_ms": …}; bytes that are
+not UTF-8 travel as `key_base64`, `value_base64` and header objects. What one verb prints the other reads back byte
+for byte.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from odradek.cli.times import format_moment
 from odradek.foundation.errors import OdradekError
-
-if TYPE_CHECKING:
-    from odradek.client.consumer.positions import ConsumerRecord
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
-_PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]*)\}")
 
 
 class InputError(OdradekError):
@@ -43,9 +37,6 @@ class NewRecord(NamedTuple):
 def unescape(text: str) -> str:
     """`\\t`, `\\n`, `\\r`, `\\0` and `\\\\` as the characters they stand for: what a shell cannot pass easily."""
     return re.sub(r"\\[tnr0\\]", lambda match: _ESCAPES[match[0]], text)
-
-
-# --- in -------------------------------------------------------------------------------------------------------------
 
 
 def parse_json_record(line: bytes, *, number: int) -> NewRecord:
@@ -107,77 +98,3 @@ def _headers(given: Any) -> Headers:
         else:
             raise ValueError("headers must be an object, or a list of [name, value]")
     return tuple(headers)
-
-
-# --- out ------------------------------------------------------------------------------------------------------------
-
-
-def json_record(record: ConsumerRecord) -> dict[str, Any]:
-    """A record as the fields of a JSON line."""
-    fields: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "timestamp": format_moment(record.timestamp_ms),
-    }
-    _put(fields, "key", record.key)
-    _put(fields, "value", record.value)
-    fields["headers"] = [_json_header(name, value) for name, value in record.headers]
-    return fields
-
-
-def _put(fields: dict[str, Any], name: str, value: bytes | None) -> None:
-    if value is None:
-        fields[name] = None
-        return
-    try:
-        fields[name] = value.decode()
-    except UnicodeDecodeError:
-        fields[f"{name}_base64"] = base64.b64encode(value).decode()
-
-
-def _json_header(name: str, value: bytes | None) -> Any:
-    fields: dict[str, Any] = {"name": name}
-    _put(fields, "value", value)
-    return [name, fields["value"]] if "value" in fields else fields
-
-
-def _headers_text(record: ConsumerRecord) -> bytes:
-    return b",".join(name.encode() + b"=" + (value or b"") for name, value in record.headers)
-
-
-_FIELDS: dict[str, Callable[[ConsumerRecord], bytes]] = {
-    "key": lambda record: record.key or b"",
-    "value": lambda record: record.value or b"",
-    "offset": lambda record: b"%d" % record.offset,
-    "partition": lambda record: b"%d" % record.partition,
-    "topic": lambda record: record.topic.encode(),
-    "timestamp": lambda record: format_moment(record.timestamp_ms).encode(),
-    "timestamp_ms": lambda record: b"%d" % record.timestamp_ms,
-    "headers": _headers_text,
-    "key_bytes": lambda record: b"%d" % (-1 if record.key is None else len(record.key)),
-    "value_bytes": lambda record: b"%d" % (-1 if record.value is None else len(record.value)),
-}
-
-
-def compile_template(template: str) -> Callable[[ConsumerRecord], bytes]:
-    """A function from a record to its line, newline included. Raises ValueError for a field that is not known."""
-    text = unescape(template)
-    pieces: list[bytes | Callable[[ConsumerRecord], bytes]] = []
-    end = 0
-    for match in _PLACE.finditer(text):
-        pieces.append(text[end : match.start()].encode())
-        end = match.end()
-        if match[0] in ("{{", "}}"):
-            pieces.append(match[0][:1].encode())
-        elif match[1] in _FIELDS:
-            pieces.append(_FIELDS[match[1]])
-        else:
-            raise ValueError(f"{match[0]} is no field of a record; there are {', '.join(sorted(_FIELDS))}")
-    pieces.append(text[end:].encode() + b"\n")
-
-    def render(record: ConsumerRecord) -> bytes:
-        return b"".join(piece if isinstance(piece, bytes) else piece(record) for piece in pieces)
-
-    return render
