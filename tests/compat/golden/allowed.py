@@ -5,62 +5,28 @@ A path may hold `*` for any characters. Every row must still be needed: one that
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Final
 
+from odradek.handlers.not_served import EFFECTS
+from odradek.handlers.table import HANDLERS
 from odradek.protocol.api import ApiKey
 
-# What this broker does not have, and so does not offer in ApiVersions. Clients that need none of it go without.
-_APIS_LEFT_OUT: Final[dict[str, tuple[ApiKey, ...]]] = {
-    "transactions are not there yet": (
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
-    ),
-    "clients are not authenticated yet": (
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    ),
-    "there is no authoriser yet": (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
-    "there are no quotas yet": (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
-    "a replica stays in the directory where it was made": (ApiKey.ALTER_REPLICA_LOG_DIRS,),
-    "the cluster's state is not kept by KRaft": (
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    ),
-    "share groups are a preview in Kafka 4.1, off unless asked for": (
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.SHARE_GROUP_DESCRIBE,
-        ApiKey.SHARE_FETCH,
-        ApiKey.SHARE_ACKNOWLEDGE,
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE,
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-    ),
+# What Kafka lists in ApiVersions and this broker does not have. Clients that need none of it work without.
+# `EFFECTS` declares each with its reason: an API that is in neither table is a KeyError here.
+_LISTED_BY_KAFKA: Final = json.loads((Path(__file__).parent / "versions.json").read_text())[
+    "ranges by version 4"
+]
+_APIS_LEFT_OUT: Final = {
+    api: EFFECTS[ApiKey(api)].feature for api in map(int, _LISTED_BY_KAFKA) if api not in HANDLERS
 }
 
 _PART: Final = "responses/0/partition_responses/0"
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
     "versions": {
-        f"ranges by version */{int(api)}": reason for reason, apis in _APIS_LEFT_OUT.items() for api in apis
+        f"ranges by version */{api}": f"{feature}: not there" for api, feature in _APIS_LEFT_OUT.items()
     },
     "produce": {
         f"unknown compression 5/{_PART}/error_code": (
