@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from odradek.foundation import interpreter
+
 READY_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 _IS_PLAIN = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
@@ -79,11 +81,12 @@ class Broker:
         began = time.perf_counter()
         with (self.folder / "broker.log").open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "odradek", *self.command()],
+                interpreter.command("odradek", *self.command()),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 text=True,
+                env=interpreter.environment(),
             )
         assert self._process.stdout is not None
         watchdog = threading.Timer(READY_SECONDS_MAX, self._process.kill)
@@ -138,12 +141,12 @@ def run(arguments: Sequence[str], *, shortened: Path | None = None) -> None:
 
     command_line(short(f"odradek {' '.join(arguments)}"))
     done = subprocess.run(
-        [sys.executable, "-m", "odradek", *arguments],
+        interpreter.command("odradek", *arguments),
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "110", "NO_COLOR": "1"},
+        env={**interpreter.environment(), "COLUMNS": "110", "NO_COLOR": "1"},
     )
     if done.returncode != 0:
         raise DemoFailedError(f"odradek {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")

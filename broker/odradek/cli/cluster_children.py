@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
+
+from odradek.foundation import interpreter
 
 _STOP_SECONDS_MAX = 30.0
 _START_SECONDS_MAX = 60.0
@@ -56,6 +58,7 @@ class Child:
                 stderr=log,
                 start_new_session=True,
                 pass_fds=self._inherits,
+                env=interpreter.environment(),
             )
         wait = self._ready_line() if is_ready is None else self._probe(is_ready)
         try:
@@ -131,7 +134,7 @@ class Children:
         code = await child.ended()
         if not child.is_stopping:
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-            self._say(f"{child.name} ended {how}; start it again with: {' '.join(child.command)}")
+            self._say(f"{child.name} ended {how}; start it again with: {shlex.join(child.command)}")
 
     async def stop(self) -> None:
         """Stop all in order."""
@@ -160,4 +163,4 @@ async def _all(*work: Awaitable[None]) -> None:
 
 def odradek(*arguments: str) -> list[str]:
     """How to run this program again."""
-    return [sys.executable, "-m", "odradek", *arguments]
+    return interpreter.command("odradek", *arguments)

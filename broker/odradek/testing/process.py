@@ -6,8 +6,8 @@
       broker.log   ◀── everything that the broker logs
 
 The pipe is what makes leaks impossible: it closes when the test process ends, however it ends. A process and not a
-thread, because a test wants to kill it, and because its loop must not share the test's. Only the standard library is
-imported here; the client comes with the first topic that is made.
+thread, because a test wants to kill it, and because its loop must not share the test's. Little but the standard
+library is imported here; the client comes with the first topic that is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -27,6 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from odradek.foundation import interpreter
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
@@ -110,7 +111,7 @@ class TestBroker:
         if self.is_running:
             raise RuntimeError("the broker runs already")
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "odradek.testing.child"]
+        command = interpreter.command("odradek.testing.child")
         command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.data)]
         command += ["--log-level", self._log_level]
         for key, value in self._settings.items():
@@ -121,7 +122,7 @@ class TestBroker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=_environment(),
+                env=interpreter.environment(),
                 bufsize=0,
             )
         try:
@@ -287,13 +288,6 @@ def broker(
     finally:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)
-
-
-def _environment() -> dict[str, str]:
-    """The test's environment, with this very package found first: it may not be installed."""
-    source = str(Path(__file__).resolve().parents[2])
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": source if not path else f"{source}{os.pathsep}{path}"}
 
 
 def _port_in(ready: str) -> int:
