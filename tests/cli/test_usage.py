@@ -13,7 +13,7 @@ from click.testing import Result
 from odradek import __version__
 from odradek.cli.exit_codes import MEANINGS, ExitCode, exit_code_for
 from odradek.cli.main import VERBS, command_line
-from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker
+from odradek.client.errors import ClientTimeout, ConnectionFailed, NoSuchBroker, UnsupportedByBroker
 from odradek.foundation import errors
 from tests.support.broker_process import free_port
 
@@ -168,6 +168,7 @@ def test_an_address_that_is_none(invoke: Invoke) -> None:
     [
         (errors.UnknownTopicOrPartition("x"), ExitCode.NOT_FOUND),
         (errors.GroupIdNotFound("x"), ExitCode.NOT_FOUND),
+        (NoSuchBroker("x"), ExitCode.NOT_FOUND),
         (FileNotFoundError("x"), ExitCode.NOT_FOUND),
         (errors.TopicAlreadyExists("x"), ExitCode.EXISTS),
         (errors.InvalidConfig("x"), ExitCode.REFUSED),

@@ -187,6 +187,15 @@ def test_settings_are_set_shown_and_unset(shell: Shell, unique: str) -> None:
     shell.run("configs", "set", "topic", unique, "no.such.key=1", code=ExitCode.REFUSED)
 
 
+@pytest.mark.parametrize(
+    "verb", [("describe",), ("set", "log.retention.ms=1"), ("unset", "log.retention.ms")]
+)
+def test_settings_of_no_broker_are_an_error_at_once(shell: Shell, verb: tuple[str, ...]) -> None:
+    # The time allowed is longer than a command may take here: waiting for the broker would fail.
+    shell.run("configs", verb[0], "broker", "9", *verb[1:], "--timeout", "300", code=ExitCode.NOT_FOUND)
+    assert shell.error == "odradek: there is no live broker 9; the cluster's brokers are: 1\n"
+
+
 def test_following_prints_records_as_they_come(shell: Shell, unique: str) -> None:
     shell.run("topics", "create", unique, "-p", "1")
     shell.run("produce", unique, input="before\n")

@@ -32,6 +32,35 @@ def test_what_is_no_address_is_refused_with_the_word_that_is_wrong(given: str) -
         parse_addresses(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("http://broker:9092", "is a URL, .* write 'broker:9092'"),
+        ("https://broker/", "is a URL, .* write 'broker:9092'"),
+        ("kafka://[::1]:1/x", r"is a URL, .* write '\[::1\]:1'"),
+        ("zk://", "is a URL, .* write 'HOST:9092'"),
+        ("a:1,http://b:2", "'http://b:2'"),
+        ("SSL://broker:9093", "asks for SSL, .* PLAINTEXT listener"),
+        ("sasl_ssl://broker:9093", "asks for SASL_SSL"),
+        ("broker:9092/kafka", r"a path \('/kafka'\).* write 'broker:9092'"),
+        ("broker/", "write 'broker'"),
+        ("me:secret@broker:9092", "'broker:9092'"),
+        ("bro ker:9092", "not the name of a host"),
+        ("broker?x:9092", "not the name of a host"),
+        ("a:²", "no port"),
+        ("a:" + "9" * 5000, "no port"),
+        ("[::g]:9092", "IPv6"),
+    ],
+)
+def test_what_else_a_url_has_is_refused_with_what_to_write(given: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_addresses(given)
+
+
+def test_a_name_in_any_script_is_an_address() -> None:
+    assert parse_addresses("bücher_1.example:1") == (Address("bücher_1.example", 1),)
+
+
 def test_an_address_prints_as_it_is_written() -> None:
     assert str(Address("::1", 1)) == "[::1]:1"
     assert str(Address("a", 1)) == "a:1"

@@ -31,7 +31,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.OK: "done",
     ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
     ExitCode.USAGE: "wrong use: an unknown option, a value that cannot be read, a setting that is not allowed at start",
-    ExitCode.NOT_FOUND: "the topic, partition, group or file named does not exist",
+    ExitCode.NOT_FOUND: "the topic, partition, group, broker or file named does not exist",
     ExitCode.CONNECTION: "no broker could be reached at the address, or what answered is no Kafka broker",
     ExitCode.TIMEOUT: "the broker did not answer in the time that --timeout gives",
     ExitCode.EXISTS: "what was to be created exists already",
@@ -53,7 +53,7 @@ _EXISTS = (errors.TopicAlreadyExists,)
 
 def exit_code_for(failure: BaseException) -> ExitCode:
     """The code of a failure that reached the top."""
-    from odradek.client.errors import ClientTimeout, ConnectionFailed
+    from odradek.client.errors import ClientTimeout, ConnectionFailed, NoSuchBroker
 
     if isinstance(failure, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -65,7 +65,7 @@ def exit_code_for(failure: BaseException) -> ExitCode:
         return ExitCode.CONNECTION
     if isinstance(failure, errors.SettingError):
         return ExitCode.USAGE
-    if isinstance(failure, _NOT_FOUND):
+    if isinstance(failure, (*_NOT_FOUND, NoSuchBroker)):
         return ExitCode.NOT_FOUND
     if isinstance(failure, _EXISTS):
         return ExitCode.EXISTS

@@ -1,11 +1,21 @@
-"""Bootstrap addresses as people write them: `host`, `host:9092`, `10.0.0.1:9092`, `[::1]:9092`, several by commas."""
+"""Bootstrap addresses as people write them: `host`, `host:9092`, `10.0.0.1:9092`, `[::1]:9092`, several by commas.
+
+An address has no scheme, path or password. `PLAINTEXT://` before it is allowed, because a broker's listeners are
+written so; every other scheme is refused: it names another protocol, or security that this client does not have.
+Without a port it is 9092, as with rpk and kcat (Kafka's own tools ask for one). Names are not resolved here.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 PORT_DEFAULT = 9092
+_PLAIN = "plaintext"
+_SECURE = ("ssl", "sasl_ssl", "sasl_plaintext")
+# Letters of any language (an internationalised name is resolved as such), digits, and what names are joined with.
+_HOST = re.compile(r"[\w.-]+\Z")
 
 
 class Address(NamedTuple):
@@ -30,21 +40,59 @@ def parse_addresses(given: str | Iterable[str]) -> tuple[Address, ...]:
 
 
 def _parse(text: str) -> Address:
-    without_scheme = text.partition("://")[2] or text
-    if without_scheme.startswith("["):
-        host, bracket, rest = without_scheme[1:].partition("]")
-        if not bracket or not host or (rest and not rest.startswith(":")):
-            raise ValueError(f"{text!r} is no address; write IPv6 like [::1]:9092")
-        return Address(host, _port(rest[1:], text) if rest else PORT_DEFAULT)
-    if without_scheme.count(":") > 1:
-        raise ValueError(f"{text!r} is no address; write IPv6 in brackets, like [::1]:9092")
-    host, colon, port = without_scheme.partition(":")
+    address = _without_scheme(text)
+    before, slash, path = address.partition("/")
+    if slash:
+        raise ValueError(
+            f"{text!r} has a path ({slash + path!r}); a broker's address has none: write {before!r}"
+        )
+    if "@" in address:
+        # The whole is not shown: it may hold a password.
+        without_user = address.rpartition("@")[2]
+        raise ValueError(f"a broker's address has no user before an '@'; write {without_user!r}")
+    if address.startswith("["):
+        return _ipv6(address, text)
+    if address.count(":") > 1:
+        raise ValueError(f"{text!r} is not an address; write IPv6 in brackets, like [::1]:{PORT_DEFAULT}")
+    host, colon, port = address.partition(":")
     if not host:
-        raise ValueError(f"{text!r} names no host; write it like 127.0.0.1:9092")
+        raise ValueError(f"{text!r} names no host; write it like 127.0.0.1:{PORT_DEFAULT}")
+    if not _HOST.match(host):
+        raise ValueError(f"{text!r} is not an address: {host!r} is not the name of a host; write HOST:PORT")
     return Address(host, _port(port, text) if colon else PORT_DEFAULT)
 
 
+def _without_scheme(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme.lower() == _PLAIN:
+        return rest if separator else text
+    if scheme.lower() in _SECURE:
+        raise ValueError(
+            f"{text!r} asks for {scheme.upper()}, which this client does not speak yet; "
+            "name a PLAINTEXT listener of the broker as HOST:PORT"
+        )
+    host = rest.partition("/")[0]
+    written = host if ":" in host else f"{host or 'HOST'}:{PORT_DEFAULT}"
+    raise ValueError(
+        f"{text!r} is a URL, and a broker speaks Kafka's protocol, not {scheme!r}; write {written!r} "
+        "if that is the broker's port"
+    )
+
+
+def _ipv6(address: str, text: str) -> Address:
+    import ipaddress  # rarely needed, and a command line starts sooner without it
+
+    host, bracket, rest = address[1:].partition("]")
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        bracket = ""
+    if not bracket or (rest and not rest.startswith(":")):
+        raise ValueError(f"{text!r} is not an address; write IPv6 like [::1]:{PORT_DEFAULT}")
+    return Address(host, _port(rest[1:], text) if rest else PORT_DEFAULT)
+
+
 def _port(digits: str, text: str) -> int:
-    if not digits.isdigit() or not 0 < int(digits) < 65536:
-        raise ValueError(f"{text!r} has no port between 1 and 65535")
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:6]) < 65536):
+        raise ValueError(f"{text!r} has no port between 1 and 65535; write it like 127.0.0.1:{PORT_DEFAULT}")
     return int(digits)

@@ -27,6 +27,10 @@ class ClientClosed(ClientError):
     """The client, producer or consumer was closed while this was under way."""
 
 
+class NoSuchBroker(ClientError):
+    """The cluster has no live broker with that id."""
+
+
 class UnsupportedByBroker(ClientError):
     """The broker does not offer the API, or no version that this client knows."""
 

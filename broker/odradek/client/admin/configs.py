@@ -8,7 +8,7 @@ from typing import Any
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import error_for
+from odradek.client.errors import NoSuchBroker, error_for
 from odradek.foundation.errors import OdradekError
 from odradek.protocol.api import ApiKey
 
@@ -32,7 +32,7 @@ class ConfigAdmin:
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> list[ConfigEntry]:
-        """The configs in force, by key. Raises UnknownTopicOrPartition, InvalidConfig, …"""
+        """The configs in force, by key. Raises UnknownTopicOrPartition, NoSuchBroker, InvalidConfig, …"""
         found = await self._described(
             lambda: self._of(resource_type, name),
             resource_type,
@@ -75,7 +75,7 @@ class ConfigAdmin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change some keys, all or none. Raises InvalidConfig, UnknownTopicOrPartition, …"""
+        """Change some keys, all or none. Raises InvalidConfig, UnknownTopicOrPartition, NoSuchBroker, …"""
         outcomes = await self._altered(
             lambda: self._of(resource_type, name),
             resource_type,
@@ -155,8 +155,17 @@ class ConfigAdmin:
     async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
         """A broker itself for its own configs, any for all others."""
         if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit():
-            return await self._client.broker(int(name))
+            return await self._named_broker(int(name))
         return await self._client.any_broker()
+
+    async def _named_broker(self, broker_id: int) -> BrokerConnection:
+        """A name that somebody typed: a broker that is not there is an error at once, and not waited for."""
+        if broker_id not in self._client.cluster.brokers:
+            brokers = (await self._client.refresh(())).brokers
+            if broker_id not in brokers:
+                there = ", ".join(map(str, sorted(brokers))) or "none"
+                raise NoSuchBroker(f"there is no live broker {broker_id}; the cluster's brokers are: {there}")
+        return await self._client.broker(broker_id)
 
 
 def _failure(resource_type: ResourceType, result: Any) -> OdradekError | None:
