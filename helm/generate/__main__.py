@@ -1,6 +1,6 @@
 """Writes what is made from declarations below helm/ and manifests/.
 
-python -m helm.generate             values.yaml, values.schema.json, the README's table and the dashboard
+python -m helm.generate             values, their schemas, the READMEs' tables, the dashboard, Prometheus' rules
 python -m helm.generate manifests   manifests/, rendered by Helm from the charts
 """
 
@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from helm.generate import cluster_chart, dashboard, manifests, operator_chart
+from helm.generate import cluster_chart, dashboard, manifests, operator_chart, prometheus_rules
 from helm.generate.declaration import ChartValues
 from helm.generate.written import values_schema, values_yaml, with_table
 
@@ -29,6 +29,7 @@ def files() -> dict[Path, str]:
     for chart in charts():
         written |= _of(chart)
     written[CHECKOUT / "helm" / "odradek" / "files" / "dashboard.json"] = dashboard.dashboard()
+    written[CHECKOUT / prometheus_rules.PATH] = prometheus_rules.rules(CHECKOUT)
     return written
 
 

@@ -22,6 +22,7 @@ METRICS: dict[str, Metric] = {**BROKER_METRICS, **OPERATOR_METRICS}
 TARGET_LABELS = {"namespace", "pod", "container", "job", "instance"}
 CLUSTER_LABELS = {"odradek_cluster", "component"}
 # Grafana's own words, for which something that parses is put in.
+PLAIN_RULES = "prometheus-rules.yaml"
 GRAFANA = {"$__rate_interval": "5m", "$namespace": "data", "$cluster": "log"}
 
 
@@ -35,6 +36,14 @@ def _alerts(chart: str) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield f"{chart}/{rule['alert']}", rule
 
 
+def _plain_rules() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rules for a Prometheus without Kubernetes."""
+    document = yaml.safe_load((CHECKOUT / "manifests" / "monitoring" / PLAIN_RULES).read_text())
+    for group in document["groups"]:
+        for rule in group["rules"]:
+            yield f"{PLAIN_RULES}/{rule['alert']}", rule
+
+
 def _panels() -> Iterator[dict[str, Any]]:
     dashboard = json.loads((CHARTS / "odradek" / "files" / "dashboard.json").read_text())
     yield from (panel for panel in dashboard["panels"] if panel["type"] != "row")
@@ -44,6 +53,8 @@ def _expressions() -> Iterator[tuple[str, str]]:
     for chart in ("odradek-operator", "odradek"):
         for name, rule in _alerts(chart):
             yield name, rule["expr"]
+    for name, rule in _plain_rules():
+        yield name, rule["expr"]
     for panel in _panels():
         for target in panel["targets"]:
             text = target["expr"]
@@ -95,7 +106,8 @@ def test_an_expression_asks_for_what_there_is(where: str, text: str) -> None:
         known |= labels
         matched = {matcher.name for matcher in selector.matchers.matchers}
         assert matched <= labels, f"{name} has no label {matched - labels}"
-        assert matched & {"namespace", "exported_namespace"}, "another cluster's numbers would be taken in"
+        scope = {"job"} if where.startswith(PLAIN_RULES) else {"namespace", "exported_namespace"}
+        assert matched & scope, "another cluster's numbers would be taken in"
     for node in _nodes(promql_parser.parse(text)):
         if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
             assert set(node.modifier.labels) <= known, f"none has {set(node.modifier.labels) - known}"
@@ -141,6 +153,14 @@ def test_every_alert_tells_what_where_and_what_to_do() -> None:
         ]
         for labels in grouped:
             assert used <= labels, f"{rule['alert']} speaks of labels that its expression takes away"
+
+
+def test_rules_without_kubernetes_name_no_pod_and_no_resource() -> None:
+    rules = dict(_plain_rules())
+    assert len(rules) > 10
+    for rule in rules.values():
+        for word in ("pod", "Cluster", "ConsumerGroup", "odradek.io", "namespace"):
+            assert word not in str(rule), f"{rule['alert']} speaks of Kubernetes: {word}"
 
 
 def test_alerts_can_be_left_out_and_thresholds_set() -> None:

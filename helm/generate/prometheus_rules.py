@@ -1,0 +1,60 @@
+"""`manifests/monitoring/prometheus-rules.yaml`: the chart's alerts for a Prometheus without Kubernetes.
+
+The alerts are those of helm/odradek/files/alerts.yaml, with the chart's default thresholds. A target is told apart by
+`instance`, where a pod's name stands on Kubernetes. Left out are the alerts that only a cluster on ZooKeeper can raise:
+a single broker has no other controller and no followers.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+JOB: Final = "odradek"
+PATH: Final = Path("manifests/monitoring/prometheus-rules.yaml")
+# A single broker is its own controller and has no followers: these would never, or always, be raised.
+_OF_CLUSTERS_ONLY: Final = frozenset({"OdradekNoActiveController"})
+# What helps on Kubernetes and makes no sense elsewhere, with what takes its place.
+_IN_PLAIN_WORDS: Final = (
+    (r"; a broker's pod and volume are replaced by annotating the pod with odradek.io/replace=true", ""),
+    (r"Grow the Cluster's storage", "Grow the file system"),
+    (r"For an objective of its own, declare a ConsumerGroup with a lag objective\.", ""),
+    (r"the node's container runtime", "the process"),
+    (r"controllers' and ZooKeeper's pods and logs", "controllers' and ZooKeeper's logs"),
+)
+_HEAD: Final = f"""\
+# Alerts on brokers that a Prometheus scrapes as the job `{JOB}`, without Kubernetes. Name this file under `rule_files`.
+# Made from helm/odradek/files/alerts.yaml by `make reference`; edits here are lost.
+"""
+
+
+def rules(checkout: Path) -> str:
+    """The text of the file. Raises ValueError where an alert names a threshold that the chart does not have."""
+    chart = checkout / "helm" / "odradek"
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    text = (chart / "files" / "alerts.yaml").read_text().replace("<selector>", f'job="{JOB}"')
+    for name, value in values["monitoring"]["prometheusRule"]["thresholds"].items():
+        text = text.replace(f"<{name}>", str(value))
+    alerts = [
+        _without_pods(alert) for alert in yaml.safe_load(text) if alert["alert"] not in _OF_CLUSTERS_ONLY
+    ]
+    for alert in alerts:
+        if left := re.findall(r"<\w+>", alert["expr"]):
+            raise ValueError(f"{alert['alert']} names {left[0]}, which is not a threshold of the chart")
+    document = {"groups": [{"name": JOB, "rules": alerts}]}
+    return _HEAD + yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
+
+
+def _without_pods(alert: dict[str, Any]) -> dict[str, Any]:
+    annotations = {name: _plain(text) for name, text in alert["annotations"].items()}
+    expression = re.sub(r"\bpod\b", "instance", alert["expr"])
+    return {**alert, "expr": expression, "annotations": annotations}
+
+
+def _plain(text: str) -> str:
+    for pattern, instead in _IN_PLAIN_WORDS:
+        text = re.sub(pattern, instead, text)
+    return text.replace("$labels.pod", "$labels.instance").strip()
