@@ -112,6 +112,27 @@ def test_a_release_is_upgraded_and_a_bad_edit_refused_with_its_reason(installed:
     installed("uninstall", "log")
 
 
+def test_settings_that_promise_protection_are_refused_and_not_dropped(
+    server: ApiServer, namespace: str, installed: Callable[..., str]
+) -> None:
+    chart = str(CHARTS / "odradek")
+    key = r"cluster.spec.brokers.config.ssl\.client\.auth"
+    with pytest.raises(
+        HelmFailed, match=r"ssl\.client\.auth \(clients show a certificate.*promises protection"
+    ):
+        installed("install", "log", chart, "--set", f"{key}=required")
+    config = {"authorizer.class.name": "a.B", "allow.everyone.if.no.acl.found": False, "quota.window.num": 20}
+    spec = {"brokers": {"config": config}, "zookeeper": {"connect": "zk:2181"}}
+    cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": {"name": "log"}, "spec": spec}
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        # As most clients ask: what is unknown would be dropped without an error.
+        server.kubectl("apply", "--validate=false", "-n", namespace, "-f", "-", given=json.dumps(cluster))
+    said = str(refusal.value.stdout)
+    for words in ("access control lists", "set true or remove it", "slowed down to their quotas"):
+        assert words in said
+    installed("install", "plain", chart, "--set", f"{key}=none")
+
+
 def test_what_is_to_be_kept_outlives_the_release_and_is_taken_up_again(
     server: ApiServer, namespace: str, installed: Callable[..., str]
 ) -> None:

@@ -84,3 +84,40 @@ def test_a_cluster_that_cannot_be_is_refused(
 ) -> None:
     assert run(["cluster", *arguments]) == ExitCode.USAGE
     assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["broker", "--zookeeper", "127.0.0.1:1"],
+        ["controller", "--zookeeper", "127.0.0.1:1"],
+        ["cluster", "--data", "cluster"],
+        ["start"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_promises_protection_stops_every_process_before_it_starts(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["--set", "ssl.client.auth=required", "--set", "super.users=User:a"]
+    assert run([*arguments, *given]) == ExitCode.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("odradek: 2 settings promise protection that this broker does not have")
+    for words in ("ssl.client.auth=required", "super.users=User:a", "set none or remove it"):
+        assert words in line
+    assert list(tmp_path.iterdir()) == [], "nothing was written"
+
+
+def test_a_single_broker_does_not_start_beside_the_cluster_that_its_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nzookeeper.connect=zk1:2181,zk2:2181/kafka\n")
+    assert run(["start", "--config", str(file)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "zookeeper.connect=zk1:2181,zk2:2181/kafka" in said
+    assert "use `odradek broker`" in said
+    assert "remove the key" in said
+    assert list(tmp_path.iterdir()) == [file], "nothing was written"

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.cluster import nodes, paths
 from odradek.cluster.configs import log_config_values
 from odradek.cluster.image import ResourceKind
 from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
@@ -67,10 +68,25 @@ REFUSED: list[tuple[Resource, list[ConfigChange], type[RequestError], str]] = [
     (Resource(ResourceKind.BROKER, "2"), [], InvalidRequest, r"expected one of \[1\]"),
     (
         ALL_BROKERS,
-        [ConfigChange("ssl.keystore.location", SET, "/k")],
+        [ConfigChange("cordoned.log.dirs", SET, "*")],
         InvalidRequest,
         "default cluster level",
     ),
+    (
+        BROKER,
+        [ConfigChange("ssl.client.auth", SET, "required")],
+        InvalidRequest,
+        r"ssl.client.auth=required \(clients show a certificate: set none or remove it\) promises protection",
+    ),
+    (
+        BROKER,
+        [ConfigChange("listener.name.x.scram-sha-256.sasl.jaas.config", SET, "secret")],
+        InvalidRequest,
+        r"sasl.jaas.config=\[hidden\] .* promises protection",
+    ),
+    (ALL_BROKERS, [ConfigChange("max.connection.creation.rate", SET, "5")], InvalidRequest, "slowed down"),
+    (ALL_BROKERS, [ConfigChange("super.users", SET, "User:a")], InvalidRequest, "promises protection"),
+    (BROKER, [ConfigChange("authorizer.class.name", SET, "a.B")], InvalidRequest, "promises protection"),
     (Resource(ResourceKind.GROUP, ""), [], InvalidRequest, "name a group"),
     (GROUP, [ConfigChange("nope", SET, "1")], InvalidConfig, "Unknown group config name"),
     (GROUP, [ConfigChange("consumer.session.timeout.ms", SET, "1")], InvalidConfig, "min.session"),
@@ -189,5 +205,34 @@ def test_a_follower_that_fails_does_not_keep_others_from_hearing(caplog: pytest.
         await broker.controller.create_topics([NewTopic(name="t")])
         assert heard == [1]
         assert "broken follower" in caplog.text
+
+    asyncio.run(scenario())
+
+
+def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        registry = MemoryRegistry()
+        store = MemoryStore(registry)
+        broker = await OneBroker.start(store=store)
+        await broker.controller.incremental_alter_configs(
+            [(BROKER, [ConfigChange("log.retention.ms", SET, "7")])]
+        )
+        path = paths.config(ResourceKind.BROKER, "1")
+        kept = {"log.retention.ms": "7", "ssl.client.auth": "required"}
+        await store.put(path, nodes.write_config(kept))
+        await store.close()
+
+        again = await OneBroker.start(store=MemoryStore(registry))
+        assert again.dynamic.current.effective_retention_ms == 7
+        assert "ssl.client.auth=required" in caplog.text
+        assert "promises protection" in caplog.text
+        for key, operation, text in (("log.retention.ms", SET, "8"), ("ssl.client.auth", DELETE, None)):
+            outcomes = await again.controller.incremental_alter_configs(
+                [(BROKER, [ConfigChange(key, operation, text)])]
+            )
+            assert outcomes == [None]
+        assert again.images.current.config(ResourceKind.BROKER, "1") == {"log.retention.ms": "8"}
 
     asyncio.run(scenario())

@@ -54,6 +54,7 @@ def cluster(
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise SettingError(f"--listen {listen}: write it like --listen 127.0.0.1:9092")
+    _check(settings)
     plan = _Plan(
         folder=Path(data),
         brokers=brokers,
@@ -64,6 +65,17 @@ def cluster(
     )
     lock = ClusterLock(plan.folder)
     return asyncio.run(_run(plan, lock, zookeeper=zookeeper))
+
+
+def _check(pairs: tuple[str, ...]) -> None:
+    """Raises SettingError for settings with which no process would start, before any is started."""
+    from odradek.cli.start_options import parse
+    from odradek.cli.start_settings import entries_of
+    from odradek.foundation.settings import Settings
+
+    arguments = parse([f"--set={pair}" for pair in pairs])
+    if arguments is not None:
+        Settings(entries_of(arguments))
 
 
 class _Plan:

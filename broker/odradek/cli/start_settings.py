@@ -15,8 +15,15 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def settings_of(arguments: StartArguments) -> Settings:
-    """The broker's settings. Raises SettingError, also for a --config file that cannot be read."""
-    return Settings(entries_of(arguments))
+    """A single broker's settings. Raises SettingError, also for a --config file that cannot be read."""
+    entries = entries_of(arguments)
+    connect = entries.get("zookeeper.connect")
+    if connect:
+        raise SettingError(
+            f"zookeeper.connect={connect} names a cluster's ZooKeeper, and `odradek start` runs a broker of its own: "
+            "use `odradek broker` to join the cluster, or remove the key"
+        )
+    return Settings(entries)
 
 
 def entries_of(arguments: StartArguments, *, listen_default: str = LISTEN_DEFAULT) -> dict[str, str]:

@@ -15,7 +15,8 @@ from odradek.cluster.changes import config_changes
 from odradek.cluster.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.errors import SettingError
-from odradek.foundation.settings import Settings
+from odradek.foundation.protection import broken_promise
+from odradek.foundation.settings import Settings, find_setting
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ class DynamicSettings:
         self.broker_name = str(static.effective_broker_id) if is_broker else None
         """What this process's own settings go by; None when it has none."""
         self._callbacks: list[SettingsCallback] = []
+        self._named: set[str] = set()
+        """Ignored settings that the log has named."""
         self._apply(images.current)
         # Made first and so told first: those who are told later read settings that fit the new image.
         images.subscribe(self._follow)
@@ -61,7 +64,7 @@ class DynamicSettings:
             self._apply(new)
 
     def _apply(self, image: ClusterImage) -> None:
-        overrides = self.overrides(image)
+        overrides = self._kept(self.overrides(image))
         try:
             new = self.static.with_overrides(overrides) if overrides else self.static
         except SettingError as error:
@@ -76,6 +79,17 @@ class DynamicSettings:
                 callback(old, new)
             except Exception:
                 logger.exception("%r could not follow a change of the settings", callback)
+
+    def _kept(self, overrides: dict[str, str]) -> dict[str, str]:
+        """Without what promises protection that is not there: an earlier version let it be set."""
+        broken = {key: broken_promise(key, text, find_setting) for key, text in overrides.items()}
+        for key, why in broken.items():
+            if why is not None and key not in self._named:
+                self._named.add(key)
+                logger.error(
+                    "a dynamic setting is ignored: %s; delete it with `odradek configs unset broker`", why
+                )
+        return {key: text for key, text in overrides.items() if broken[key] is None}
 
 
 def merged_overrides(*, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

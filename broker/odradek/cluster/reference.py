@@ -13,6 +13,7 @@ from pathlib import Path
 
 from odradek.cluster.configs import TOPIC_SETTINGS
 from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
+from odradek.foundation.broker_settings.protection import LISTENER_PROMISES, NO_PROMISE, PROMISES
 from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.metrics import METRICS
@@ -28,8 +29,23 @@ _INTRODUCTION = (
     "known one; a wrong value stops the start before anything is written.",
     "",
     "*Change* says who may change a setting while the broker runs: nobody (read-only), only for one broker",
-    "(per-broker), or also for all brokers at once (cluster-wide), with `odradek configs alter` or any client's",
+    "(per-broker), or also for all brokers at once (cluster-wide), with `odradek configs set` or any client's",
     "IncrementalAlterConfigs.",
+)
+
+
+_PROTECTION = (
+    "## Settings that promise protection",
+    "",
+    "This broker has no authentication, no encryption, no access control and no quotas for clients. A key of this",
+    "table promises one of them, so a start with it ends with exit code 2 and one line that names all such keys.",
+    "A change of it while the broker runs is refused too, and so is a Cluster that has it in `spec.brokers.config`.",
+    "Kafka's default, an empty value and the harmless value promise nothing and are accepted. A listener whose",
+    "protocol is not PLAINTEXT is refused in the same line. The forms `listener.name.NAME.KEY` and",
+    "`listener.name.NAME.MECHANISM.KEY` count as KEY.",
+    "",
+    "| key | asks that | harmless |",
+    "| --- | --- | --- |",
 )
 
 
@@ -94,9 +110,20 @@ def _settings_lines() -> Iterator[str]:
         broker_key = f"`{broker_key_of(setting.key)}`" if setting.used and has_broker_key(setting.key) else ""
         yield _row(setting, broker_key)
     yield ""
+    yield from _PROTECTION
+    for row in PROMISES:
+        key = f"{row.key}*" if row.is_family else row.key
+        yield f"| `{key}` | {row.asks_for} | {f'`{row.harmless}`' if row.harmless else ''} |"
+    for row in LISTENER_PROMISES:
+        yield f"| `listener.name.NAME.{row.key}` | {row.asks_for} | |"
+    yield ""
+    yield "These keys promise nothing by themselves, and have no effect:"
+    yield ", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in NO_PROMISE) + "."
+    yield ""
     yield "## Known and not used"
     yield ""
-    yield "Accepted without a warning, since a `server.properties` that served Kafka should serve here."
+    yield "Accepted without a warning, since a `server.properties` that served Kafka should serve here. Those that"
+    yield "promise protection are accepted only with a value that promises nothing."
     yield ""
     yield from _table(UNUSED.values())
     yield ""

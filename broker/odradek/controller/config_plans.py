@@ -16,6 +16,7 @@ from odradek.foundation.errors import (
     SettingError,
     UnknownTopicOrPartition,
 )
+from odradek.foundation.protection import broken_promise
 from odradek.foundation.setting_types import Kind, Scope, Setting, nearest_key
 from odradek.foundation.settings import Settings, all_settings, find_setting
 
@@ -128,7 +129,15 @@ def validated(
 def _validated_broker(
     resource: Resource, texts: Mapping[str, str], *, before: Mapping[str, str], static: Settings
 ) -> dict[str, str]:
-    for key in texts:
+    kept: dict[str, str] = {}
+    for key, text in texts.items():
+        broken = broken_promise(key, text, find_setting)
+        # What an earlier version took stays until it is deleted; `DynamicSettings` leaves it out.
+        if broken is not None and before.get(key) != text:
+            raise InvalidRequest(str(broken))
+        if broken is not None:
+            continue
+        kept[key] = text
         setting = find_setting(key)
         if setting is None:
             # Kafka keeps unknown keys for its plugins, which this broker has none of: a slip would go unseen.
@@ -146,7 +155,7 @@ def _validated_broker(
                 f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
             )
     try:
-        static.with_overrides(texts)
+        static.with_overrides(kept)
     except SettingError as error:
         raise InvalidRequest(str(error)) from None
     return dict(texts)

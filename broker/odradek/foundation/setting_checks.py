@@ -35,12 +35,6 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
     if not endpoints:
         yield "listeners is empty; give at least one address, as PLAINTEXT://127.0.0.1:9092"
     yield from _repeated_listeners(settings, endpoints)
-    for endpoint in endpoints:
-        if endpoint.security_protocol != "PLAINTEXT":
-            yield (
-                f"listeners={settings.listeners}: {endpoint.listener_name} asks for {endpoint.security_protocol}, "
-                "and only PLAINTEXT is served; map the listener to PLAINTEXT in listener.security.protocol.map"
-            )
     for endpoint in advertised:
         if endpoint.listener_name not in names:
             yield (

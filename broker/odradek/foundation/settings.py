@@ -1,9 +1,10 @@
 """The broker's settings: Kafka's `server.properties` keys as one frozen object.
 
-`Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is
-written) and warns of keys that nobody knows. Values are attributes named as the keys, with underscores:
-`settings.log_segment_bytes` (`setting_values`). Which keys there are is declared in `foundation.broker_settings`;
-defaults of topics and changes while the broker runs are the matter of `cluster.configs` and `cluster.dynamic_settings`.
+`Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is written)
+and what promises protection that is not there (`protection`), and warns of keys that nobody knows. Values are
+attributes named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`). Which keys there are is
+declared in `foundation.broker_settings`; defaults of topics and changes while the broker runs are the matter of
+`cluster.configs` and `cluster.dynamic_settings`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
+from odradek.foundation.broker_settings.protection import promise_of
+from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
+from odradek.foundation.protection import broken_promises, refusal
 from odradek.foundation.setting_checks import contradictions
 from odradek.foundation.setting_types import Setting, nearest_key
 from odradek.foundation.setting_values import AREAS, SettingValues
@@ -81,6 +85,9 @@ class Settings(SettingValues):
         unused: list[str] = []
         for key, text in given.items():
             setting = find_setting(key)
+            if setting is None and promise_of(key) is not None:
+                unused.append(key)
+                continue
             if setting is None:
                 _note_unknown(key, warnings=warnings, unused=unused)
                 continue
@@ -97,6 +104,9 @@ class Settings(SettingValues):
         self.__dict__.update(values)
         if not problems:
             problems.extend(contradictions(self))
+        broken = broken_promises(given, find_setting, listeners=_listeners(self))
+        if broken:
+            problems.append(refusal(broken))
         if problems:
             raise _setting_error(problems)
 
@@ -147,6 +157,14 @@ class Settings(SettingValues):
             setting = USED[key]
             return setting.text(getattr(self, setting.attribute))
         return self.given.get(key, all_settings()[key].default_text)
+
+
+def _listeners(settings: SettingValues) -> tuple[Endpoint, ...]:
+    """Where to listen; nothing where that cannot be read, which is a mistake of its own."""
+    try:
+        return settings.listener_endpoints
+    except SettingError:
+        return ()
 
 
 def _note_unknown(key: str, *, warnings: list[str], unused: list[str]) -> None:

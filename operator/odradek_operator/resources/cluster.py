@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 
+from odradek.foundation.broker_settings.protection import PROMISES, promise_of
 from odradek.foundation.setting_types import Scope
-from odradek.foundation.settings import USED
+from odradek.foundation.settings import USED, all_settings
 from odradek_operator.resources.conditions import (
     CONDITIONS,
     CONDITIONS_DOC,
@@ -46,7 +47,13 @@ BROKER_SETTINGS: Final = tuple(
     # For one broker alone, and a Cluster's are for all of them.
     and setting.scope is not Scope.PER_BROKER
 )
-CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED)
+# What is known by name of those that promise protection; brokers would not start with them.
+_PROMISING: Final = sorted(
+    key
+    for key in {*all_settings(), *(row.key for row in PROMISES if not row.is_family)}
+    if promise_of(key) is not None and key not in _REFUSED and not key.startswith("zookeeper.")
+)
+CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING)
 
 
 class PullPolicy(StrEnum):

@@ -9,21 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from odradek.foundation.broker_settings.protection import promise_of
 from odradek.foundation.errors import SettingError
+from odradek.foundation.protection import broken_promise, refusal_of_key
 from odradek.foundation.setting_types import EachOf, Kind, OneOf, Range, Setting, nearest_key
+from odradek.foundation.settings import find_setting
 from odradek_operator.resources.schema import INT32_MAX, INT64_MAX, Schema
 
 _WHOLE = {Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX, Kind.SHORT: 2**15 - 1}
 
 
 class Configuration(Schema):
-    """Settings by Kafka's key. `settings` are those that may be set, `refused` what to do instead for some others."""
+    """Settings by Kafka's key. `settings` are those that may be set, `refused` what to do instead for some others.
+
+    `promising` promise protection that brokers do not have. The definition declares them too, with a rule that no value
+    but a harmless one passes: the API server drops undeclared keys without a word to most clients.
+    """
 
     shown = "Kafka's settings by key"
 
-    def __init__(self, settings: Iterable[Setting], *, refused: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Iterable[Setting],
+        *,
+        refused: Mapping[str, str] | None = None,
+        promising: Iterable[str] = (),
+    ) -> None:
         self.settings = {setting.key: setting for setting in settings}
         self._refused = refused or {}
+        self._promising = tuple(promising)
 
     def parse(self, value: object, path: str, problems: list[str]) -> Mapping[str, str]:
         if not isinstance(value, Mapping):
@@ -34,10 +48,12 @@ class Configuration(Schema):
             if given is None:
                 continue
             setting = self.settings.get(key)
-            if setting is None:
-                problems.append(f"{path}: {self._unknown(str(key))}")
-                continue
             text = _text(given)
+            if setting is None:
+                broken = broken_promise(str(key), text, find_setting)
+                if broken is not None or key not in self._promising:
+                    problems.append(f"{path}: {broken or self._unknown(str(key))}")
+                continue
             try:
                 setting.parse(text)
             except SettingError as error:
@@ -55,7 +71,12 @@ class Configuration(Schema):
     def openapi(self) -> dict[str, Any]:
         return {
             "type": "object",
-            "properties": {key: _property(setting) for key, setting in sorted(self.settings.items())},
+            "properties": dict(
+                sorted(
+                    [(key, _property(setting)) for key, setting in self.settings.items()]
+                    + [(key, _promising_property(key)) for key in self._promising]
+                )
+            ),
         }
 
     def render(self, value: Any) -> Any:
@@ -78,6 +99,29 @@ def _native(setting: Setting, text: str) -> Any:
     if setting.kind is Kind.BOOLEAN:
         return text.lower() == "true"
     return text
+
+
+def _promising_property(key: str) -> dict[str, Any]:
+    """Declared, so that it is seen, and refused by a rule unless its value promises nothing."""
+    promise = promise_of(key)
+    assert promise is not None, key
+    setting = find_setting(key)
+    kind = Kind.STRING if setting is None else setting.kind
+    default = None if setting is None else setting.default
+    schema: dict[str, Any] = {"description": f"Not kept: asks that {promise.asks_for}."}
+    if kind in _WHOLE:
+        schema |= {"type": "integer", "format": "int64" if kind is Kind.LONG else "int32"}
+        harmless = f"self == {default}"
+    elif kind is Kind.BOOLEAN or promise.harmless in ("true", "false"):
+        schema |= {"type": "boolean"}
+        is_harmless = default if promise.harmless == "" else promise.harmless == "true"
+        harmless = f"self == {'true' if is_harmless else 'false'}"
+    else:
+        schema |= {"type": "string", "maxLength": 4096}
+        words = {"", promise.harmless, "" if setting is None else setting.default_text or ""}
+        harmless = f"self in [{', '.join(repr(word) for word in sorted(words))}]"
+    schema["x-kubernetes-validations"] = [{"rule": harmless, "message": refusal_of_key(promise, key)}]
+    return dict(sorted(schema.items()))
 
 
 def _property(setting: Setting) -> dict[str, Any]:

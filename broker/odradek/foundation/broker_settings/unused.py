@@ -1,14 +1,16 @@
 """Keys of Kafka 4.1 that this broker knows and has no use for, and those of older Kafkas.
 
 They are accepted without a warning, because a `server.properties` that served Kafka should serve here, and they
-are described like every other key. Loaded only when a key is not one of the broker's own, or when somebody asks
-for all of them. Each row: key, kind, default as text, allowed values, who may change it.
+are described like every other key. Those that promise protection are refused: see `protection`. Loaded only when a key
+is not one of the broker's own, or when somebody asks for all of them. Each row: key, kind, default as text, allowed
+values, who may change it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from odradek.foundation.broker_settings.protection import promise_of
 from odradek.foundation.setting_types import Allowed, EachOf, Kind, NotEmpty, OneOf, Range, Scope, Setting
 
 _READ: Final = Scope.READ_ONLY
@@ -362,6 +364,9 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
 
 
 def _describe(key: str) -> str:
+    promise = promise_of(key)
+    if promise is not None:
+        return f"Asks that {promise.asks_for}, which this broker does not do: only the default is accepted."
     family = next(words for prefix, words in _FAMILIES if key.startswith(prefix))
     return f"Belongs to {family}, which this broker does not have: accepted, not used."
 

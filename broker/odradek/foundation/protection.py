@@ -1,0 +1,104 @@
+"""Refuses settings that promise protection which this broker does not have; the table is `broker_settings.protection`.
+
+A value that promises nothing is no obstacle: Kafka's default, an empty one, or one that the table calls harmless. All
+refusals share one wording, so that a start, a change while the broker runs and a Kubernetes resource say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from odradek.foundation.broker_settings.protection import Promise, promise_of
+from odradek.foundation.endpoints import Endpoint
+from odradek.foundation.errors import SettingError
+from odradek.foundation.setting_types import Setting
+
+FindSetting = Callable[[str], Setting | None]
+
+_WHY: Final = "protection that this broker does not have, so everybody who reaches it may do everything"
+_WAY_OUT: Final = (
+    "To start without protection, do so (in a copy of the file, to keep the original for Kafka), and let only "
+    "trusted clients reach the listeners"
+)
+
+
+class BrokenPromise(NamedTuple):
+    """`shown` is KEY=VALUE without secrets; `asks_for` and `way_out` are what it asks for and what switches it off."""
+
+    shown: str
+    asks_for: str
+    way_out: str
+
+    def __str__(self) -> str:
+        """Why this one alone is refused: for a change while the broker runs, and for a Kubernetes resource."""
+        return f"{self.shown} ({self.asks_for}: {self.way_out}) promises {_WHY}"
+
+
+def broken_promise(key: str, text: str, find: FindSetting) -> BrokenPromise | None:
+    """What `text` promises and this broker does not keep; None when it promises nothing.
+
+    `find` declares a key, for its default. A value that cannot be parsed promises nothing: it is refused elsewhere.
+    """
+    promise = promise_of(key)
+    value = text.strip()
+    if promise is None or not value or value.lower() == promise.harmless.lower():
+        return None
+    setting = find(key)
+    if setting is not None:
+        try:
+            if setting.parse(value) == setting.default:
+                return None
+        except SettingError:
+            return None
+    # A key that nobody declares may be a secret.
+    is_hidden = promise.is_family if setting is None else setting.is_sensitive
+    return _broken(promise, f"{key}={'[hidden]' if is_hidden else value}")
+
+
+def _broken(promise: Promise, shown: str) -> BrokenPromise:
+    way_out = f"set {promise.harmless} or remove it" if promise.harmless else "remove it"
+    return BrokenPromise(shown, promise.asks_for, way_out)
+
+
+def refusal_of_key(promise: Promise, key: str) -> str:
+    """Why `key` is refused whatever its value, which is not known where a Kubernetes definition declares it."""
+    return str(_broken(promise, key))
+
+
+def broken_promises(
+    given: Mapping[str, str], find: FindSetting, *, listeners: Iterable[Endpoint] = ()
+) -> list[BrokenPromise]:
+    """Every listener, and every setting of `given`, that promises protection which is not there."""
+    broken = [
+        BrokenPromise(
+            f"listeners with {endpoint}",
+            f"it speaks {endpoint.security_protocol}, and only PLAINTEXT is served",
+            f"write PLAINTEXT://HOST:PORT, or map {endpoint.listener_name} to PLAINTEXT in "
+            "listener.security.protocol.map",
+        )
+        for endpoint in listeners
+        if endpoint.security_protocol != "PLAINTEXT"
+    ]
+    for key, text in given.items():
+        one = broken_promise(key, text, find)
+        if one is not None:
+            broken.append(one)
+    return broken
+
+
+def refusal(broken: Iterable[BrokenPromise]) -> str:
+    """One line that names all of `broken`, those that ask for the same together, and says what to do."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in broken:
+        groups.setdefault((one.asks_for, one.way_out), []).append(one.shown)
+    count = sum(map(len, groups.values()))
+    named = "; ".join(
+        f"{', '.join(shown)} ({asks_for}: {_plural(way_out, len(shown))})"
+        for (asks_for, way_out), shown in groups.items()
+    )
+    return f"{count} setting{' promises' if count == 1 else 's promise'} {_WHY}: {named}. {_WAY_OUT}."
+
+
+def _plural(way_out: str, count: int) -> str:
+    return way_out if count == 1 else way_out.replace("remove it", "remove them")

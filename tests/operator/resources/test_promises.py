@@ -1,0 +1,69 @@
+"""A Cluster whose settings promise protection that brokers do not have is refused, by its definition too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.foundation.broker_settings.protection import promise_of
+from odradek_operator.resources.cluster import CONFIGURATION
+
+PROMISING = {
+    key: schema
+    for key, schema in CONFIGURATION.openapi()["properties"].items()
+    if promise_of(key) is not None
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("authorizer.class.name", "a.B", "authorizer.class.name=a.B (access control lists decide who may"),
+        ("allow.everyone.if.no.acl.found", False, "set true or remove it"),
+        ("super.users", "User:a", "super.users=User:a"),
+        ("ssl.client.auth", "required", "ssl.client.auth=required (clients show a certificate"),
+        ("ssl.keystore.password", "hunter2", "ssl.keystore.password=[hidden]"),
+        ("quota.window.num", 20, "clients are slowed down to their quotas"),
+        ("quota.producer.default", 20, "clients are slowed down to their quotas"),
+        ("listener.name.x.ssl.client.auth", "required", "listener.name.x.ssl.client.auth=required"),
+    ],
+)
+def test_a_broken_promise_is_a_problem_of_the_resource(key: str, value: Any, shown: str) -> None:
+    problems: list[str] = []
+    assert CONFIGURATION.parse({key: value}, "spec.brokers.config", problems) == {}
+    (problem,) = problems
+    assert problem.startswith("spec.brokers.config: ")
+    assert shown in problem
+    assert problem.endswith(
+        "promises protection that this broker does not have, so everybody who reaches it may do everything"
+    )
+
+
+def test_a_value_that_promises_nothing_is_left_out_of_the_brokers_file() -> None:
+    problems: list[str] = []
+    harmless = {
+        "ssl.client.auth": "none",
+        "authorizer.class.name": "",
+        "max.connection.creation.rate": 2**31 - 1,
+    }
+    assert CONFIGURATION.parse(harmless | {"num.partitions": 3}, "config", problems) == {
+        "num.partitions": "3"
+    }
+    assert problems == []
+
+
+@pytest.mark.parametrize("key", sorted(PROMISING))
+def test_the_definition_declares_it_with_a_rule_that_says_why(key: str) -> None:
+    """An undeclared key would be dropped by the API server, and the brokers would be open without a word."""
+    (rule,) = PROMISING[key]["x-kubernetes-validations"]
+    assert rule["rule"].startswith("self ")
+    assert rule["message"].startswith(f"{key} (")
+    assert "promises protection" in rule["message"]
+
+
+def test_the_definition_knows_the_keys_of_the_authorizer_and_of_kafka() -> None:
+    wanted = {"allow.everyone.if.no.acl.found", "super.users", "authorizer.class.name", "ssl.client.auth"}
+    assert wanted <= PROMISING.keys()
+    assert PROMISING["ssl.client.auth"]["x-kubernetes-validations"][0]["rule"] == "self in ['', 'none']"
+    assert PROMISING["quota.window.num"]["x-kubernetes-validations"][0]["rule"] == "self == 11"
