@@ -24,6 +24,14 @@ SOURCE = Path(odradek.__file__).parents[1]
 COMMAND_SECONDS_MAX = 60
 
 
+@pytest.fixture(autouse=True)
+def no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration directory of the test's own: the user's profiles must not count."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("ODRADEK_PROFILE", raising=False)
+    return tmp_path / "config"
+
+
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`invoke("topics", "list", input=…)`: the command in this process, without a broker of its own."""

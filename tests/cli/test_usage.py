@@ -103,6 +103,7 @@ def test_the_verbs_are_all_there() -> None:
         "consume",
         "dump-log",
         "perf",
+        "profile",
         "completion",
     }
 
@@ -151,7 +152,7 @@ def test_no_broker_is_one_line_and_ends_with_4(invoke: Invoke) -> None:
     result = invoke("--bootstrap", address, "topics", "list")
     assert result.exit_code == ExitCode.CONNECTION
     assert result.stderr == (
-        f"odradek: nothing listens at {address}: connection refused; start a broker there, or give --bootstrap\n"
+        f"odradek: nothing listens at {address}: connection refused; start a broker there, or correct the address\n"
     )
     assert "Traceback" in invoke("topics", "list", "--bootstrap", address, "--verbose").stderr
 
@@ -159,7 +160,7 @@ def test_no_broker_is_one_line_and_ends_with_4(invoke: Invoke) -> None:
 def test_an_address_that_is_none(invoke: Invoke) -> None:
     result = invoke("topics", "list", "--bootstrap", "a:b")
     assert result.exit_code == ExitCode.USAGE
-    assert "--bootstrap a:b" in result.stderr
+    assert "--bootstrap: 'a:b'" in result.stderr
     assert "no port between" in result.stderr
 
 

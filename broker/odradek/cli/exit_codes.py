@@ -48,7 +48,7 @@ _NOT_FOUND = (
     errors.LogDirNotFound,
     FileNotFoundError,
 )
-_EXISTS = (errors.TopicAlreadyExists,)
+_EXISTS = (errors.TopicAlreadyExists, FileExistsError)
 
 
 def exit_code_for(failure: BaseException) -> ExitCode:

@@ -16,9 +16,10 @@ from typing import Any
 import click
 
 from odradek import __version__
+from odradek.cli.connection_settings import GivenOptions
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.options import BOOTSTRAP_DEFAULT, GlobalOptions, connection_options
+from odradek.cli.options import GlobalOptions, connection_options
 
 VERBS = {
     "start": "odradek.cli.start:start",
@@ -34,6 +35,7 @@ VERBS = {
     "consume": "odradek.cli.consume:consume",
     "dump-log": "odradek.cli.dump_log:dump_log",
     "perf": "odradek.cli.perf:perf",
+    "profile": "odradek.cli.profile:profile",
     "completion": "odradek.cli.completion:completion",
 }
 
@@ -117,7 +119,13 @@ def _forget_stdout() -> None:
 @click.version_option(__version__, prog_name="odradek", message="%(prog)s %(version)s")
 @click.pass_context
 def command_line(
-    ctx: click.Context, bootstrap: str | None, output: str | None, timeout: float | None, verbose: bool
+    ctx: click.Context,
+    bootstrap: str | None,
+    profile: str | None,
+    command_config: str | None,
+    output: str | None,
+    timeout: float | None,
+    verbose: bool,
 ) -> None:
     """A distributed log that speaks Apache Kafka's wire protocol.
 
@@ -128,14 +136,12 @@ def command_line(
       echo hello | odradek produce orders
       odradek consume orders --from-beginning
 
-    The options here may also follow a verb. `--bootstrap` defaults to $ODRADEK_BOOTSTRAP, or else
-    127.0.0.1:9092.
+    The options here may also follow a verb. Where a cluster is found comes from the first of these that
+    says so: --bootstrap, $ODRADEK_BOOTSTRAP, --command-config, a profile (--profile, $ODRADEK_PROFILE, or
+    the one in use), and else 127.0.0.1:9092. `odradek profile show` tells what is in force and why.
     """
     ctx.obj = GlobalOptions(
-        bootstrap=bootstrap or os.environ.get("ODRADEK_BOOTSTRAP") or BOOTSTRAP_DEFAULT,
-        output=output,
-        timeout_seconds=timeout,
-        verbose=verbose,
+        given=GivenOptions(bootstrap, timeout, command_config, profile), output=output, verbose=verbose
     )
 
 

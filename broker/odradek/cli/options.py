@@ -1,19 +1,27 @@
 """The options that every verb takes, before or after its name, and the session that they make.
 
 A verb declares `@session_options` and gets a `Session`: where the brokers are, how to print, how long to wait. The
-session opens the client for one piece of work and closes it after.
+session opens the client for one piece of work and closes it after. Where the connection's settings come from besides
+options is in `connection_settings`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from odradek.cli import interrupts
+from odradek.cli.connection_settings import (
+    BOOTSTRAP_OPTION,
+    DEFAULT,
+    ConnectionSettings,
+    GivenOptions,
+    resolve,
+)
 from odradek.cli.output import FORMATS, JSON, TABLE
 
 if TYPE_CHECKING:
@@ -21,61 +29,103 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
-TIMEOUT_SECONDS_DEFAULT = 30.0
-
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
     """What was given before the verb; None where nothing was."""
 
-    bootstrap: str
-    output: str | None
-    timeout_seconds: float | None
-    verbose: bool
+    given: GivenOptions = field(default_factory=GivenOptions)
+    output: str | None = None
+    verbose: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Session:
     """One command's surroundings."""
 
-    bootstrap: str
+    given: GivenOptions
     output: str
-    timeout_seconds: float
     verbose: bool
-    given_timeout_seconds: float | None = None
-    """What --timeout said, for what else than a request waits by another default."""
 
     @property
     def is_json(self) -> bool:
         """Whether programs read the output."""
         return self.output == JSON
 
+    @property
+    def given_timeout_seconds(self) -> float | None:
+        """What --timeout said, for what else than a request waits by another default."""
+        return self.given.timeout_seconds
+
+    @functools.cached_property
+    def settings(self) -> ConnectionSettings:
+        """The connection's settings in force, read when first needed. Raises as `resolve`; prints warnings once."""
+        settings = resolve(self.given)
+        for warning in settings.warnings:
+            click.echo(f"odradek: warning: {warning}", err=True)
+        return settings
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long one request waits."""
+        return self.settings.request_timeout_ms / 1000
+
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Connect, do `work` with the client, close; errors pass through."""
-        return interrupts.run(self._run(work))
+        settings = self.settings
+        return interrupts.run(self._run(settings, work))
 
-    async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        from odradek.client.client import Client
+    async def _run(self, settings: ConnectionSettings, work: Callable[[Client], Awaitable[T]]) -> T:
+        from odradek.client.errors import ClientTimeout, ConnectionFailed
 
+        client = new_client(settings)
         try:
-            client = Client(
-                self.bootstrap,
-                client_id="odradek-cli",
-                request_timeout_ms=round(self.timeout_seconds * 1000),
-                connect_timeout_ms=round(min(self.timeout_seconds, 10.0) * 1000),
-            )
-        except ValueError as failure:
-            raise click.UsageError(f"--bootstrap {self.bootstrap}: {failure}") from failure
-        async with client:
+            try:
+                await client.connect()
+            except (ConnectionFailed, ClientTimeout) as failure:
+                source = settings.bootstrap.source
+                if source == BOOTSTRAP_OPTION:
+                    raise
+                origin = (
+                    "is the default; --bootstrap names another" if source == DEFAULT else f"is from {source}"
+                )
+                raise type(failure)(f"{failure} (the address {origin})") from failure
             return await work(client)
+        finally:
+            await client.close()
+
+
+def new_client(settings: ConnectionSettings) -> Client:
+    """A client with these settings, not yet connected."""
+    from odradek.client.client import Client
+
+    return Client(
+        settings.bootstrap.value,
+        client_id=settings.client_id,
+        request_timeout_ms=settings.request_timeout_ms,
+        api_timeout_ms=settings.api_timeout_ms,
+        connect_timeout_ms=settings.connect_timeout_ms,
+        metadata_age_ms_max=settings.metadata_age_ms_max,
+    )
 
 
 def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The four shared options, None where not given."""
+    """The shared options, None where not given."""
     options = (
         click.option(
-            "-b", "--bootstrap", metavar="HOST:PORT[,…]", help="Brokers to ask first; IPv6 as [::1]:9092."
+            "-b",
+            "--bootstrap",
+            metavar="HOST[:PORT][,…]",
+            help="Brokers to ask first; port 9092 unless given; IPv6 as [::1]:9092.",
+        ),
+        click.option(
+            "--profile", metavar="NAME", help="Use this profile's connection; see `odradek profile`."
+        ),
+        click.option(
+            "--command-config",
+            type=click.Path(),
+            metavar="FILE",
+            help="Read Kafka's client.properties; docs/reference/cli.md lists the keys understood.",
         ),
         click.option(
             "-o", "--output", type=click.Choice(FORMATS), help="table for people, json for programs."
@@ -100,6 +150,8 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
         /,
         *arguments: Any,
         bootstrap: str | None,
+        profile: str | None,
+        command_config: str | None,
         output: str | None,
         timeout: float | None,
         verbose: bool,
@@ -107,15 +159,12 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         above = ctx.find_root().obj
         if not isinstance(above, GlobalOptions):
-            above = GlobalOptions(
-                bootstrap=BOOTSTRAP_DEFAULT, output=None, timeout_seconds=None, verbose=False
-            )
+            above = GlobalOptions()
+        own = GivenOptions(bootstrap, timeout, command_config, profile)
         session = Session(
-            bootstrap=bootstrap or above.bootstrap,
+            given=own.over(above.given),
             output=output or above.output or TABLE,
-            timeout_seconds=timeout or above.timeout_seconds or TIMEOUT_SECONDS_DEFAULT,
             verbose=verbose or above.verbose,
-            given_timeout_seconds=timeout or above.timeout_seconds,
         )
         return function(session, *arguments, **rest)
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 import click
 
+from odradek.cli.connection_settings import PRECEDENCE
 from odradek.cli.exit_codes import MEANINGS, ExitCode
 from odradek.cli.main import command_line
+from odradek.client.properties import CLIENT_PROPERTIES
 
-_SHARED = ("bootstrap", "output", "timeout", "verbose")
+_SHARED = ("bootstrap", "profile", "command_config", "output", "timeout", "verbose")
 
 
 def reference() -> str:
@@ -26,6 +28,13 @@ def reference() -> str:
         _options(command_line, shared=True),
         "`dump-log` needs no broker and takes only `--output` and `--verbose` of these; `start`, `broker`,\n"
         "`controller` and `cluster` take none.\n",
+        "## Client properties\n",
+        "What a `--command-config` file (Kafka's `client.properties`) and a profile may hold. Every other key is a\n"
+        "warning. Keys of security (`sasl.*`, `ssl.*`, a `security.protocol` other than PLAINTEXT) are refused until\n"
+        f"this client has TLS and SASL. The first of these wins: {PRECEDENCE}.\n",
+        "| property | default | meaning |\n| --- | --- | --- |",
+        "\n".join(f"| `{one.name}` | {one.default} | {one.meaning} |" for one in CLIENT_PROPERTIES.values())
+        + "\n",
         "## Exit codes\n",
         "| code | meaning |\n| --- | --- |",
         "\n".join(_meaning_row(code) for code in MEANINGS) + "\n",

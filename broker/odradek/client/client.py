@@ -53,6 +53,7 @@ class Client:
     """A cluster as a client sees it. `async with Client("127.0.0.1:9092") as client:` connects and closes.
 
     `bootstrap` is one address or several (`host:port,[::1]:9093`); they are tried in order until one answers.
+    `request_timeout_ms` is for one request, `api_timeout_ms` for a call with its retries (by default as long).
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Client:
         *,
         client_id: str = "odradek",
         request_timeout_ms: int = 30_000,
+        api_timeout_ms: int | None = None,
         connect_timeout_ms: int = 10_000,
         metadata_age_ms_max: int = 300_000,
         network: Network | None = None,
@@ -69,6 +71,7 @@ class Client:
         self._bootstrap = parse_addresses(bootstrap)
         self._client_id = client_id
         self.request_timeout_ms = request_timeout_ms
+        self._api_timeout_ms = api_timeout_ms or request_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
         self._metadata_age_seconds_max = metadata_age_ms_max / 1000
         self._network = network or SystemNetwork()
@@ -315,12 +318,12 @@ class Client:
         self._coordinators.pop(group_id, None)
 
     async def with_retries(self, attempt: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
-        """Run `attempt` until it succeeds or fails for good, for at most the request timeout over all.
+        """Run `attempt` until it succeeds or fails for good, for at most `api_timeout_ms` over all.
 
         Raises the last failure when the time is up. A topic that is not there gets few tries: mostly it is a
         misspelt name, and only a topic made this moment is worth waiting for.
         """
-        deadline = _now() + self.request_timeout_ms / 1000
+        deadline = _now() + self._api_timeout_ms / 1000
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
         tries_unknown = 0
         while True:

@@ -194,5 +194,7 @@ def _connect_failure(address: Address, failure: OSError) -> str:
     if isinstance(failure, socket.gaierror):
         return f"the host name {address.host!r} cannot be resolved ({failure.strerror}); check its spelling and DNS"
     if isinstance(failure, ConnectionRefusedError) or "refused" in str(failure).lower():
-        return f"nothing listens at {address}: connection refused; start a broker there, or give --bootstrap"
+        return (
+            f"nothing listens at {address}: connection refused; start a broker there, or correct the address"
+        )
     return f"cannot connect to {address}: {failure.strerror or failure}"

@@ -1,0 +1,191 @@
+"""Where a command's connection settings come from: option, environment, property file, profile, default.
+
+Each value remembers its origin, so that an error and `odradek profile show` can name it. Later layers of `resolve`
+win over earlier ones. Only what a layer gives is read: without a profile and a file nothing is opened but the file
+that would name the current profile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import click
+
+from odradek.client.properties import (
+    API_TIMEOUT_MS,
+    BOOTSTRAP_SERVERS,
+    CLIENT_ID,
+    CLIENT_PROPERTIES,
+    CONNECT_TIMEOUT_MS,
+    METADATA_AGE_MS,
+    REQUEST_TIMEOUT_MS,
+    ReadProperties,
+    read_client_properties,
+)
+
+BOOTSTRAP_VARIABLE = "ODRADEK_BOOTSTRAP"
+PROFILE_VARIABLE = "ODRADEK_PROFILE"
+BOOTSTRAP_OPTION = "--bootstrap"
+TIMEOUT_OPTION = "--timeout"
+DEFAULT = "default"
+PRECEDENCE = "option, environment, --command-config, profile, default"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """The connection's options as they were given, None where they were not."""
+
+    bootstrap: str | None = None
+    timeout_seconds: float | None = None
+    command_config: str | None = None
+    profile: str | None = None
+
+    def over(self, above: GivenOptions) -> GivenOptions:
+        """These, with what is missing from `above`: what follows a verb goes before what precedes it."""
+        return GivenOptions(
+            bootstrap=above.bootstrap if self.bootstrap is None else self.bootstrap,
+            timeout_seconds=above.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds,
+            command_config=above.command_config if self.command_config is None else self.command_config,
+            profile=above.profile if self.profile is None else self.profile,
+        )
+
+
+class Sourced(NamedTuple):
+    """A value as text and where it comes from, as a person names it: `--bootstrap`, `profile 'staging'`."""
+
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """Every property with its value in force; `profile` is the one that was read, None without."""
+
+    values: Mapping[str, Sourced]
+    profile: str | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def bootstrap(self) -> Sourced:
+        """The brokers to ask first."""
+        return self.values[BOOTSTRAP_SERVERS]
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers see."""
+        return self.values[CLIENT_ID].value
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a request waits."""
+        return int(self.values[REQUEST_TIMEOUT_MS].value)
+
+    @property
+    def api_timeout_ms(self) -> int:
+        """How long a call waits with all its retries."""
+        return int(self.values[API_TIMEOUT_MS].value)
+
+    @property
+    def connect_timeout_ms(self) -> int:
+        """How long a connection may take."""
+        return int(self.values[CONNECT_TIMEOUT_MS].value)
+
+    @property
+    def metadata_age_ms_max(self) -> int:
+        """When brokers and leaders are asked for again."""
+        return int(self.values[METADATA_AGE_MS].value)
+
+
+def resolve(given: GivenOptions) -> ConnectionSettings:
+    """The settings in force. Raises SettingError for a file, profile or value that cannot be used,
+    FileNotFoundError for a file or a profile that is not there.
+    """
+    values = {name: Sourced(one.default, DEFAULT) for name, one in CLIENT_PROPERTIES.items()}
+    warnings: list[str] = []
+
+    def lay(read: ReadProperties, source: str) -> None:
+        warnings.extend(read.warnings)
+        values.update({name: Sourced(value, source) for name, value in read.values.items()})
+        if REQUEST_TIMEOUT_MS in read.values and API_TIMEOUT_MS not in read.values:
+            values[API_TIMEOUT_MS] = values[REQUEST_TIMEOUT_MS]
+
+    profile = _lay_profile(given, lay)
+    if given.command_config is not None:
+        lay(read_property_file(given.command_config), given.command_config)
+    if from_environment := os.environ.get(BOOTSTRAP_VARIABLE):
+        _warn_of_hidden(values, given, from_environment, warnings)
+        values[BOOTSTRAP_SERVERS] = Sourced(from_environment, f"${BOOTSTRAP_VARIABLE}")
+    if given.bootstrap is not None:
+        values[BOOTSTRAP_SERVERS] = Sourced(given.bootstrap, BOOTSTRAP_OPTION)
+    if given.timeout_seconds is not None:
+        timeout_ms = max(1, round(given.timeout_seconds * 1000))
+        values[REQUEST_TIMEOUT_MS] = values[API_TIMEOUT_MS] = Sourced(str(timeout_ms), TIMEOUT_OPTION)
+        if timeout_ms < int(values[CONNECT_TIMEOUT_MS].value):
+            values[CONNECT_TIMEOUT_MS] = Sourced(str(timeout_ms), TIMEOUT_OPTION)
+    _check_bootstrap(values[BOOTSTRAP_SERVERS])
+    return ConnectionSettings(values, profile, tuple(warnings))
+
+
+def _lay_profile(given: GivenOptions, lay: Callable[[ReadProperties, str], None]) -> str | None:
+    from odradek.cli import profiles
+
+    name, named_by = given.profile, "--profile"
+    if name is None:
+        name, named_by = os.environ.get(PROFILE_VARIABLE) or None, f"${PROFILE_VARIABLE}"
+    if name is None:
+        name, named_by = profiles.current(), "`odradek profile use`"
+    if name is None:
+        return None
+    lay(profiles.read(name, named_by=named_by), f"profile {name!r}")
+    return name
+
+
+def _warn_of_hidden(
+    values: Mapping[str, Sourced], given: GivenOptions, from_environment: str, warnings: list[str]
+) -> None:
+    """Somebody who names a profile or a file expects its brokers, and the environment goes before both."""
+    hidden = values[BOOTSTRAP_SERVERS]
+    is_named = given.profile is not None or hidden.source == given.command_config
+    if is_named and hidden.source != DEFAULT and given.bootstrap is None and hidden.value != from_environment:
+        warnings.append(
+            f"${BOOTSTRAP_VARIABLE} goes before {hidden.source}: the brokers are {from_environment}, "
+            f"not {hidden.value}"
+        )
+
+
+def _check_bootstrap(bootstrap: Sourced) -> None:
+    from odradek.client.addresses import parse_addresses
+
+    try:
+        parse_addresses(bootstrap.value)
+    except ValueError as failure:
+        shown = f"{bootstrap.source}: {failure}"
+        raise click.UsageError(shown) from failure
+
+
+def read_property_file(path: str) -> ReadProperties:
+    """A file in the syntax of Kafka's client.properties. Raises FileNotFoundError, SettingError."""
+    return read_client_properties(read_entries(path, what="--command-config"), source=path)
+
+
+def read_entries(path: str, *, what: str) -> dict[str, str]:
+    """The entries of a property file as they are. Raises FileNotFoundError, SettingError naming `what`."""
+    from odradek.foundation.errors import SettingError
+    from odradek.foundation.limits import CLIENT_PROPERTIES_BYTES_MAX
+    from odradek.foundation.properties import parse_properties
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read(CLIENT_PROPERTIES_BYTES_MAX + 1)
+        if len(data) > CLIENT_PROPERTIES_BYTES_MAX:
+            raise SettingError(f"{what} {path}: larger than {CLIENT_PROPERTIES_BYTES_MAX} bytes")
+        return parse_properties(data.decode("utf-8"), source=path)
+    except FileNotFoundError as failure:
+        raise FileNotFoundError(f"{what} {path}: there is no such file") from failure
+    except OSError as failure:
+        raise SettingError(f"{what} {path}: {failure.strerror}") from failure
+    except UnicodeDecodeError as failure:
+        raise SettingError(f"{what} {path}: it is not UTF-8 text: {failure}") from failure

@@ -1,0 +1,145 @@
+"""The properties of Kafka's clients (`client.properties`) that this client understands: one declaration of them.
+
+The names, units and meanings are Kafka's (https://kafka.apache.org/documentation/#adminclientconfigs). Keys that
+promise security are refused while the client has none, because a connection without it would go unnoticed. Other
+keys of Kafka's clients are answered with a warning, as are keys that no client has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.foundation.errors import SettingError
+
+BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
+CLIENT_ID: Final = "client.id"
+REQUEST_TIMEOUT_MS: Final = "request.timeout.ms"
+API_TIMEOUT_MS: Final = "default.api.timeout.ms"
+CONNECT_TIMEOUT_MS: Final = "socket.connection.setup.timeout.ms"
+METADATA_AGE_MS: Final = "metadata.max.age.ms"
+SECURITY_PROTOCOL: Final = "security.protocol"
+PLAINTEXT: Final = "PLAINTEXT"
+MS_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProperty:
+    """One property. `default` is text; `is_ms` says that the value is a number of milliseconds from 1 on."""
+
+    name: str
+    default: str
+    meaning: str
+    is_ms: bool = False
+
+
+CLIENT_PROPERTIES: Final = {
+    one.name: one
+    for one in (
+        ClientProperty(
+            BOOTSTRAP_SERVERS, "127.0.0.1:9092", "Brokers to ask first: HOST:PORT, several with commas."
+        ),
+        ClientProperty(CLIENT_ID, "odradek-cli", "The name that brokers log and describe the client by."),
+        ClientProperty(REQUEST_TIMEOUT_MS, "30000", "How long one request waits for its answer.", is_ms=True),
+        ClientProperty(
+            API_TIMEOUT_MS,
+            "30000",
+            "How long a call with all its retries takes; without it as long as request.timeout.ms.",
+            is_ms=True,
+        ),
+        ClientProperty(
+            CONNECT_TIMEOUT_MS, "10000", "How long a broker has to accept a connection.", is_ms=True
+        ),
+        ClientProperty(
+            METADATA_AGE_MS,
+            "300000",
+            "After how long brokers, topics and leaders are asked for again.",
+            is_ms=True,
+        ),
+        ClientProperty(
+            SECURITY_PROTOCOL, PLAINTEXT, "PLAINTEXT is all that there is; every other value is refused."
+        ),
+    )
+}
+_SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
+# What Kafka's tools read from the same files and a verb has an option for.
+_OPTIONS: Final = {
+    "acks": "produce --acks",
+    "auto.offset.reset": "consume --from-beginning",
+    "batch.size": "produce --batch-bytes",
+    "compression.type": "produce --compression",
+    "delivery.timeout.ms": "produce --timeout",
+    "group.id": "consume --group",
+    "isolation.level": "consume --isolation",
+    "linger.ms": "produce --linger-ms",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProperties:
+    """What was understood, in the order given, and a sentence for each key that has no effect."""
+
+    values: Mapping[str, str]
+    warnings: tuple[str, ...] = field(default=())
+
+
+def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadProperties:
+    """The entries that this client understands. Raises SettingError, naming `source`, for those it must not ignore.
+
+    That is a value that cannot be read, and any key that asks for security. Values of such keys are never shown.
+    """
+    _refuse_security(entries, source)
+    values: dict[str, str] = {}
+    warnings: list[str] = []
+    for name, value in entries.items():
+        declared = CLIENT_PROPERTIES.get(name)
+        if declared is None:
+            warnings.append(f"{source}: {_without_effect(name)}")
+            continue
+        values[name] = _checked(declared, value.strip(), source)
+    return ReadProperties(values, tuple(warnings))
+
+
+def _refuse_security(entries: Mapping[str, str], source: str) -> None:
+    protocol = entries.get(SECURITY_PROTOCOL, PLAINTEXT).strip()
+    promised = [name for name in entries if name.startswith(_SECURITY_PREFIXES) and name != SECURITY_PROTOCOL]
+    if protocol.upper() != PLAINTEXT:
+        promised.insert(0, f"{SECURITY_PROTOCOL}={protocol}")
+    if promised:
+        raise SettingError(
+            f"{source} asks for security that this client does not have yet: {', '.join(promised)}. "
+            "Nothing was sent. Remove the keys and name a PLAINTEXT listener, or use a client that has TLS and SASL"
+        )
+
+
+def _checked(declared: ClientProperty, value: str, source: str) -> str:
+    if declared.is_ms and not (
+        value.isascii() and value.isdigit() and len(value) <= 10 and 0 < int(value) <= MS_MAX
+    ):
+        raise SettingError(
+            f"{source}: {declared.name} is {value!r}; it takes a number of milliseconds from 1 to {MS_MAX}"
+        )
+    if declared.name == BOOTSTRAP_SERVERS:
+        from odradek.client.addresses import parse_addresses
+
+        try:
+            parse_addresses(value)
+        except ValueError as failure:
+            raise SettingError(f"{source}: {declared.name}: {failure}") from failure
+    return value
+
+
+def _without_effect(name: str) -> str:
+    if name in _OPTIONS:
+        return f"{name} has no effect; use `odradek {_OPTIONS[name]}`"
+    from odradek.client.unused_properties import UNUSED_PROPERTIES
+
+    if name in UNUSED_PROPERTIES:
+        return f"{name} has no effect: it is a property of Kafka's clients that odradek does not use"
+    import difflib
+
+    known = (*CLIENT_PROPERTIES, *_OPTIONS, *sorted(UNUSED_PROPERTIES))
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"{name} is not a client property and has no effect{hint}"
