@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +17,9 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.integration.conftest import MakeBroker
+from tests.support.broker_process import Broker, free_port
 from tests.support.plain_client import PlainClient
+from tests.support.polling import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -60,6 +65,56 @@ def test_a_full_disk_refuses_writes_and_serves_reads(make_broker: MakeBroker, sm
     broker.start()
     with PlainClient(broker.port) as client:
         assert client.ask(ApiKey.API_VERSIONS, 0).error_code == 0
+
+
+@pytest.fixture
+def on_small_disk(tmp_path: Path, small_disk: Path) -> Iterator[tuple[Broker, int]]:
+    """A broker whose data are on the small disk, its log elsewhere; and its admin port."""
+    admin = free_port()
+    broker = Broker(tmp_path / "broker", arguments=("--admin", f"127.0.0.1:{admin}"))
+    broker.data = small_disk / "data"
+    broker.start()
+    yield broker, admin
+    broker.close()
+
+
+def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int], small_disk: Path) -> None:
+    broker, admin = on_small_disk
+    other = small_disk / "other-files"
+    other.write_bytes(b"x" * (5 << 20))
+
+    def shown(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{admin}{path}", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as failure:
+            with failure:
+                return failure.code, failure.read().decode()
+
+    with PlainClient(broker.port) as client:
+        client.create_topic("filled", segment_bytes=1 << 20)
+        assert shown("/readyz") == (200, "ready\n")
+        codes = [client.produce("filled", [BLOCK])[0] for _ in range(50)]
+        assert codes[0] == 0 and codes[-1] == KAFKA_STORAGE_ERROR
+        status, reason = shown("/readyz")
+        assert status == 503 and f"the log directory {small_disk / 'data'} is full" in reason
+        assert shown("/readyz?exclude=disk") == (200, "ready\n")
+        assert shown("/healthz") == (200, "ok\n")
+        gauge = f'{{path="{small_disk / "data"}"}}'
+        assert f"odradek_log_directory_full{gauge} 1\n" in shown("/metrics")[1]
+        assert f"odradek_log_directory_total_bytes{gauge} {8 << 20}\n" in shown("/metrics")[1]
+        (found,) = client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None).results
+        usage = os.statvfs(small_disk)
+        assert found.total_bytes == usage.f_blocks * usage.f_frsize
+        assert found.usable_bytes == usage.f_bavail * usage.f_frsize < len(BLOCK)
+
+        other.unlink()
+        asyncio.run(eventually("ready again", lambda: shown("/readyz") == (200, "ready\n")))
+        assert client.produce("filled", [BLOCK])[0] == 0
+    assert f"odradek_log_directory_full{gauge} 0\n" in shown("/metrics")[1]
+    assert broker.stop() == 0
+    assert broker.log().count(" is full (No space left on device") == 1
+    assert broker.log().count("takes writes again after") == 1
 
 
 def test_a_file_size_limit_is_told_as_a_storage_error(make_broker: MakeBroker) -> None:

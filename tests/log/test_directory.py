@@ -134,9 +134,13 @@ def test_where_every_directory_failed_it_is_said_which_and_why() -> None:
     for log in list(directories.logs()):
         with pytest.raises(KafkaStorageError):
             log.append(batch(), leader_epoch=0)
-    with pytest.raises(KafkaStorageError, match=r"failed: a \(.Errno 5.*\), b \(.Errno 30.*\); repair"):
+    with pytest.raises(
+        KafkaStorageError, match=r"failed: a \(Input.*repair the disk\), b \(Read-only.*writable.*\)"
+    ):
         directories.create(TopicPartition("new", 0), TOPIC_ID, CONFIG)
-    with pytest.raises(KafkaStorageError, match=r"can be used: a \(.Errno 5.*\), b \(.Errno 30.*\); repair"):
+    with pytest.raises(
+        KafkaStorageError, match=r"can be used: a \(Input.*repair.*\), b \(Read-only.*writable"
+    ):
         LogDirectories(["a", "b"], disk=disk, clock=StillClock(), broker_id=1).open()
 
 

@@ -18,7 +18,7 @@ def test_it_does_not_start_and_does_once_the_disk_is_mended() -> None:
         await cluster.produce(1, "t", 0, b"a")
         await cluster.kill_broker(2)
         cluster.disks[2].fail_path("/logs/t-0", errno.EIO)
-        with pytest.raises(KafkaStorageError, match=r"/logs \(.Errno 5.*\) cannot be used; repair"):
+        with pytest.raises(KafkaStorageError, match=r"/logs \(Input.* repair the disk\); then start"):
             await cluster.start_broker(2)
         cluster.disks[2].failing_paths.clear()
         cluster.disks[2].kill()

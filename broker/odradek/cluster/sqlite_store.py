@@ -53,6 +53,7 @@ _SESSION: Final = 1
 _OPENING_BITS: Final = 32
 # Room for the handful of pages that a start and some changes to topics write ahead.
 _RESERVE_BYTES: Final = 256 * 1024
+_RESERVE_SUFFIX: Final = ".reserve"
 
 
 class SqliteStore:
@@ -60,6 +61,7 @@ class SqliteStore:
 
     def __init__(self, connection: sqlite3.Connection, tree: NodeTree, seal: Seal, *, reserve: Path) -> None:
         self._connection = connection
+        self._path = str(reserve).removesuffix(_RESERVE_SUFFIX)
         self._reserve = reserve
         self._tree = tree
         self._seal = seal
@@ -87,7 +89,7 @@ class SqliteStore:
         except StoreError:
             connection.close()
             raise
-        reserve = Path(f"{path}.reserve")
+        reserve = Path(f"{path}{_RESERVE_SUFFIX}")
         _lay_aside(reserve)
         return cls(connection, tree, seal, reserve=reserve)
 
@@ -157,7 +159,7 @@ class SqliteStore:
         try:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._write, durable, seal)
         except sqlite3.Error as error:
-            raise StoreConnectionLost(f"the registry could not be written: {error}") from error
+            raise StoreConnectionLost(_write_failure(self._path, error)) from error
         self._seal = seal
         self._is_noted = True
         self._watches.notify(self._tree.apply(changes))
@@ -311,6 +313,15 @@ def _damaged(path: str, why: str) -> str:
     )
 
 
+def _write_failure(path: str, error: sqlite3.Error) -> str:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+        return (
+            f"the registry {path} could not be written: its disk is full. Nothing was changed. Delete other files "
+            "there, or enlarge the volume, and try again"
+        )
+    return f"the registry {path} could not be written: {error}"
+
+
 def _open_failure(path: str, error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -319,5 +330,8 @@ def _open_failure(path: str, error: Exception) -> str:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
         return _damaged(path, "it cannot be decoded" if isinstance(error, UnicodeDecodeError) else str(error))
     if code == sqlite3.SQLITE_FULL:
-        return f"cannot open the registry {path}: {error}; make room on the disk, and start again"
+        return (
+            f"cannot open the registry {path}: its disk is full. Nothing was changed. Delete other files there, "
+            "or enlarge the volume, and start again"
+        )
     return f"cannot open the registry {path}: {error}; may this user write to it and to its directory?"

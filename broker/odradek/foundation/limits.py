@@ -149,6 +149,10 @@ LOGS_MADE_PER_TURN_MAX: Final = 16
 # In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
 IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
 
+# Bytes that must fit into a log directory before one that was full takes writes again: an append of each of a few
+# clients, and the files of some new partitions. With less the disk would be full again within the same second.
+LOG_DIRECTORY_ROOM_BYTES_MIN: Final = 4 * 1024 * 1024
+
 # Threads that wait for fsync. They use no processor, and a file system's journal commits what many ask for at once:
 # closing 1,000 partitions took 8.2 s with one thread here, 0.5 s with 4 and 0.3 s with 16.
 FLUSH_THREADS_MAX: Final = 16

@@ -179,7 +179,15 @@ LOG_RECOVERY_CUT_BYTES = _counter(
 LOG_DIRECTORY_ONLINE = _gauge(
     "odradek_log_directory_online", "1 while a log directory works, else 0.", "path"
 )
+LOG_DIRECTORY_FULL = _gauge(
+    "odradek_log_directory_full",
+    "1 while a log directory refuses writes for want of room, else 0; absent when it failed.",
+    "path",
+)
 LOG_DIRECTORY_FREE_BYTES = _gauge("odradek_log_directory_free_bytes", "Bytes free for logs.", "path")
+LOG_DIRECTORY_TOTAL_BYTES = _gauge(
+    "odradek_log_directory_total_bytes", "Bytes of the volume that a log directory is on.", "path"
+)
 PARTITIONS_OFFLINE = _gauge("odradek_partitions_offline", "Partitions whose log failed here.")
 
 # --- replication ---------------------------------------------------------------------------------------

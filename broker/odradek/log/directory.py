@@ -199,6 +199,7 @@ class LogDirectories(Volumes):
             clean=clean,
             producer_expiration_ms=self._producer_expiration_ms,
             on_failure=self._log_failed,
+            on_shortage=self.note_shortage,
         )
 
     # --- come and go -----------------------------------------------------------------------------------------------
@@ -247,8 +248,7 @@ class LogDirectories(Volumes):
         online = self._online()
         if not online:
             raise KafkaStorageError(
-                f"every log directory of this broker failed: {self.failures}; repair the disk, or make room on it, "
-                "and restart the broker"
+                f"every log directory of this broker failed: {self.failures}; then start the broker again"
             )
         return min(online, key=lambda one: one.log_count)
 

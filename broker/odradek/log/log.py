@@ -36,8 +36,8 @@ from odradek.log.producers import EXPIRATION_MS_DEFAULT, AppendedBatch
 from odradek.log.reading import ReadableLog
 from odradek.log.recovery import note_abort
 from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy
+from odradek.log.room import is_shortage
 from odradek.log.segment import Segment
-from odradek.log.state import is_shortage
 from odradek.records.batch import CONTROL_FLAG, BatchHeader, BatchView, verified_header
 from odradek.records.control import parse_marker
 from odradek.records.validation import single_batch_bytes
@@ -89,6 +89,7 @@ class Log(ReadableLog):
         clean: bool,
         producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
         on_failure: Callable[[str, OSError], None] | None = None,
+        on_shortage: Callable[[str, OSError], None] | None = None,
         strategies: Sequence[RetentionStrategy] = DEFAULT_STRATEGIES,
     ) -> Log:
         """Open the log in `directory`, making it when needed.
@@ -126,6 +127,7 @@ class Log(ReadableLog):
             disk=disk,
             clock=clock,
             on_failure=on_failure,
+            on_shortage=on_shortage,
             strategies=strategies,
         )
         if stored_id is None and topic_id is not None:
@@ -244,6 +246,7 @@ class Log(ReadableLog):
             # The records are written. On a full disk the entries wait in memory: few, as appends fail there too.
             if not is_shortage(error):
                 raise self._disk_failed("an append", error) from error
+            self._fell_short(error)
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch=leader_epoch, start_offset=start_offset):

@@ -76,6 +76,20 @@ class Closing:
             self.error = self.flush.try_sync()
 
 
+class RoomTrial:
+    """Log directories that refuse writes. After `run`, `with_room` are those that would take some again."""
+
+    __slots__ = ("_directories", "with_room")
+
+    def __init__(self, directories: Sequence[Volume]) -> None:
+        self._directories = directories
+        self.with_room: list[Volume] = []
+
+    def run(self) -> None:
+        """Try each; not two of these at once."""
+        self.with_room = [one for one in self._directories if one.has_room()]
+
+
 class CheckpointWrite:
     """Offsets for the checkpoint files of each directory, as they were when this was made."""
 

@@ -1,16 +1,14 @@
 """What is known of an open log, and what a failing disk means for it.
 
-A disk that is full refuses writes until there is room again. Any other failure makes the log fail (`failure`) for as
-long as the process lives, and is reported to `on_failure`: a disk that failed once cannot be believed about what it
-still holds.
+A disk that is full refuses writes until there is room again; each refusal is reported to `on_shortage`. Any other
+failure makes the log fail (`failure`) for as long as the process lives, and is reported to `on_failure`: a disk that
+failed once cannot be believed about what it still holds.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
@@ -19,21 +17,14 @@ from odradek.log.appending import AppendRules
 from odradek.log.config import LogConfig
 from odradek.log.disposal import Disposal
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
-from odradek.log.files import Disk, SyncFailed
+from odradek.log.files import Disk
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.loading import Loaded
 from odradek.log.retention import RetentionStrategy
+from odradek.log.room import is_shortage, room_advice
 from odradek.log.segments import Segments
 
 logger = logging.getLogger(__name__)
-
-# The disk or the process is short of something that may come back: the write is refused, the log lives on.
-_SHORTAGES: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
-
-
-def is_shortage(error: OSError) -> bool:
-    """Whether what was written before is as safe as it was, and there may be room for more later."""
-    return error.errno in _SHORTAGES and not isinstance(error, SyncFailed)
 
 
 class LogState:
@@ -50,6 +41,7 @@ class LogState:
         disk: Disk,
         clock: Clock,
         on_failure: Callable[[str, OSError], None] | None,
+        on_shortage: Callable[[str, OSError], None] | None,
         strategies: Sequence[RetentionStrategy],
     ) -> None:
         self.directory = directory
@@ -73,6 +65,7 @@ class LogState:
         self._disk = disk
         self._clock = clock
         self._on_failure = on_failure
+        self._on_shortage = on_shortage
         self._strategies = tuple(strategies)
         self._disposal = Disposal(disk)
         self._opened_at_offset = loaded.log_end_offset
@@ -126,12 +119,18 @@ class LogState:
     def _disk_failed(self, action: str, error: OSError, *, may_pass: bool = True) -> KafkaStorageError:
         """What to raise for `error`; the log fails unless it is a shortage, which `may_pass`."""
         if may_pass and is_shortage(error):
+            self._fell_short(error)
             return KafkaStorageError(
                 f"{action} of {self.topic_partition} was refused and nothing was written: {error.strerror} in "
-                f"{self.directory}; make room, or lower the retention of topics there: writes go on then"
+                f"{self.directory}; {room_advice(error)}: writes go on then"
             )
         logger.error("%s of %s in %s failed: %s", action, self.topic_partition, self.directory, error)
         self.fail(f"its disk failed ({error}); see to {self.directory} and restart the broker")
         if self._on_failure is not None:
             self._on_failure(self.path_of_directory, error)
         return self._unusable()
+
+    def _fell_short(self, error: OSError) -> None:
+        """The log directory has no room for a write."""
+        if self._on_shortage is not None:
+            self._on_shortage(self.path_of_directory, error)

@@ -14,6 +14,7 @@ from odradek.log.flushing import Flush
 from odradek.log.producer_snapshots import snapshot_name
 from odradek.log.recovery import replay_producers
 from odradek.log.retention import RetentionView
+from odradek.log.room import is_shortage
 from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from odradek.log.state import LogState
 
@@ -244,7 +245,10 @@ class Storage(LogState):
         try:
             self.epochs.truncate_from_start(offset)
         except OSError as error:
-            raise self._disk_failed("a deletion", error) from error
+            if not is_shortage(error):
+                raise self._disk_failed("a deletion", error) from error
+            # A deletion is what makes room, so it goes on. The next start drops the epochs that the file has too many.
+            self._fell_short(error)
         self._small_file_changed(EPOCHS_FILE)
 
     def delete_old_segments(self, high_watermark: int | None = None) -> int:
@@ -270,15 +274,20 @@ class Storage(LogState):
         )
         try:
             count = max((strategy(view) for strategy in self._strategies), default=0)
-            if count:
-                self._delete(segments[:count])
+            return self._delete(segments[:count]) if count else 0
         except OSError as error:
             raise self._disk_failed("a deletion", error) from error
-        return count
 
-    def _delete(self, gone: Sequence[Segment]) -> None:
+    def _delete(self, gone: Sequence[Segment]) -> int:
         if gone[-1] is self.segments.active:
-            self._roll(self.log_end_offset)
+            try:
+                self._roll(self.log_end_offset)
+            except OSError as error:
+                if not is_shortage(error) or len(gone) == 1:
+                    raise
+                # A new segment needs room, which the older ones give: the active one goes when they are gone.
+                self._fell_short(error)
+                gone = gone[:-1]
         self.segments.remove(gone)
         self.advance_log_start(max(self.log_start_offset, self.segments.first.base_offset))
         due_at = self._clock.monotonic_seconds() + self.config.file_delete_delay_ms / 1000
@@ -290,6 +299,7 @@ class Storage(LogState):
             self.log_start_offset,
         )
         self._disposal.discard(gone, due_at_seconds=due_at)
+        return len(gone)
 
     def take_removals(self, now_seconds: float) -> list[str]:
         """The files of deleted segments whose delay is over, for whoever removes them; given out once."""

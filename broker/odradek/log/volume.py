@@ -14,6 +14,7 @@ from typing import Final
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
 from odradek.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
@@ -27,12 +28,15 @@ from odradek.log.checkpoints import (
     write_meta_properties,
 )
 from odradek.log.files import Disk, DiskLock, DiskUsage
+from odradek.log.room import Shortage
 
 logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
 # The machine's life in which the directory was last known to lack nothing.
 BOOT_FILE: Final = ".odradek-boot"
+# There for a moment while a full directory is tried.
+TRIAL_FILE: Final = ".odradek-room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,9 @@ class DirectoryDescription:
     total_bytes: int
     """Of the volume; -1 when unknown."""
     usable_bytes: int
+    """What the broker may still write; 0 where a quota leaves nothing."""
+    is_full: bool
+    """Whether writes are refused for want of room."""
     log_bytes: dict[TopicPartition, int]
     """The size of each log in it."""
 
@@ -64,6 +71,10 @@ class Volume:
         self.path = path
         # Why it is offline; None while it is not.
         self.failure: str | None = None
+        # What to do about the failure.
+        self.advice = ""
+        # What refuses its writes for now; None while nothing does.
+        self.shortage: Shortage | None = None
         self.meta: MetaProperties | None = None
         # How many logs it has; of no account once it is offline.
         self.log_count = 0
@@ -83,6 +94,8 @@ class Volume:
         """
         self._disk.make_directory(self.path)
         self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+        # A process that was killed in a trial may have left it.
+        self._disk.remove(f"{self.path}/{TRIAL_FILE}")
         self.meta = read_meta_properties(self._disk, f"{self.path}/{META_PROPERTIES_FILE}")
         if self.meta is not None and broker_id >= 0 and self.meta.node_id not in (-1, broker_id):
             raise SettingError(
@@ -120,13 +133,47 @@ class Volume:
     def describe(self, log_bytes: dict[TopicPartition, int]) -> DirectoryDescription:
         """The directory with the logs in it and the room under it. Raises OSError."""
         usage = DiskUsage(-1, -1) if self.failure is not None else self._disk.usage(self.path)
+        is_full = self.failure is None and self.shortage is not None and self.shortage.is_full
+        # The volume may have room that a quota does not give.
+        hides_it = is_full and usage.usable_bytes >= LOG_DIRECTORY_ROOM_BYTES_MIN
         return DirectoryDescription(
             path=self.path,
             failure=self.failure,
             total_bytes=usage.total_bytes,
-            usable_bytes=usage.usable_bytes,
+            usable_bytes=0 if hides_it else usage.usable_bytes,
+            is_full=is_full,
             log_bytes=log_bytes,
         )
+
+    def free_bytes(self) -> int:
+        """Free bytes of the volume; -1 when it does not tell."""
+        try:
+            return self._disk.usage(self.path).usable_bytes
+        except OSError:
+            return -1
+
+    def has_room(self) -> bool:
+        """Whether LOG_DIRECTORY_ROOM_BYTES_MIN bytes can be written, tried for real; waits for the device.
+
+        Free bytes alone do not tell: a quota, a limit or a network's disk may refuse what the volume has.
+        """
+        path = f"{self.path}/{TRIAL_FILE}"
+        try:
+            if self._disk.usage(self.path).usable_bytes < LOG_DIRECTORY_ROOM_BYTES_MIN:
+                return False
+            try:
+                file = self._disk.open(path, create=True)
+                try:
+                    file.truncate(0)
+                    file.append(bytes(LOG_DIRECTORY_ROOM_BYTES_MIN))
+                    file.sync()
+                finally:
+                    file.close()
+            finally:
+                self._disk.remove(path)
+        except OSError:
+            return False
+        return True
 
     def take_clean(self) -> bool:
         """Whether the directory was closed in order; from now on it counts as open. Raises OSError."""

@@ -23,9 +23,9 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.files import Disk
 from odradek.log.log import Log
-from odradek.log.pieces import CheckpointWrite, LoadProgress
+from odradek.log.pieces import CheckpointWrite, LoadProgress, RoomTrial
 from odradek.log.producers import EXPIRATION_MS_DEFAULT
-from odradek.log.state import is_shortage
+from odradek.log.room import Shortage, is_shortage, start_advice, words_of
 from odradek.log.volume import DirectoryDescription, Volume
 
 logger = logging.getLogger(__name__)
@@ -81,9 +81,11 @@ class Volumes:
 
     @property
     def failures(self) -> str:
-        """The failed directories, each with what failed there, for people."""
+        """The failed directories, each with what failed there and what to do, for people."""
         return ", ".join(
-            f"{one.path} ({one.failure})" for one in self._directories.values() if one.failure is not None
+            f"{one.path} ({one.failure}; {one.advice})"
+            for one in self._directories.values()
+            if one.failure is not None
         )
 
     @property
@@ -114,6 +116,8 @@ class Volumes:
                 directory.vouch()
             except OSError as error:
                 # Only a promise is not given; whether the disk fails is for those to find out who need it.
+                if is_shortage(error):
+                    self.note_shortage(directory.path, error)
                 logger.warning("%s may have to be caught up after a kill: %s", directory.path, error)
 
     def directory_id(self, path: str) -> str:
@@ -163,9 +167,7 @@ class Volumes:
                     self.cluster_id = self.cluster_id or directory.meta.cluster_id
                     directory.require_cluster(self.cluster_id)
             if not self._online():
-                raise KafkaStorageError(
-                    f"no log directory can be used: {self.failures}; repair the disk, or make room on it"
-                )
+                raise KafkaStorageError(f"no log directory can be used: {self.failures}")
         except BaseException:
             self._unlock()
             raise
@@ -253,26 +255,70 @@ class Volumes:
                 described.append(directory.describe({}))
         return described
 
+    # --- shortage ----------------------------------------------------------------------------------------------------
+
+    def note_shortage(self, path: str, error: OSError) -> None:
+        """A write in this directory was refused for want of room: told once, until `end_room_trial` finds room."""
+        directory = self._directories[path]
+        if directory.failure is not None:
+            return
+        now = self._clock.monotonic_seconds()
+        if directory.shortage is None:
+            directory.shortage = Shortage(error, began_seconds=now, last_seconds=now)
+            logger.error("%s", directory.shortage.begin_line(path, directory.free_bytes()))
+        directory.shortage.refuse(now)
+
+    @property
+    def shortages(self) -> str | None:
+        """The directories that refuse writes, why, and what to do, in a sentence each; None while none does."""
+        now = self._clock.monotonic_seconds()
+        return (
+            "; ".join(
+                one.shortage.sentence(one.path, one.free_bytes(), now)
+                for one in self._online()
+                if one.shortage is not None
+            )
+            or None
+        )
+
+    def begin_room_trial(self) -> RoomTrial | None:
+        """What tries the directories that refuse writes, on any thread; None while none does."""
+        now = self._clock.monotonic_seconds()
+        short = [one for one in self._online() if one.shortage is not None and one.shortage.may_end(now)]
+        return RoomTrial(short) if short else None
+
+    def end_room_trial(self, trial: RoomTrial) -> None:
+        """Take up writes where there was room."""
+        for directory in trial.with_room:
+            shortage, directory.shortage = directory.shortage, None
+            if shortage is not None:
+                now = self._clock.monotonic_seconds()
+                logger.warning("%s", shortage.end_line(directory.path, directory.free_bytes(), now))
+
     # --- failure ---------------------------------------------------------------------------------------------------
 
     def _log_failed(self, path: str, error: OSError, *, only_if_grave: bool = False) -> None:
         if only_if_grave and is_shortage(error):
-            logger.error("%s: %s", path, error)
+            self.note_shortage(path, error)
             return
         self._fail(self._directories[path], error)
 
     def _fail(self, directory: Volume, error: Exception) -> None:
         if directory.failure is not None:
             return
-        directory.failure = str(error)
-        if not (isinstance(error, OSError) and is_shortage(error)):
+        is_short = isinstance(error, OSError) and is_shortage(error)
+        directory.failure = words_of(error)
+        directory.advice = start_advice(error)
+        directory.shortage = None
+        if not is_short:
             self._vouch_no_more(directory)
         logger.critical(
-            "the log directory %s failed and is offline with all its partitions: %s; mend it and restart the broker",
+            "the log directory %s failed and is offline with all its partitions: %s; %s and start the broker again",
             directory.path,
-            error,
+            directory.failure,
+            directory.advice,
         )
-        why = f"its log directory {directory.path} failed: {error}"
+        why = f"its log directory {directory.path} failed: {directory.failure}"
         for topic_partition, log in list(self._logs.items()):
             if log.path_of_directory == directory.path:
                 log.fail(why)

@@ -1,5 +1,5 @@
 """What a broker does for its logs now and then: retention, flushes, checkpoints, forgetting producers,
-removing files, taking up what a full disk kept away.
+removing files, finding out when a full disk has room again, taking up what it kept away.
 
 Everything that waits for a device runs in the blocking threads; everything that changes a log runs on the
 loop, between whose steps other work has its turn. A duty that fails is logged and done again at its next
@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _FLUSH_ROUND_SECONDS_MAX: Final = 1.0
 _REMOVAL_ROUND_SECONDS: Final = 1.0
+_ROOM_ROUND_SECONDS: Final = 1.0
 # Between two looks whether there is room for what a full disk keeps offline: at first, and at most.
 _SECOND_TRY_SECONDS_MIN: Final = 1.0
 _SECOND_TRY_SECONDS_MAX: Final = 30.0
@@ -83,6 +84,7 @@ class Housekeeping:
                 lambda: settings().replica_high_watermark_checkpoint_interval_ms / 1000,
             ),
             ("removal", self.remove_due, lambda: _REMOVAL_ROUND_SECONDS),
+            ("room", self.try_for_room, lambda: _ROOM_ROUND_SECONDS),
             ("second try", self.try_again, lambda: self._second_try_seconds),
         )
         for name, duty, seconds in duties:
@@ -164,6 +166,13 @@ class Housekeeping:
         remove = self._directories.removal_due()
         if remove is not None:
             await self._in_thread(remove)
+
+    async def try_for_room(self) -> None:
+        """Find out whether a log directory that was full takes writes again."""
+        trial = self._directories.begin_room_trial()
+        if trial is not None:
+            await self._in_thread(trial.run)
+            self._directories.end_room_trial(trial)
 
     async def try_again(self) -> None:
         """Take up the partitions that a full disk kept offline, less and less often while it stays full."""

@@ -36,7 +36,7 @@ from odradek.foundation.settings import Settings
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectories
 from odradek.log.log import Log
-from odradek.log.state import is_shortage
+from odradek.log.room import is_shortage
 from odradek.replication.acknowledgements import Acknowledgements
 from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext

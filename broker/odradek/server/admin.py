@@ -1,5 +1,8 @@
 """HTTP beside a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
 
+/readyz answers 503 with the reason while the process does not serve, and while a broker's disk is full. Reads go on
+then, so `/readyz?exclude=disk` leaves the disk out, for who decides where clients are sent (docs/design/0007).
+
 Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens
 before the logs are loaded, so that a long recovery looks alive and not ready. POST /record-times
 (`server.record_times`) says how old records are. A broker started for tests also takes /testing/faults
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
@@ -45,10 +48,11 @@ _http_logger.addFilter(_Strangers())
 
 
 class HttpServer:
-    """Serves metrics and the state of a process on (host, port). `not_ready` says why it is not, or None."""
+    """Serves metrics and the state of a process on (host, port)."""
 
-    def __init__(self, *, not_ready: Callable[[], str | None], host: str, port: int) -> None:
-        self._not_ready = not_ready
+    def __init__(self, *, checks: Mapping[str, Callable[[], str | None]], host: str, port: int) -> None:
+        """`checks` by the name that /readyz?exclude= takes; each says why the process is not ready, or None."""
+        self._checks = dict(checks)
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
@@ -101,10 +105,16 @@ class HttpServer:
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def _readiness(self, _: web.Request) -> web.Response:
-        reason = self._not_ready()
-        if reason is not None:
-            return web.Response(status=503, text=f"{reason}\n")
+    async def _readiness(self, request: web.Request) -> web.Response:
+        excluded = set(request.query.getall("exclude", []))
+        if unknown := excluded - self._checks.keys():
+            known = ", ".join(self._checks)
+            named = ascii(", ".join(sorted(unknown)))[:_REASON_CHARACTERS_MAX]
+            return web.Response(status=400, text=f"no check is called {named}; exclude any of: {known}\n")
+        for name, check in self._checks.items():
+            reason = None if name in excluded else check()
+            if reason is not None:
+                return web.Response(status=503, text=f"{reason}\n")
         return web.Response(text="ready\n")
 
 
@@ -112,7 +122,8 @@ class AdminServer(HttpServer):
     """A broker's."""
 
     def __init__(self, broker: Broker, *, host: str, port: int) -> None:
-        super().__init__(not_ready=broker.not_ready, host=host, port=port)
+        checks = {"serving": broker.not_ready, "disk": broker.refused_writes}
+        super().__init__(checks=checks, host=host, port=port)
         self._broker = broker
         measures.register(broker, self.registry)
 

@@ -127,6 +127,12 @@ class Broker:
             return "the group coordinator is loading"
         return None
 
+    def refused_writes(self) -> str | None:
+        """Which log directories refuse writes for want of room, and what to do; None while all take them. Reads go
+        on, so this is apart from `not_ready`.
+        """
+        return self.directories.shortages if self.is_serving else None
+
     # --- life ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:

@@ -2,6 +2,8 @@
 
 200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
 503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
+503 {"can_restart": false, "too_few": 0, "only_here": 0, "never_safe": 0, "partitions": [], "never": [],
+     "refused_writes": "the log directory /data is full …"}
 503 {"can_restart": false, "reason": "no controller says whether what the broker knows is still so"}
 """
 
@@ -57,11 +59,14 @@ async def restart_answer(broker: ClusterBroker) -> dict[str, Any]:
         return int(topic_value("min.insync.replicas", texts, settings=settings))
 
     risk = restart_risk(image, broker.broker_id, min_insync_replicas=min_insync_replicas)
+    refused = broker.refused_writes()
     return {
-        "can_restart": risk.can_restart,
+        # A stop and a start write, so a broker with a full disk may not come back.
+        "can_restart": risk.can_restart and refused is None,
         "too_few": len(risk.too_few),
         "only_here": len(risk.only_here),
         "never_safe": len(risk.never_safe),
         "partitions": [str(where) for where in risk.too_few[:_NAMED_MAX]],
         "never": [str(where) for where in risk.never_safe[:_NAMED_MAX]],
+        **({} if refused is None else {"refused_writes": refused}),
     }

@@ -201,8 +201,8 @@ class ClusterBroker(Broker):
         if self.directories.offline:
             # As when one fails later (`_directory_failed`): partitions would be offline on a broker that is a member.
             raise KafkaStorageError(
-                f"the log directories {self.directories.failures} cannot be used; repair the disk, or make room on "
-                "it, and start the broker again"
+                f"a broker of a cluster needs all of its log directories: {self.directories.failures}; then start it "
+                "again"
             )
         self._peers = Peers(self._peer_channel)
         self._open.push_async_callback(self._peers.close)

@@ -94,7 +94,7 @@ async def _serve_controller(settings: Settings, *, registry: str, admin: Address
         from odradek.server.admin import HttpServer
         from odradek.server.cluster_measures import register_controller
 
-        server = HttpServer(not_ready=controller.not_ready, host=address[0], port=address[1])
+        server = HttpServer(checks={"serving": controller.not_ready}, host=address[0], port=address[1])
         register_controller(controller, server.registry)
         return server
 

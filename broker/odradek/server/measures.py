@@ -129,8 +129,11 @@ def _recovery(broker: Broker) -> Iterator[Sample]:
 def _directories(broker: Broker) -> Iterator[Sample]:
     for directory in broker.directories.describe():
         yield metrics.LOG_DIRECTORY_ONLINE.sample(int(directory.failure is None), directory.path)
-        if directory.usable_bytes >= 0:
-            yield metrics.LOG_DIRECTORY_FREE_BYTES.sample(directory.usable_bytes, directory.path)
+        if directory.failure is not None:
+            continue
+        yield metrics.LOG_DIRECTORY_FULL.sample(int(directory.is_full), directory.path)
+        yield metrics.LOG_DIRECTORY_FREE_BYTES.sample(directory.usable_bytes, directory.path)
+        yield metrics.LOG_DIRECTORY_TOTAL_BYTES.sample(directory.total_bytes, directory.path)
 
 
 def _cluster(broker: Broker) -> Iterator[Sample]:

@@ -50,6 +50,8 @@ def broker_stateful_set(context: Context) -> Json:
         },
         mounts={VOLUME: DATA_FOLDER},
         start_seconds_max=300,
+        # A broker whose disk is full still serves reads, and clients must reach it for what makes room.
+        ready_path="/readyz?exclude=disk",
     )
     start = "\0".join([scripts.start_broker(), *map(str, outside.values())])
     template = pod_template(

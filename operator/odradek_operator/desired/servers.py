@@ -20,6 +20,7 @@ def server(
     env: Mapping[str, str | Json],
     mounts: Mapping[str, str],
     start_seconds_max: int,
+    ready_path: str = "/readyz",
 ) -> Json:
     """A broker's or a controller's container. It answers /healthz before it is ready: a long start is alive."""
     return container(
@@ -32,7 +33,7 @@ def server(
         ports=ports,
         env=env,
         mounts={**mounts, SETTINGS: SETTINGS_FOLDER, SCRATCH: "/tmp"},
-        **probes(_get("/healthz"), _get("/readyz"), start_seconds_max=start_seconds_max),
+        **probes(_get("/healthz"), _get(ready_path), start_seconds_max=start_seconds_max),
     )
 
 

@@ -25,13 +25,15 @@ _IS_CONTROLLER: Final = re.compile(r"^odradek_is_controller (\S+)$", re.MULTILIN
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartAnswer:
     """What a broker says of its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting; `only_here`
-    is how many partitions have no other replica.
+    is how many partitions have no other replica. `refused_writes` is what it says of a full disk, with which it may not
+    start again; empty without one.
     """
 
     known: bool
     waiting_for: tuple[str, ...] = ()
     never_safe: tuple[str, ...] = ()
     only_here: int = 0
+    refused_writes: str = ""
 
     @property
     def allowed(self) -> bool:
@@ -117,7 +119,11 @@ class HttpClusterAdmin:
         if not waiting and told["too_few"] > told.get("never_safe", 0):
             waiting = ("others",)
         return RestartAnswer(
-            known=True, waiting_for=waiting, never_safe=never, only_here=int(told.get("only_here", 0))
+            known=True,
+            waiting_for=waiting,
+            never_safe=never,
+            only_here=int(told.get("only_here", 0)),
+            refused_writes=str(told.get("refused_writes", "")),
         )
 
     async def is_active_controller(self, host: str, port: int) -> bool:

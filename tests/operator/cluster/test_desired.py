@@ -81,6 +81,15 @@ def test_pods_are_restricted_whatever_users_add(number: int) -> None:
     assert "/tmp" in mounts
 
 
+def test_a_broker_with_a_full_disk_stays_reachable_and_a_controller_has_no_such_check() -> None:
+    broker, controller, _ = (
+        workload["spec"]["template"]["spec"]["containers"][0] for workload in workloads(context())
+    )
+    assert broker["readinessProbe"]["httpGet"]["path"] == "/readyz?exclude=disk"
+    assert broker["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert controller["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
 def test_brokers_read_their_file_without_a_word_of_doubt() -> None:
     of = context(
         brokers={"config": {"num.partitions": 5}},

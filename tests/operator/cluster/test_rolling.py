@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from odradek.foundation.errors import PolicyViolation
+from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import PODS
 from tests.operator.support.world import BROKER_PODS, World
@@ -159,3 +160,28 @@ def test_a_broker_that_does_not_tell_its_settings_is_not_current_and_controllers
     assert world.replaced(before) == BROKER_PODS
     assert world.status["brokers"]["current"] == 3 and world.condition("Rolling")["status"] == "False"
     assert set(world.pods("controller")).isdisjoint(controllers)
+
+
+def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: World) -> None:
+    before = world.pods()
+    full = RestartAnswer(known=True, refused_writes="the log directory /var/lib/odradek is full since 9 s")
+    for broker in range(3):
+        world.brokers.answers[broker] = full
+    world.change(spec__image="odradek:2")
+    for _ in range(5):
+        assert world.look() is not None
+    assert world.pods() == before
+    message = world.condition("Rolling")["message"]
+    assert "broker 0 may not start again" in message and "/var/lib/odradek is full" in message
+    assert world.condition("Ready")["status"] == "True", "it is asked for reads and for what makes room"
+    world.brokers.answers.clear()
+    world.settle()
+    assert world.replaced(before) == set(before)
+
+
+def test_a_broker_with_a_full_disk_is_given_a_new_volume_when_that_is_asked_for(world: World) -> None:
+    before = world.pods()
+    world.brokers.answers[1] = RestartAnswer(known=True, refused_writes="the log directory is full")
+    world.annotate_pod("events-broker-1", REPLACE_ANNOTATION, "true")
+    world.settle()
+    assert world.replaced(before) == {"events-broker-1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -10,7 +11,7 @@ import pytest
 
 from odradek.client.admin.brokers import DrainProgress
 from odradek_operator.gateways import cluster_admin
-from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
+from odradek_operator.gateways.cluster_admin import HttpClusterAdmin, RestartAnswer
 from tests.support.loop import run
 
 
@@ -54,3 +55,23 @@ def test_a_broker_is_empty_only_when_it_was_so_after_it_takes_nothing_any_more(
     assert left() == 1 and brokers.drained == [3]
     brokers.replicas[3] = 0
     assert left() == 0
+
+
+def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "can_restart": False,
+        "too_few": 0,
+        "only_here": 0,
+        "never_safe": 0,
+        "partitions": [],
+        "never": [],
+        "refused_writes": "the log directory /data is full",
+    }
+
+    async def get(*_: object) -> str:
+        return json.dumps(told)
+
+    admin = HttpClusterAdmin(cast(Any, None))
+    monkeypatch.setattr(admin, "_get", get)
+    answer = run(admin.restart_answer("b", 9644))
+    assert answer == RestartAnswer(known=True, refused_writes="the log directory /data is full")

@@ -82,7 +82,8 @@ def next_pod(
         answer = answers.get(pod.broker, RestartAnswer(known=False))
         if pod.replace and answer.only_here:
             waiting = waiting or _would_be_lost(pod, answer.only_here)
-        elif answer.allowed:
+        elif answer.allowed and (pod.replace or not answer.refused_writes):
+            # A new volume is no fuller than it should be.
             return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]), never_safe=answer.never_safe)
         else:
             waiting = waiting or _waiting(pod.broker, answer)
@@ -111,6 +112,8 @@ def named(partitions: tuple[str, ...]) -> str:
 def _waiting(broker: int, answer: RestartAnswer) -> str:
     if not answer.known:
         return f"broker {broker} does not say yet whether it may restart"
+    if answer.refused_writes:
+        return f"broker {broker} may not start again: {answer.refused_writes}"
     return f"without broker {broker} these would have too few replicas in sync: {named(answer.waiting_for)}"
 
 

@@ -1,0 +1,83 @@
+"""Brokers of a cluster with a full disk: a follower falls out of the in-sync set, a leader refuses, both recover."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from odradek.server.cluster_admin import restart_answer
+from tests.support.loop import run
+from tests.support.whole_cluster import WholeCluster
+
+VALUE = b"x" * 50_000
+KAFKA_STORAGE_ERROR = 56
+NONE = 0
+
+
+def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+    found = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    return [one for one in found if words in one]
+
+
+async def with_a_leader(leader: int) -> tuple[WholeCluster, str]:
+    """Two brokers, and a topic with its only partition led by `leader`."""
+    cluster = await WholeCluster.start(brokers=2, controllers=1, entries={"replica.lag.time.max.ms": "2000"})
+    for number in range(10):
+        assert await cluster.create_topic(f"t{number}", partitions=1, replicas=2) == NONE
+        if cluster.leaders(f"t{number}", seen_by=1) == [leader]:
+            return cluster, f"t{number}"
+    raise AssertionError("all topics are led by the other broker")
+
+
+def test_a_follower_says_so_once_and_is_in_sync_again_when_there_is_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        cluster, topic = await with_a_leader(1)
+        disk = cluster.disks[2]
+        disk.capacity_bytes = disk.used_bytes + 200_000
+        for _ in range(20):
+            assert (await cluster.produce(1, topic, 0, VALUE)).error_code == NONE
+
+        def in_sync() -> list[int]:
+            return list(cluster.image(1).topics[topic].partitions[0].isr)
+
+        await cluster.until(lambda: in_sync() == [1])
+        assert cluster.brokers[2].not_ready() is None
+        reason = cluster.brokers[2].refused_writes()
+        assert reason is not None and "is full since" in reason
+        assert cluster.brokers[1].refused_writes() is None
+        answer = await restart_answer(cluster.brokers[2])
+        assert not answer["can_restart"] and answer["refused_writes"] == cluster.brokers[2].refused_writes()
+        assert "refused_writes" not in await restart_answer(cluster.brokers[1])
+        assert len(lines(caplog, "is full")) == 1
+
+        disk.capacity_bytes = None
+        await cluster.until(lambda: sorted(in_sync()) == [1, 2])
+        await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
+        assert len(lines(caplog, "takes writes again")) == 1
+        assert (await restart_answer(cluster.brokers[2]))["can_restart"]
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_leader_refuses_and_takes_records_again_when_there_is_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        cluster, topic = await with_a_leader(2)
+        disk = cluster.disks[2]
+        disk.capacity_bytes = disk.used_bytes + 200_000
+        codes = [(await cluster.produce(2, topic, 0, VALUE)).error_code for _ in range(10)]
+        assert codes[0] == NONE and codes[-1] == KAFKA_STORAGE_ERROR
+        assert cluster.brokers[2].refused_writes() is not None
+        assert len(lines(caplog, "is full")) == 1
+        disk.capacity_bytes = None
+        await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
+        assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
+        assert len(lines(caplog, "takes writes again")) == 1
+        await cluster.stop()
+
+    run(story())
