@@ -2,6 +2,10 @@
 
 Since version 4 one request asks for many keys. The offsets topic is created when the first client asks for a
 group.
+
+There are no transactions yet. The error for their coordinator is the one that every client takes as final: Java and
+librdkafka show its message with it. Most other errors make librdkafka ask again until its time is up, and
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED makes Java hide the message.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.foundation.errors import (
+    ClusterAuthorizationFailed,
     CoordinatorNotAvailable,
     InvalidRequest,
     OdradekError,
@@ -56,10 +61,12 @@ async def _coordinator(context: RequestContext, key_type: int, key: str) -> tupl
         raise InvalidRequest(
             f"a coordinator of type {key_type}; known are 0 (group), 1 (transaction), 2 (share)"
         )
-    if key_type != GROUP:
-        raise CoordinatorNotAvailable(
-            "this broker coordinates groups; transactions and share groups are not served"
+    if key_type == TRANSACTION:
+        raise ClusterAuthorizationFailed(
+            "this broker has no transactions; leave transactional.id out, enable.idempotence may stay"
         )
+    if key_type == SHARE:
+        raise CoordinatorNotAvailable("this broker has no share groups; use a consumer group")
     groups = context.broker.groups
     if OFFSETS_TOPIC not in context.broker.images.current.topics:
         await groups.ensure_topic()

@@ -201,3 +201,16 @@ def test_offsets_are_found_by_time(jvm: Any, bootstrap: str, topic: str) -> None
     assert (found[part].offset(), found[part].timestamp()) == (2, BASE_TIME_MS + 2000)
     assert dict(consumer.endOffsets([part])) == {part: 5}
     consumer.close()
+
+
+@both_versions
+def test_a_transactional_producer_fails_for_good_with_the_reason(jvm: Any, bootstrap: str) -> None:
+    producer = java_producer(jvm, bootstrap, transactional_id="t", max_block_ms=60_000)
+    try:
+        # A client that waited for max.block.ms would say that it did.
+        with pytest.raises(
+            Py4JJavaError, match=r"KafkaException: .*no transactions; leave transactional.id out"
+        ):
+            producer.initTransactions()
+    finally:
+        producer.close()

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from kafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.peers import CreateTopic
@@ -206,3 +211,12 @@ def test_the_admin_client_works(bootstrap: str, unique: str) -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics([unique])
     admin.close()
+
+
+def test_a_transactional_producer_fails_for_good(bootstrap: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="t", max_block_ms=60_000)
+    try:
+        with pytest.raises(KafkaError, match="ClusterAuthorizationFailed"):
+            producer.init_transactions()
+    finally:
+        producer.close(timeout=0)
