@@ -52,6 +52,7 @@ class OneBroker:
         context = SimpleNamespace(
             header=header,
             listener_name=listener_name,
+            client_host="192.0.2.7",
             broker=SimpleNamespace(
                 broker_id=self.settings.effective_broker_id,
                 is_broker=True,

@@ -55,6 +55,10 @@ LISTEN_BACKLOG_DEFAULT: Final = 512
 # Log lines about peers that are turned away or cut off, for each kind.
 LOG_LINES_PER_MINUTE_MAX: Final = 20
 
+# Log lines about topics made and deleted and settings changed: some 150 KB a minute at most. A script that makes
+# hundreds of topics is there with every one.
+CHANGE_LINES_PER_MINUTE_MAX: Final = 1000
+
 # A frame is read into one buffer of its announced size only after this many bytes of it have arrived: a
 # hostile size alone reserves no memory.
 FRAME_BYTES_BEFORE_RESERVE: Final = 64 * 1024

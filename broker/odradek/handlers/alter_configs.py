@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from odradek.controller.requests import Outcome
 from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.handlers import change_log
 from odradek.handlers.config_resources import (
     ResourceType,
     alteration_response,
@@ -37,6 +38,9 @@ async def _alter(request: Any, context: RequestContext) -> Any:
             if (resource.resource_type, resource.resource_name) in repeated:
                 raise InvalidRequest("Each resource must appear at most once.")
             outcome = await _alter_one(resource, context, validate_only=request.validate_only)
+            if outcome is None and not request.validate_only:
+                texts = {config.name: config.value for config in resource.configs}
+                change_log.settings_replaced(context, resource, texts)
         except RequestError as error:
             outcome = error
         responses.append(alteration_response(resource, outcome))

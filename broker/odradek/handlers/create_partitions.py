@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from odradek.controller.requests import NewPartitions, Outcome
 from odradek.foundation.errors import InvalidRequest
+from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
@@ -40,6 +41,10 @@ async def _create(request: Any, context: RequestContext) -> Any:
         if counts[topic.name] == 1
     ]
     made = await context.broker.controller.create_partitions(wanted, validate_only=request.validate_only)
+    if not request.validate_only:
+        for new, outcome in zip(wanted, made, strict=True):
+            if outcome is None:
+                change_log.topic_grown(context, new.topic, partitions=new.total_count)
     outcomes |= {new.topic: outcome for new, outcome in zip(wanted, made, strict=True)}
     results = [
         {

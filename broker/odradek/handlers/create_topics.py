@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from odradek.cluster.config_description import BrokerSources, describe_topic
 from odradek.controller.requests import CreatedTopic, CreateOutcome, NewTopic
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
+from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
@@ -41,9 +42,23 @@ async def _create(request: Any, context: RequestContext) -> Any:
             outcomes[topic.name] = error
     made = await context.broker.controller.create_topics(wanted, validate_only=request.validate_only)
     outcomes |= {new.name: outcome for new, outcome in zip(wanted, made, strict=True)}
+    if not request.validate_only:
+        _log(context, outcomes)
     describe = _Describer(context)
     topics = [describe.answer(name, outcomes[name]) for name in counts]
     return messages.response(API, context.header.api_version, topics=topics)
+
+
+def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, CreatedTopic):
+            change_log.topic_made(
+                context,
+                name,
+                partitions=outcome.partition_count,
+                replicas=outcome.replication_factor,
+                config=outcome.config,
+            )
 
 
 def _new_topic(topic: Any) -> NewTopic:

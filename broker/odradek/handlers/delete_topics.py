@@ -9,6 +9,7 @@ from typing import Any, Final
 from odradek.controller.requests import DeletedTopic, DeleteOutcome
 from odradek.foundation.errors import InvalidRequest, RequestError, TopicDeletionDisabled
 from odradek.foundation.ids import TopicId
+from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
@@ -44,6 +45,8 @@ async def _delete(request: Any, context: RequestContext) -> Any:
     outcomes = await context.broker.controller.delete_topics(list(wanted))
     for pair, outcome in zip(wanted.values(), outcomes, strict=True):
         responses[pair] = _response(*pair, outcome, version=version)
+        if isinstance(outcome, DeletedTopic):
+            change_log.topic_deleted(context, outcome.name)
     return messages.response(API, version, responses=[responses[pair] for pair in counts])
 
 

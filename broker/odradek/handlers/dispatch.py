@@ -31,6 +31,7 @@ from odradek.transport.pending import PendingReply
 logger = logging.getLogger(__name__)
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_LOGINS: Final = frozenset((int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)))
 # These read their own bodies and pack their own answers.
 _RAW: Final = frozenset((int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
 
@@ -65,9 +66,9 @@ class Dispatcher:
         started = monotonic()
         header = parse_request_header(frame)
         api_key = header.api_key
+        connection.client_id = header.client_id
         if not self._version_min[api_key] <= header.api_version <= self._version_max[api_key]:
             return self._unsupported(header)
-        connection.client_id = header.client_id
         context = RequestContext(header, connection, self._broker, received_at=started)
         counters = self._counters[api_key]
         counters.request_bytes += len(frame)
@@ -140,6 +141,11 @@ class Dispatcher:
 
             return encode_response(_API_VERSIONS, 0, header.correlation_id, api_versions.unsupported())
         name = ApiKey(header.api_key).name
+        if header.api_key in _LOGINS:
+            raise InvalidRequest(
+                f"{name}: the client wants to log in with SASL, and this broker has no logins; "
+                "set security.protocol=PLAINTEXT at the client"
+            )
         if self._version_max[header.api_key] < 0:
             raise InvalidRequest(f"{name} is not served by this broker")
         raise InvalidRequest(

@@ -18,6 +18,7 @@ from odradek.foundation.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from odradek.handlers import change_log
 from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code
@@ -80,7 +81,11 @@ def _may_create(request: Any, context: RequestContext) -> bool:
 
 
 async def _create_and_answer(request: Any, context: RequestContext, names: Sequence[str]) -> bytes:
+    there = context.broker.images.current.topics
     outcomes = await context.broker.controller.ensure_topics(names)
+    for name, outcome in zip(names, outcomes, strict=True):
+        if isinstance(outcome, TopicImage) and name not in there:
+            change_log.topic_made_by_asking(context, name, partitions=len(outcome.partitions))
     found = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
     failed = [
         _failure(name, outcome, request=request)

@@ -27,6 +27,9 @@ from odradek.foundation.limits import (
 
 SIZE_BYTES: Final = 4
 _SIZE: Final = Struct(">i")
+# A TLS record of the kind handshake, versions 1.0 to 1.3 and SSL 3 (RFC 8446, section 5.1).
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+_HTTP_METHODS: Final = frozenset((b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"CONN", b"PRI "))
 _size_at = _SIZE.unpack_from
 
 
@@ -102,7 +105,7 @@ class FrameReader:
         while end - position >= SIZE_BYTES:
             (size,) = _size_at(view, position)
             if not 0 <= size <= self.size_max:
-                self._fail(size)
+                self._fail(size, bytes(view[position : position + SIZE_BYTES]))
                 return frames
             after = position + SIZE_BYTES + size
             if after > end:
@@ -146,8 +149,12 @@ class FrameReader:
         self._large = None
         return [large[SIZE_BYTES:]]
 
-    def _fail(self, size: int) -> None:
-        self.failure = FrameError(
-            f"a frame announces {size} bytes, allowed are 0 to {self.size_max}; the peer speaks another "
-            f"protocol (TLS or HTTP, perhaps) or socket.request.max.bytes is too small for it"
-        )
+    def _fail(self, size: int, beginning: bytes) -> None:
+        announced = f"a frame announces {size} bytes, allowed are 0 to {self.size_max}"
+        if beginning.startswith(_TLS_HANDSHAKE):
+            guess = "the peer begins a TLS handshake, and this is plain text; set security.protocol=PLAINTEXT there"
+        elif beginning in _HTTP_METHODS:
+            guess = "the peer speaks HTTP; this is Kafka's protocol"
+        else:
+            guess = "the peer speaks another protocol, or socket.request.max.bytes is too small for it"
+        self.failure = FrameError(f"{announced}; {guess}")

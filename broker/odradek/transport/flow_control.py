@@ -1,16 +1,11 @@
-"""How much is let in: connections in all and by address, and lines in the log about those turned away.
+"""How much is let in: connections in all and by address.
 
 How much one connection may have under way is decided in `inbound`, where it is counted.
 """
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Mapping
-from typing import Any
-
-from odradek.foundation.limits import LOG_LINES_PER_MINUTE_MAX
 
 
 class Admission:
@@ -81,27 +76,3 @@ class Admission:
     def when_room(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, after the next connection has ended."""
         self._waiting_for_room.append(resume)
-
-
-class RateLimitedLog:
-    """Writes a bounded number of lines a minute, and then how many it left out: strangers must not fill the
-    disk.
-    """
-
-    def __init__(self, logger: logging.Logger, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._logger = logger
-        self._now = now
-        self._minute = -1
-        self._lines = 0
-
-    def warning(self, message: str, *arguments: Any) -> None:
-        minute = int(self._now() // 60)
-        if minute != self._minute:
-            left_out = self._lines - LOG_LINES_PER_MINUTE_MAX
-            self._minute = minute
-            self._lines = 0
-            if left_out > 0:
-                self._logger.warning("%d more lines of this kind were left out a while ago", left_out)
-        self._lines += 1
-        if self._lines <= LOG_LINES_PER_MINUTE_MAX:
-            self._logger.warning(message, *arguments)

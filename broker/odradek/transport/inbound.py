@@ -28,10 +28,10 @@ from odradek.foundation.limits import (
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
     SENT_BYTES_PER_TURN_MAX,
 )
+from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Connection, Dispatch, Part, Reply
-from odradek.transport.flow_control import RateLimitedLog
 from odradek.transport.pending import PendingReply
 from odradek.transport.sendfile import PartSource
 
@@ -421,7 +421,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             return
         self._is_closing = True
         if isinstance(failure, OdradekError | OSError):
-            self._lines.warning("%r is closed after %d requests: %s", self, self.requests, failure)
+            client = f" (client {self.client_id!r})" if self.client_id else ""
+            self._lines.warning("%r%s is closed after %d requests: %s", self, client, self.requests, failure)
         else:
             logger.error("%r is closed: a handler failed", self, exc_info=failure)
         self._drop()

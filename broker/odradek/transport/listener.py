@@ -11,10 +11,11 @@ from itertools import count
 from typing import Final
 
 from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
+from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.framing import receive_buffer
 from odradek.transport.connection import Dispatch
-from odradek.transport.flow_control import Admission, RateLimitedLog
+from odradek.transport.flow_control import Admission
 from odradek.transport.inbound import InboundConnection
 from odradek.transport.network import Listening, Network
 
@@ -64,7 +65,7 @@ class Listener:
         self._backlog = backlog
         self._executor = executor
         self._sendfile = sendfile
-        self._lines = RateLimitedLog(logger)
+        self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
         self._tasks = TaskOwner(f"listener {name}")
         self._receive_buffer: memoryview | None = None
         self._listening: Listening | None = None

@@ -19,7 +19,8 @@ from odradek.foundation.limits import (
     ACCEPTS_PER_TURN_MAX,
     LISTEN_BACKLOG_DEFAULT,
 )
-from odradek.transport.flow_control import Admission, RateLimitedLog
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.transport.flow_control import Admission
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ class _SystemListening:
         self._is_accepting = False
         self._is_closed = False
         self._connecting: set[asyncio.Task[Any]] = set()
-        self._lines = RateLimitedLog(logger, now=self._loop.time)
+        self._lines = RateLimitedLog(logger, "connections that were not accepted", now=self._loop.time)
 
     def accept(self) -> None:
         self._resume()

@@ -1,0 +1,71 @@
+"""Lines in the log that strangers or busy programs cause: a bounded number a minute, and how many were left out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from odradek.foundation.limits import LOG_LINES_PER_MINUTE_MAX
+
+_SECONDS: int = 60
+
+
+class RateLimitedLog:
+    """One kind of lines of `logger`. `what` names the kind in the line that counts those left out.
+
+    That line comes at the end of the minute where an event loop runs, and else before the next line.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        what: str,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        lines_per_minute_max: int = LOG_LINES_PER_MINUTE_MAX,
+    ) -> None:
+        self._logger = logger
+        self._what = what
+        self._now = now
+        self._lines_max = lines_per_minute_max
+        self._minute = -1
+        self._lines = 0
+        self._level = logging.WARNING
+
+    def info(self, message: str, *arguments: Any) -> None:
+        """A line of the level INFO, or one more that is left out."""
+        self._log(logging.INFO, message, arguments)
+
+    def warning(self, message: str, *arguments: Any) -> None:
+        """A line of the level WARNING, or one more that is left out."""
+        self._log(logging.WARNING, message, arguments)
+
+    def tell_left_out(self) -> None:
+        """Write how many lines were left out, if any were, and begin to count anew."""
+        left_out = self._lines - self._lines_max
+        self._lines = min(self._lines, self._lines_max)
+        if left_out > 0:
+            self._logger.log(self._level, "%d more lines about %s were left out", left_out, self._what)
+
+    def _log(self, level: int, message: str, arguments: tuple[Any, ...]) -> None:
+        minute = int(self._now() // _SECONDS)
+        if minute != self._minute:
+            self.tell_left_out()
+            self._minute = minute
+            self._lines = 0
+        self._lines += 1
+        if self._lines <= self._lines_max:
+            self._logger.log(level, message, *arguments)
+        elif self._lines == self._lines_max + 1:
+            self._level = level
+            self._tell_at_the_end_of_the_minute()
+
+    def _tell_at_the_end_of_the_minute(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        loop.call_later(_SECONDS - self._now() % _SECONDS, self.tell_left_out)

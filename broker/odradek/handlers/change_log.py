@@ -1,0 +1,95 @@
+"""One line in the log for each topic that is made, deleted or grown, and each change of settings: what, and who asked.
+
+The controller's process writes it, also for requests that a broker handed on: they keep their client's id and address.
+Values of secrets are not shown.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.settings import find_setting
+from odradek.handlers.config_resources import ResourceType
+
+_lines: Final = RateLimitedLog(
+    logging.getLogger(__name__),
+    "topics and settings that were changed",
+    lines_per_minute_max=CHANGE_LINES_PER_MINUTE_MAX,
+)
+
+_OPERATIONS: Final = {0: "set to", 1: "deleted", 2: "appended", 3: "without"}
+
+
+def asked_by(context: Any) -> str:
+    """`client 'ID' at ADDRESS`; a broker that asks for itself has no address here."""
+    where = f" at {context.client_host}" if context.client_host else ""
+    return f"client {context.header.client_id!r}{where}"
+
+
+def topic_made(context: Any, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
+    settings = "".join(
+        f", {key}={value if value.isprintable() else repr(value)}" for key, value in sorted(config.items())
+    )
+    _lines.info(
+        "topic %s was made for %s: partitions=%d, replicas=%d%s",
+        name,
+        asked_by(context),
+        partitions,
+        replicas,
+        settings,
+    )
+
+
+def topic_made_by_asking(context: Any, name: str, *, partitions: int) -> None:
+    """A topic that a client's Metadata request made (auto.create.topics.enable)."""
+    _lines.info(
+        "topic %s was made for %s, which asked for its metadata: partitions=%d",
+        name,
+        asked_by(context),
+        partitions,
+    )
+
+
+def topic_deleted(context: Any, name: str) -> None:
+    _lines.info("topic %s was deleted for %s", name, asked_by(context))
+
+
+def topic_grown(context: Any, name: str, *, partitions: int) -> None:
+    _lines.info("topic %s was grown to %d partitions for %s", name, partitions, asked_by(context))
+
+
+def settings_changed(context: Any, resource: Any, changes: Iterable[tuple[str, int, str | None]]) -> None:
+    """`changes` are (key, operation on the wire, value) of IncrementalAlterConfigs."""
+    words = (
+        f"{key} {_OPERATIONS[operation]}" + ("" if operation == 1 else f" {_shown(resource, key, value)}")
+        for key, operation, value in changes
+    )
+    _changed(context, resource, words)
+
+
+def settings_replaced(context: Any, resource: Any, texts: Mapping[str, str | None]) -> None:
+    """All settings of a resource were replaced (AlterConfigs)."""
+    words = [f"{key} set to {_shown(resource, key, value)}" for key, value in texts.items()]
+    _changed(context, resource, [*words, "all others deleted"])
+
+
+def _changed(context: Any, resource: Any, words: Iterable[str]) -> None:
+    try:
+        kind = ResourceType(resource.resource_type).name.lower().replace("_", " ")
+    except ValueError:
+        return
+    name = resource.resource_name or "default"
+    _lines.info("settings of %s %s were changed for %s: %s", kind, name, asked_by(context), ", ".join(words))
+
+
+def _shown(resource: Any, key: str, value: str | None) -> str | None:
+    if resource.resource_type == ResourceType.BROKER:
+        setting = find_setting(key)
+        if setting is None or setting.is_sensitive:
+            return "[hidden]"
+    # A line break would look like a line of its own.
+    return value if value is None or value.isprintable() else repr(value)
