@@ -5,15 +5,20 @@
 ARG BASE=python:3.11-slim-bookworm
 
 # ------------------------------------------------------------------------------------------------ dependencies
-# Lists of what pyproject.toml asks for. Stages below copy a list: another change of that file leaves their layers alone.
+# Lists of what the three pyproject.toml ask for. Stages below copy a list: another change of those files leaves their
+# layers alone. The connector names Spark's version, and PySpark has to be of the same one.
 FROM ${BASE} AS requirements
 COPY pyproject.toml /
-RUN printf '%s\n' 'import tomllib' \
-      'project = tomllib.load(open("/pyproject.toml", "rb"))["project"]' \
-      'for extra in ("operator", "pipeline"):' \
-      '    wanted = project["optional-dependencies"][extra] + (project["dependencies"] if extra == "operator" else [])' \
-      '    print(*wanted, sep="\n", file=open(f"/{extra}.txt", "w"))' \
-      'print(*project["dependencies"], sep="\n", file=open("/broker.txt", "w"))' | python3
+COPY operator/pyproject.toml /operator/
+COPY pipeline/pyproject.toml pipeline/connector.xml /pipeline/
+RUN printf '%s\n' 'import re, tomllib' \
+      'def needs(path): return tomllib.load(open(path, "rb"))["project"]["dependencies"]' \
+      'def write(name, lines): print(*lines, sep="\n", file=open(f"/{name}.txt", "w"))' \
+      'broker, operator, pipeline = map(needs, ("/pyproject.toml", "/operator/pyproject.toml", "/pipeline/pyproject.toml"))' \
+      'spark = re.search(r"name=\"spark-sql-kafka\S+ rev=\"(.+?)\"", open("/pipeline/connector.xml").read())[1]' \
+      'write("broker", broker)' \
+      'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
+      'write("pipeline", pipeline + [f"pyspark=={spark}"])' | python3
 
 FROM ${BASE} AS venv
 RUN python3 -m venv /opt/odradek
@@ -50,16 +55,25 @@ RUN java -Divy.default.ivy.user.dir=/tmp/ivy -jar /opt/odradek/spark/jars/ivy-*.
  && rm -rf /tmp/ivy && ls /opt/odradek/spark/jars/spark-sql-kafka-* /opt/odradek/spark/jars/spark-token-provider-kafka-* >/dev/null
 
 # ---------------------------------------------------------------------------------------------------- product
-FROM ${BASE} AS product
-RUN python3 -m venv /opt/odradek
+# Each image takes its own distributions only, from a prefix that is a layer of its own. Their scripts name the
+# environment's Python.
+FROM venv AS broker-product
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml LICENSE ./
 COPY broker broker
-COPY operator operator
-COPY pipeline pipeline
-# A prefix of its own, so that an image takes it as a layer; its scripts name the environment's Python.
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product .
+
+FROM broker-product AS operator-product
+COPY operator operator
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product ./operator
+
+FROM venv AS pipeline-product
+WORKDIR /source
+COPY pipeline pipeline
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product ./pipeline
 
 # ----------------------------------------------------------------------------------------------------- images
 FROM ${BASE} AS broker
@@ -67,7 +81,7 @@ FROM ${BASE} AS broker
 RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek \
  && install -d -o 10001 -g 10001 /data
 COPY --from=broker-dependencies /opt/odradek /opt/odradek
-COPY --from=product /product /opt/odradek
+COPY --from=broker-product /product /opt/odradek
 USER 10001:10001
 VOLUME /data
 EXPOSE 9092 9093 9644
@@ -85,7 +99,7 @@ LABEL org.opencontainers.image.title="odradek broker" \
 FROM ${BASE} AS operator
 RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek
 COPY --from=operator-dependencies /opt/odradek /opt/odradek
-COPY --from=product /product /opt/odradek
+COPY --from=operator-product /product /opt/odradek
 USER 10001:10001
 EXPOSE 8080
 ENV PATH=/opt/odradek/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -102,7 +116,7 @@ FROM java AS pipeline
 # 185 is the user that Spark's own image has; charts and pod templates of others name it.
 RUN groupadd --gid 185 spark && useradd --uid 185 --gid 185 --no-create-home --home-dir /tmp --no-log-init spark
 COPY --from=pipeline-dependencies /opt/odradek /opt/odradek
-COPY --from=product /product /opt/odradek
+COPY --from=pipeline-product /product /opt/odradek
 # Jobs have a path that does not tell the version of Python: local:///opt/odradek/jobs/word_count.py
 RUN ln -s "$(/opt/odradek/bin/python -c 'import odradek_pipeline.jobs as jobs; print(jobs.__path__[0])')" /opt/odradek/jobs
 USER 185:185

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos images e2e reference manifests clean
+.PHONY: setup run test check bench demo fuzz sim chaos images e2e reference manifests release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -30,7 +30,7 @@ run: $(VENV)/.product
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy broker operator pipeline tests bench demo e2e helm
+	$(BIN)/mypy broker operator pipeline tests bench demo e2e helm release
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
 
 # JOBS=n files of tests at a time; PYTEST_ARGS='-x tests/log'.
@@ -77,5 +77,9 @@ reference: $(VENV)/.product
 manifests: $(VENV)/.test
 	$(BIN)/python -m helm.generate manifests
 
+# VERSION=0.2.0 makes the release; without it HEAD is built and checked. Nothing is uploaded: docs/releasing.md
+release: $(VENV)/.test
+	$(BIN)/python -m release $(VERSION) $(RELEASE_ARGS)
+
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist operator/dist pipeline/dist

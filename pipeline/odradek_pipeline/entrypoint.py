@@ -16,6 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 USAGE = "usage: odradek-pipeline driver ARGUMENT… | executor | COMMAND ARGUMENT…"
+_HELP = f"""\
+{USAGE}
+
+The entry point of the pipeline's image.
+  driver      what Spark on Kubernetes starts to submit a job; ARGUMENTs are spark-submit's
+  executor    what Spark on Kubernetes starts to run tasks; its environment says how
+  COMMAND     any other program, run as it is"""
 _EXECUTOR_CLASS = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _JAVA_OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
@@ -95,7 +102,10 @@ def scratch_environment(environ: Mapping[str, str], scratch: str) -> dict[str, s
 
 
 def main() -> int:
-    """Become what the arguments name; a number other than 0 only when that fails."""
+    """Become what the arguments name, or print the usage; a number other than 0 only when that fails."""
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(_HELP)
+        return 0
     try:
         becoming = command(sys.argv[1:], os.environ)
     except EntryError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,16 +68,6 @@ def test_what_artifact_hub_shows_are_the_definitions_there_are() -> None:
         (kind, definition["metadata"]["name"], definition["spec"]["versions"][0]["name"])
         for kind, definition in DEFINITIONS.items()
     }
-
-
-def test_versions_of_charts_are_the_products() -> None:
-    version = re.search(r'^version = "(.*)"', (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version is not None
-    for path in CHARTS.glob("*/Chart.yaml"):
-        about = yaml.safe_load(path.read_text())
-        assert about["appVersion"] == version[1]
-        for image in yaml.safe_load(about["annotations"]["artifacthub.io/images"]):
-            assert image["image"].endswith(f":{version[1]}")
 
 
 def test_spark_has_the_same_rights_with_helm_and_without() -> None:

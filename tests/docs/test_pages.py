@@ -1,4 +1,4 @@
-"""The blocks of README.md and docs/*.md do what the pages say. CONTRIBUTING.md explains how a block is marked."""
+"""Code blocks of pages do what the pages say. CONTRIBUTING.md explains how a block is marked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from tests.support.pages import blocks_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
-PAGES = ["README.md", *sorted(str(page.relative_to(REPOSITORY)) for page in REPOSITORY.glob("docs/*.md"))]
+PAGES = [
+    "README.md",
+    "broker/README.md",
+    *sorted(str(page.relative_to(REPOSITORY)) for page in REPOSITORY.glob("docs/*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

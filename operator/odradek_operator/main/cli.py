@@ -32,8 +32,8 @@ class _Commands(click.Group):
             if (failure.name or "").partition(".")[0] not in _OF_THE_OPERATOR:
                 raise
             raise click.ClickException(
-                f"{failure.name} is not installed, which only the operator needs: install odradek[operator], from a "
-                "clone by `pip install '.[operator]'`, or run this in the operator's image"
+                f"{failure.name} is not installed, which only the operator needs: pip install odradek-operator, in a "
+                "clone `pip install . ./operator`, or run this in the operator's image"
             ) from failure
 
 

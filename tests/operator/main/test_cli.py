@@ -27,7 +27,7 @@ def test_without_the_operators_dependencies_it_says_how_to_install_them(
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 1
     assert result.output.startswith(f"Error: {module} is not installed")
-    assert "pip install '.[operator]'" in result.output
+    assert "pip install odradek-operator" in result.output
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""The checkout as it is now, in a repository of its own: what a test writes or commits there, this one never has."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import CHECKOUT
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=Test", "-c", "user.email=test@example.org", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def copied(folder: Path) -> Path:
+    """A repository in `folder` whose branch main has the tracked files of this checkout."""
+    for name in git(CHECKOUT, "ls-files").splitlines():
+        if (CHECKOUT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, folder / name)
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    git(folder, "config", "user.name", "Test")
+    git(folder, "config", "user.email", "test@example.org")
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--message", "All")
+    return folder
+
+
+@pytest.fixture(scope="package")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared: only to be read and built from."""
+    return copied(tmp_path_factory.mktemp("clone") / "odradek")
+
+
+@pytest.fixture
+def own_copy(tmp_path: Path) -> Path:
+    """This test's: may be changed."""
+    return copied(tmp_path / "checkout")
