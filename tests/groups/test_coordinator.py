@@ -17,8 +17,8 @@ from odradek.foundation.errors import (
 )
 from odradek.groups import consumer_schema, listing, positions, rewriting
 from odradek.groups.group import ClassicGroup
-from odradek.groups.routing import java_hash, partition_of
 from odradek.groups.schema import CommittedOffset, encode_offset_key, encode_offset_value
+from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge

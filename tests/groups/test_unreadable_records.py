@@ -9,7 +9,6 @@ import pytest
 from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
 from odradek.groups import listing, membership, positions, rewriting
 from odradek.groups.members import JoinResult
-from odradek.groups.routing import partition_of
 from odradek.groups.schema import (
     CommittedOffset,
     encode_classic_group_key,
@@ -17,6 +16,7 @@ from odradek.groups.schema import (
     encode_offset_value,
 )
 from odradek.groups.shard import ShardState
+from odradek.protocol.group_partitions import partition_of
 from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import resource
 import shutil
@@ -17,7 +18,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.integration.conftest import MakeBroker
-from tests.support.broker_process import Broker, free_port
+from tests.support.broker_process import CHECKOUT, Broker, free_port
 from tests.support.plain_client import PlainClient
 from tests.support.polling import eventually
 
@@ -67,6 +68,12 @@ def test_a_full_disk_refuses_writes_and_serves_reads(make_broker: MakeBroker, sm
         assert client.ask(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
+def odradek(broker: Broker, *arguments: str) -> str:
+    command = [sys.executable, "-m", "odradek", *arguments, "--bootstrap", broker.bootstrap]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
 @pytest.fixture
 def on_small_disk(tmp_path: Path, small_disk: Path) -> Iterator[tuple[Broker, int]]:
     """A broker whose data are on the small disk, its log elsewhere; and its admin port."""
@@ -94,10 +101,11 @@ def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int]
     with PlainClient(broker.port) as client:
         client.create_topic("filled", segment_bytes=1 << 20)
         assert shown("/readyz") == (200, "ready\n")
+        odradek(broker, "groups", "reset-offsets", "before", "-t", "filled", "--to-latest", "--execute")
         codes = [client.produce("filled", [BLOCK])[0] for _ in range(50)]
         assert codes[0] == 0 and codes[-1] == KAFKA_STORAGE_ERROR
         status, reason = shown("/readyz")
-        assert status == 503 and f"the log directory {small_disk / 'data'} is full" in reason
+        assert status == 503 and f"the log directory {small_disk / 'data'} has been full for " in reason
         assert shown("/readyz?exclude=disk") == (200, "ready\n")
         assert shown("/healthz") == (200, "ok\n")
         gauge = f'{{path="{small_disk / "data"}"}}'
@@ -108,10 +116,21 @@ def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int]
         assert found.total_bytes == usage.f_blocks * usage.f_frsize
         assert found.usable_bytes == usage.f_bavail * usage.f_frsize < len(BLOCK)
 
+        listed = odradek(broker, "brokers", "list")
+        (told,) = json.loads(odradek(broker, "brokers", "list", "--output", "json"))[0]["log_directories"]
+        assert "full, " in listed and "of 8.0 MiB free" in listed
+        assert told["is_full"] and told["path"] == str(small_disk / "data") and told["error"] is None
+        described = odradek(broker, "groups", "describe", "before")
+        assert f"commits are refused: the log directory {small_disk / 'data'} of the coordinator" in described
+        (group,) = json.loads(odradek(broker, "groups", "describe", "before", "--output", "json"))
+        assert group["commits_refused"] in described
+
         other.unlink()
         asyncio.run(eventually("ready again", lambda: shown("/readyz") == (200, "ready\n")))
         assert client.produce("filled", [BLOCK])[0] == 0
     assert f"odradek_log_directory_full{gauge} 0\n" in shown("/metrics")[1]
+    assert "full" not in odradek(broker, "brokers", "list")
+    assert "refused" not in odradek(broker, "groups", "describe", "before")
     assert broker.stop() == 0
     assert broker.log().count(" is full (No space left on device") == 1
     assert broker.log().count("takes writes again after") == 1

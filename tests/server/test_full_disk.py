@@ -106,7 +106,7 @@ def test_readiness_fails_with_the_reason_and_liveness_does_not() -> None:
         await asyncio.sleep(7)
         status, reason = await ready(broker)
         assert status == 503
-        assert reason.startswith("the log directory /logs is full since 7 s (No space left on device, ")
+        assert reason.startswith("the log directory /logs has been full for 7 s (No space left on device, ")
         assert "reads go on" in reason and "make room" in reason
         assert await ready(broker, "/readyz?exclude=disk") == (200, "ready\n")
         status, reason = await ready(broker, "/readyz?exclude=disc")

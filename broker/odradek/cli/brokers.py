@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.disk import disk
 from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import count, format_bytes, say, show
+from odradek.cli.output import count, format_bytes, plain, say, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerLoad, DrainProgress
@@ -21,7 +22,10 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would m
 
 @click.group()
 def brokers() -> None:
-    """List brokers, drain one before it is removed, fill new ones."""
+    """List brokers and their disks, drain one before it is removed, fill new ones."""
+
+
+brokers.add_command(disk)
 
 
 @brokers.command("list")
@@ -29,13 +33,16 @@ def brokers() -> None:
 def list_brokers(session: Session) -> None:
     """Show the live brokers and how much each has.
 
-    PREFERRED is how many partitions a broker leads when all is well.
+    PREFERRED is how many partitions a broker leads when all is well. DISK tells free and total bytes of its log
+    directories, and which are full or failed; a broker refuses records for a full directory.
 
     \b
     Examples:
       odradek brokers list
       odradek brokers list --output json | jq '.[] | select(.is_cordoned)'
+      odradek brokers list --output json | jq '.[].log_directories[] | select(.is_full)'
     """
+    from odradek.cli.disk_words import directory_document, disk_words
 
     async def work(client: Client) -> list[BrokerLoad]:
         from odradek.client.admin.brokers import BrokerAdmin
@@ -45,7 +52,7 @@ def list_brokers(session: Session) -> None:
     found = session.run(work)
     show(
         session.output,
-        headers=("ID", "ADDRESS", "RACK", "REPLICAS", "LEADS", "PREFERRED", "CORDONED"),
+        headers=("ID", "ADDRESS", "RACK", "REPLICAS", "LEADS", "PREFERRED", "CORDONED", "DISK"),
         rows=[
             (
                 one.id,
@@ -55,10 +62,14 @@ def list_brokers(session: Session) -> None:
                 one.leaders,
                 one.preferred_leaders,
                 one.is_cordoned,
+                one.error or disk_words(one.log_directories),
             )
             for one in found
         ],
-        document=found,
+        document=[
+            plain(one) | {"log_directories": [directory_document(disk) for disk in one.log_directories]}
+            for one in found
+        ],
     )
 
 

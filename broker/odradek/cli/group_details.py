@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from odradek.cli.disk_words import refusal_words
+from odradek.client.admin.disks import refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import GroupDescription, GroupMember, ListedOffset
@@ -24,7 +26,13 @@ async def describe_groups(client: Client, group_ids: Sequence[str]) -> list[dict
     """One object per group. Raises GroupIdNotFound for a name that is not there."""
     admin = GroupAdmin(client)
     ids = list(group_ids) or [listing.group_id for listing in await admin.list()]
-    return [await _describe(client, await admin.describe(group_id)) for group_id in ids]
+    found = [await admin.describe(group_id) for group_id in ids]
+    full = await refused_commits(client, found)
+    return [
+        await _describe(client, group)
+        | {"commits_refused": refusal_words(full[group.group_id]) if group.group_id in full else None}
+        for group in found
+    ]
 
 
 async def _describe(client: Client, group: GroupDescription) -> dict[str, Any]:

@@ -58,7 +58,8 @@ def describe(session: Session, *, group_ids: tuple[str, ...], members: bool) -> 
     """Show a group's place in each partition and how far it is behind (all groups without names).
 
     Lag is counted in records that are not yet committed, and in seconds that the oldest of them has
-    waited.
+    waited. A line below the group's name says when its commits are refused because the disk of its
+    coordinator is full.
 
     \b
     Examples:
@@ -88,6 +89,8 @@ def _print_group(group: dict[str, Any], *, members: bool) -> None:
         f"  lag {count(group['lag'], 'record')}"
         + ("" if group["lag_seconds"] is None else f", {format_seconds(group['lag_seconds'])}")
     )
+    if group["commits_refused"]:
+        click.echo(group["commits_refused"])
     if members:
         show(
             "table",

@@ -23,29 +23,13 @@ from odradek.foundation.errors import (
 from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from odradek.groups.patterns import TopicPatterns
 from odradek.groups.shard import Shard, ShardState
+from odradek.protocol.group_partitions import partition_of
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
 
 LOAD_RETRY_SECONDS_MAX: Final = 60.0
 CONSUMER_PROTOCOL: Final = "consumer"
-
-
-def java_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
-    value = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(encoded), 2):
-        value = (31 * value + (encoded[position] << 8 | encoded[position + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-def partition_of(group_id: str, partition_count: int) -> int:
-    """The partition of the offsets topic that holds the group, as Kafka reckons it: its hash without
-    the sign.
-    """
-    value = java_hash(group_id)
-    return 0 if value == -(1 << 31) else abs(value) % partition_count
 
 
 def refusal(partition: int, error: BaseException | None) -> str:

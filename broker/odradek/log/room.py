@@ -16,8 +16,8 @@ from typing import Final
 from odradek.log.files import SyncFailed
 
 # The disk or the process is short of something that may come back: the write is refused, the log lives on.
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_SHORTAGES: Final = _FULL | {errno.EMFILE, errno.ENFILE}
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SHORTAGES: Final = _FULL | {errno.EFBIG, errno.EMFILE, errno.ENFILE}
 # A file of a few bytes tells nothing of these. They are over when nothing was refused for a while.
 _UNSEEN_BY_A_TRIAL: Final = frozenset({errno.EFBIG, errno.EMFILE, errno.ENFILE})
 _QUIET_SECONDS: Final = 60.0
@@ -85,7 +85,7 @@ class Shortage:
 
     @property
     def is_full(self) -> bool:
-        """Whether bytes are lacking, rather than open files."""
+        """Whether the directory lacks bytes; else single files may not grow, or no more may be open."""
         return self.error.errno in _FULL
 
     @property
@@ -106,9 +106,9 @@ class Shortage:
 
     def sentence(self, path: str, free_bytes: int, now_seconds: float) -> str:
         """What /readyz says: one sentence."""
-        state = "is full" if self.is_full else "refuses writes"
+        state = "has been full" if self.is_full else "has refused writes"
         return (
-            f"the log directory {path} {state} since {now_seconds - self.began_seconds:.0f} s ({self.reason}, "
+            f"the log directory {path} {state} for {now_seconds - self.began_seconds:.0f} s ({self.reason}, "
             f"{free_bytes} bytes free): records, new partitions and group commits are refused, reads go on; "
             f"{room_advice(self.error)}"
         )

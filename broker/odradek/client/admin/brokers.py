@@ -13,10 +13,11 @@ from typing import Final
 
 from odradek.client.admin import plans
 from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.disks import directories
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
 from odradek.client.admin.reassignments import SIDES, Reassignment, ReassignmentAdmin
-from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
+from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectory, ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
@@ -43,6 +44,10 @@ class BrokerLoad:
     replicas: int
     leaders: int
     preferred_leaders: int
+    log_directories: tuple[LogDirectory, ...] = ()
+    """Its disks, without the replicas on them."""
+    error: str | None = None
+    """Why it does not tell of its disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ class BrokerAdmin:
         cordoned = await self._cordoned()
         cluster = await self._client.with_retries(lambda: self._client.refresh(None))
         partitions = [one for topic in cluster.topics.values() for one in topic.partitions]
+        disks = await directories(self._client, cluster.brokers, partitions=())
         return [
             BrokerLoad(
                 id=broker.id,
@@ -92,8 +98,12 @@ class BrokerAdmin:
                 replicas=sum(broker.id in one.replicas for one in partitions),
                 leaders=sum(broker.id == one.leader for one in partitions),
                 preferred_leaders=sum(broker.id == next(iter(one.replicas), None) for one in partitions),
+                log_directories=() if isinstance(told, OdradekError) else tuple(told),
+                error=str(told) if isinstance(told, OdradekError) else None,
             )
-            for _, broker in sorted(cluster.brokers.items())
+            for broker, told in (
+                (cluster.brokers[broker_id], disks[broker_id]) for broker_id in sorted(disks)
+            )
         ]
 
     # --- placement -----------------------------------------------------------------------------------------------

@@ -140,20 +140,27 @@ class LogAdmin:
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> list[LogDirectory]:
         """The log directories of every broker with the size of each replica, or of those of these partitions."""
+        wanted = None if partitions is None else list(partitions)
+        directories: list[LogDirectory] = []
+        cluster = await self._client.refresh(())
+        for broker_id in sorted(cluster.brokers):
+            directories.extend(await self.describe_log_dirs_of(broker_id, wanted))
+        return directories
+
+    async def describe_log_dirs_of(
+        self, broker_id: int, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[LogDirectory]:
+        """The log directories of one broker. Raises ConnectionFailed, ClientTimeout when it does not answer."""
         topics = None
         if partitions is not None:
             topics = [
                 {"topic": topic, "partitions": numbers} for topic, numbers in by_topic(partitions).items()
             ]
-        directories: list[LogDirectory] = []
-        cluster = await self._client.refresh(())
-        for broker_id in sorted(cluster.brokers):
-            response = await (await self._client.broker(broker_id)).request(
-                ApiKey.DESCRIBE_LOG_DIRS, versions=DESCRIBE_LOG_DIRS_VERSIONS, topics=topics
-            )
-            raise_for(int(getattr(response, "error_code", 0)), about=f"broker {broker_id}")
-            directories.extend(_log_directory(broker_id, result) for result in response.results)
-        return directories
+        response = await (await self._client.broker(broker_id)).request(
+            ApiKey.DESCRIBE_LOG_DIRS, versions=DESCRIBE_LOG_DIRS_VERSIONS, topics=topics
+        )
+        raise_for(int(getattr(response, "error_code", 0)), about=f"broker {broker_id}")
+        return [_log_directory(broker_id, result) for result in response.results]
 
     async def describe_producers(self, partition: TopicPartition) -> list[ProducerOnPartition]:
         """The producers that the partition's leader remembers."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
 
 
 class ResourceType(IntEnum):
@@ -171,6 +172,13 @@ class LogDirectory:
     usable_bytes: int
     replicas: Mapping[TopicPartition, ReplicaSize]
     error: str | None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the broker refuses writes there, or is about to. The protocol does not tell, so this is the bound by
+        which the broker takes writes again (`log.room`).
+        """
+        return self.error is None and 0 <= self.usable_bytes < LOG_DIRECTORY_ROOM_BYTES_MIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""What verbs say of log directories: free and total bytes, which are full, which failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from odradek.cli.output import format_bytes
+from odradek.client.admin.results import LogDirectory
+
+
+def disk_words(directories: Sequence[LogDirectory]) -> str | None:
+    """A broker's disks in a few words; None where it does not tell (before Kafka 3.3)."""
+    failed = sum(one.error is not None for one in directories)
+    full = sum(one.is_full for one in directories)
+    parts = []
+    for number, what in ((full, "full"), (failed, "failed")):
+        if number and len(directories) == 1:
+            parts.append(what)
+        elif number:
+            parts.append(f"{number} of {len(directories)} directories {what}")
+    room = volumes(directories)
+    if room is not None:
+        total, usable = room
+        parts.append(f"{format_bytes(usable)} of {format_bytes(total)} free")
+    return ", ".join(parts) or None
+
+
+def volumes(directories: Iterable[LogDirectory]) -> tuple[int, int] | None:
+    """Total and usable bytes of the volumes under directories of one broker; None where it does not tell.
+
+    Directories on one volume tell the same numbers, and count once.
+    """
+    found = {(one.total_bytes, one.usable_bytes) for one in directories if one.total_bytes > 0}
+    if not found:
+        return None
+    return sum(total for total, _ in found), sum(usable for _, usable in found)
+
+
+def directory_document(directory: LogDirectory) -> dict[str, Any]:
+    """A directory for programs, without the replicas in it; bytes are None where the broker does not tell."""
+    return {
+        "path": directory.path,
+        "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
+        "usable_bytes": directory.usable_bytes if directory.usable_bytes >= 0 else None,
+        "is_full": directory.is_full,
+        "error": directory.error,
+    }
+
+
+def refusal_words(directory: LogDirectory) -> str:
+    """Why the commits of a group are refused whose offsets are in this full directory."""
+    return (
+        f"commits are refused: the log directory {directory.path} of the coordinator, broker {directory.broker_id}, "
+        f"is full ({format_bytes(directory.usable_bytes)} free)"
+    )

@@ -1,0 +1,98 @@
+"""The brokers' disks as people ask for them: how much each topic takes, how much is free, what a full disk refuses.
+
+All numbers are from DescribeLogDirs (KIP-113, KIP-827). A broker that does not answer is left out with its error, and
+holds up the others for BROKER_SECONDS_MAX at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.results import GroupDescription, LogDirectory
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
+
+BROKER_SECONDS_MAX: Final = 10.0
+
+Directories = Mapping[int, list[LogDirectory] | OdradekError]
+"""What each broker says of its log directories, or why it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOnDisk:
+    """One replica's log: where it is, and its bytes."""
+
+    broker: int
+    directory: str
+    topic: str
+    partition: int
+    size_bytes: int
+
+
+async def directories(
+    client: Client, brokers: Collection[int], *, partitions: Iterable[TopicPartition] | None = None
+) -> Directories:
+    """The log directories of these brokers, with all replicas, or those of `partitions`."""
+    wanted = None if partitions is None else list(partitions)
+    ids = sorted(brokers)
+    answers = await asyncio.gather(*(_directories_of(client, broker, wanted) for broker in ids))
+    return dict(zip(ids, answers, strict=True))
+
+
+async def _directories_of(
+    client: Client, broker: int, partitions: Sequence[TopicPartition] | None
+) -> list[LogDirectory] | OdradekError:
+    try:
+        async with asyncio.timeout(BROKER_SECONDS_MAX):
+            return await LogAdmin(client).describe_log_dirs_of(broker, partitions)
+    except TimeoutError:
+        return ClientTimeout(f"broker {broker} did not answer within {BROKER_SECONDS_MAX:g} s")
+    except OdradekError as failure:
+        return failure
+
+
+def replicas(found: Directories) -> list[ReplicaOnDisk]:
+    """Every replica that the brokers told of."""
+    return [
+        ReplicaOnDisk(directory.broker_id, directory.path, where.topic, where.partition, size.size_bytes)
+        for answer in found.values()
+        if not isinstance(answer, OdradekError)
+        for directory in answer
+        for where, size in directory.replicas.items()
+    ]
+
+
+async def refused_commits(client: Client, groups: Sequence[GroupDescription]) -> dict[str, LogDirectory]:
+    """The groups whose commits are refused, each with the full log directory that its offsets are in.
+
+    Groups whose coordinator does not answer are left out.
+    """
+    coordinators = {group.coordinator for group in groups if group.coordinator >= 0}
+    if not coordinators:
+        return {}
+    try:
+        cluster = await client.topics([OFFSETS_TOPIC])
+        count = len(cluster.topics[OFFSETS_TOPIC].partitions)
+    except (OdradekError, KeyError):
+        return {}
+    wanted = {
+        group.group_id: TopicPartition(OFFSETS_TOPIC, partition_of(group.group_id, count)) for group in groups
+    }
+    found = await directories(client, coordinators, partitions=set(wanted.values()))
+    full = {
+        (directory.broker_id, where): directory
+        for answer in found.values()
+        if not isinstance(answer, OdradekError)
+        for directory in answer
+        if directory.is_full
+        for where in directory.replicas
+    }
+    refused = ((group.group_id, full.get((group.coordinator, wanted[group.group_id]))) for group in groups)
+    return {group_id: directory for group_id, directory in refused if directory is not None}
