@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos images e2e reference manifests release clean
+.PHONY: setup run test check bench demo fuzz sim chaos images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -72,6 +72,13 @@ reference: $(VENV)/.product
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
 	$(BIN)/python -m odradek_operator.resources.reference .
 	$(BIN)/python -m helm.generate
+
+# docs/images: diagrams need Graphviz; the recording of `make demo` needs npm.
+diagrams:
+	scripts/diagrams
+
+recording: $(VENV)/.demo
+	scripts/recording
 
 # Plain YAML from the charts; needs Helm.
 manifests: $(VENV)/.test
