@@ -133,7 +133,7 @@ def test_a_group_is_read_described_reset_and_deleted(shell: Shell, unique: str) 
     assert unique in [listed["group_id"] for listed in shell.json("groups", "list")]
     reset = ("groups", "reset-offsets", unique, "--topic", unique)
     plan = shell.json(*reset, "--shift-by", "-100")
-    expected = {"topic": unique, "partition": 0, "current": 6, "new": 0}
+    expected = {"group": unique, "topic": unique, "partition": 0, "current": 6, "new": 0}
     assert plan == {"executed": False, "partitions": [expected]}
     assert "dry run" in shell.error
     assert shell.json("groups", "describe", unique)[0]["lag"] == 4

@@ -14,7 +14,7 @@ from odradek.cli.disk_words import refusal_words
 from odradek.client.admin.disks import refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import GroupDescription, GroupMember, ListedOffset
+from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupMember, ListedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.oldest import timestamps_at
 from odradek.client.errors import ClientError
@@ -22,20 +22,39 @@ from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 
 
-async def describe_groups(client: Client, group_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """One object per group. Raises GroupIdNotFound for a name that is not there."""
+async def describe_groups(
+    client: Client, group_ids: Sequence[str], *, with_offsets: bool = True
+) -> list[dict[str, Any]]:
+    """One object per group (all without names), with its partitions and lag if asked.
+
+    Raises GroupIdNotFound for a name that is not there.
+    """
     admin = GroupAdmin(client)
     ids = list(group_ids) or [listing.group_id for listing in await admin.list()]
     found = [await admin.describe(group_id) for group_id in ids]
     full = await refused_commits(client, found)
-    return [
-        await _describe(client, group)
-        | {"commits_refused": refusal_words(full[group.group_id]) if group.group_id in full else None}
-        for group in found
-    ]
+    described: list[dict[str, Any]] = []
+    for group in found:
+        words = refusal_words(full[group.group_id]) if group.group_id in full else None
+        offsets = await _offsets(client, group) if with_offsets else {}
+        described.append(_state(group) | {"commits_refused": words} | offsets)
+    return described
 
 
-async def _describe(client: Client, group: GroupDescription) -> dict[str, Any]:
+def _state(group: GroupDescription) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.type,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "members": [_member(member) for member in group.members],
+    }
+
+
+async def _offsets(client: Client, group: GroupDescription) -> dict[str, Any]:
     committed = await GroupAdmin(client).offsets(group.group_id)
     owners = {key: member for member in group.members for key in member.assignment}
     keys = sorted({*committed, *owners})
@@ -50,7 +69,7 @@ async def _describe(client: Client, group: GroupDescription) -> dict[str, Any]:
     partitions = [
         _partition(
             key,
-            committed=committed[key].offset if key in committed else None,
+            committed=committed.get(key),
             end=ends[key].offset if key in ends else None,
             oldest_ms=oldest.get(key),
             now_ms=now_ms,
@@ -60,14 +79,8 @@ async def _describe(client: Client, group: GroupDescription) -> dict[str, Any]:
     ]
     waits = [p["lag_seconds"] for p in partitions if p["lag_seconds"] is not None]
     return {
-        "group": group.group_id,
-        "state": group.state,
-        "type": group.type,
-        "assignor": group.assignor,
-        "coordinator": group.coordinator,
         "lag": sum(p["lag"] or 0 for p in partitions),
         "lag_seconds": max(waits, default=None),
-        "members": [_member(member) for member in group.members],
         "partitions": partitions,
     }
 
@@ -75,13 +88,13 @@ async def _describe(client: Client, group: GroupDescription) -> dict[str, Any]:
 def _partition(
     key: TopicPartition,
     *,
-    committed: int | None,
+    committed: CommittedOffset | None,
     end: int | None,
     oldest_ms: int | None,
     now_ms: int,
     owner: GroupMember | None,
 ) -> dict[str, Any]:
-    lag = None if committed is None or end is None else max(0, end - committed)
+    lag = None if committed is None or end is None else max(0, end - committed.offset)
     lag_seconds = None
     if lag == 0:
         lag_seconds = 0.0
@@ -90,7 +103,9 @@ def _partition(
     return {
         "topic": key.topic,
         "partition": key.partition,
-        "committed": committed,
+        "committed": None if committed is None else committed.offset,
+        "leader_epoch": None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch,
+        "metadata": None if committed is None else committed.metadata,
         "end": end,
         "lag": lag,
         "lag_seconds": lag_seconds,
@@ -107,6 +122,10 @@ def _member(member: GroupMember) -> dict[str, Any]:
         "client_id": member.client_id,
         "client_host": member.client_host,
         "assignment": [str(key) for key in member.assignment],
+        "topics": list(member.topics),
+        "pattern": member.pattern,
+        "epoch": member.epoch,
+        "target": None if member.target is None else [str(key) for key in member.target],
     }
 
 

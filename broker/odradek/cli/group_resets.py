@@ -1,25 +1,32 @@
-"""Where `groups reset-offsets` moves a group to, worked out first and applied only when asked.
+"""Where `groups reset-offsets` moves groups to, worked out first and applied only when asked.
 
-An offset that a partition does not hold becomes the nearest it does, as Kafka's own tool does it.
+An offset that a partition does not hold becomes the nearest it does, as Kafka's own tool does it. A plan keeps what
+was committed before, so that it can be saved and taken back.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from odradek.cli.options import Session, parse_partitions
-from odradek.cli.output import show
+from odradek.cli.output import count, show
+from odradek.cli.saved_offsets import SavedOffset, load, save
 from odradek.cli.times import parse_duration_ms, parse_moment_ms
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
-from odradek.foundation.errors import GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition
+from odradek.foundation.errors import (
+    GroupIdNotFound,
+    NonEmptyGroup,
+    OdradekError,
+    UnknownTopicOrPartition,
+)
 from odradek.foundation.ids import TopicPartition
 
 
@@ -32,12 +39,18 @@ class Reset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """One partition's move; `current` is None where nothing is committed."""
+    """One partition's move; `before` is None where nothing is committed, `after` where the commit is deleted."""
 
-    topic: str
-    partition: int
-    current: int | None
-    new: int
+    group: str
+    key: TopicPartition
+    before: CommittedOffset | None
+    after: CommittedOffset | None
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """Group, topic, partition and both offsets."""
+        current = None if self.before is None else self.before.offset
+        return (self.group, *self.key, current, None if self.after is None else self.after.offset)
 
 
 def parse_reset(
@@ -49,8 +62,12 @@ def parse_reset(
     to_datetime: str | None,
     by_duration: str | None,
     shift_by: int | None,
-) -> Reset:
-    """The one of the options that was given. Raises click.UsageError for none, several, or a time that is none."""
+    is_from_file: bool,
+) -> Reset | None:
+    """The one of the options that was given, None for a file.
+
+    Raises click.UsageError for none, for several, and for a time that cannot be read.
+    """
     now_ms = time.time_ns() // 1_000_000
     try:
         given = [
@@ -65,12 +82,12 @@ def parse_reset(
     except ValueError as failure:
         raise click.UsageError(str(failure)) from failure
     resets = [reset for reset in given if reset is not None]
-    if len(resets) != 1:
+    if len(resets) != (0 if is_from_file else 1):
         raise click.UsageError(
             "say where to with one of --to-earliest, --to-latest, --to-current, --to-offset, --to-datetime, "
-            "--by-duration, --shift-by"
+            "--by-duration, --shift-by, --from-file"
         )
-    return resets[0]
+    return resets[0] if resets else None
 
 
 async def plan_resets(client: Client, group_id: str, topics: Sequence[str], reset: Reset) -> list[ResetPlan]:
@@ -78,21 +95,76 @@ async def plan_resets(client: Client, group_id: str, topics: Sequence[str], rese
 
     Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members.
     """
+    committed = await _committed(client, group_id, must_exist=not topics)
+    keys = await _named_partitions(client, topics) if topics else sorted(committed)
+    offsets = {key: found.offset for key, found in committed.items()}
+    targets = await _targets(LogAdmin(client), keys, offsets, reset)
+    return [ResetPlan(group_id, key, committed.get(key), CommittedOffset(targets[key])) for key in keys]
+
+
+async def plan_from_saved(
+    client: Client, group_id: str, topics: Sequence[str], saved: Sequence[SavedOffset]
+) -> list[ResetPlan]:
+    """As `plan_resets`, back to saved offsets; with `topics` only those of them. Leader epochs and metadata come back
+    too, but not with an offset that had to be moved to the nearest that there is.
+    """
+    committed = await _committed(client, group_id, must_exist=False)
+    wanted = {TopicPartition(one.topic, one.partition): one for one in saved}
+    if topics:
+        named = await _named_partitions(client, topics)
+        missing = [str(key) for key in named if key not in wanted]
+        if missing:
+            raise UnknownTopicOrPartition(
+                f"the file has no offset of group {group_id!r} for {', '.join(missing)}"
+            )
+        wanted = {key: wanted[key] for key in named}
+    logs = LogAdmin(client)
+    first = await logs.list_offsets(dict.fromkeys(wanted, EARLIEST))
+    end = await logs.list_offsets(dict.fromkeys(wanted, LATEST))
+    plans: list[ResetPlan] = []
+    for key, one in wanted.items():
+        after = None
+        if one.offset is not None:
+            offset = min(max(one.offset, first[key].offset), end[key].offset)
+            is_there = offset == one.offset
+            after = CommittedOffset(
+                offset, one.leader_epoch if is_there else -1, one.metadata if is_there else ""
+            )
+        plans.append(ResetPlan(group_id, key, committed.get(key), after))
+    return plans
+
+
+def read_saved(path: str, group_ids: Sequence[str]) -> dict[str, list[SavedOffset]]:
+    """The saved offsets by group: of the groups named, or of all in the file. Raises click.UsageError."""
+    saved = load(path)
+    if any(one.group is None for one in saved):
+        if len(group_ids) != 1:
+            raise click.UsageError(f"--from-file {path} names no group; give the name of one GROUP")
+        saved = [one._replace(group=group_ids[0]) for one in saved if one.group is None]
+    by_group: dict[str, list[SavedOffset]] = {}
+    for one in saved:
+        by_group.setdefault(one.group or "", []).append(one)
+    missing = [group_id for group_id in group_ids if group_id not in by_group]
+    if missing:
+        there = ", ".join(sorted(by_group))
+        raise click.UsageError(f"--from-file {path} has no offsets of group {missing[0]!r}; it has: {there}")
+    return {group_id: by_group[group_id] for group_id in (group_ids or by_group)}
+
+
+async def _committed(
+    client: Client, group_id: str, *, must_exist: bool
+) -> dict[TopicPartition, CommittedOffset]:
     admin = GroupAdmin(client)
     try:
         description = await admin.describe(group_id)
     except GroupIdNotFound:
-        if not topics:
+        if must_exist:
             raise
     else:
         if description.members:
-            raise NonEmptyGroup(
-                f"group {group_id!r} has {len(description.members)} members; stop its consumers first"
-            )
-    committed = {key: found.offset for key, found in (await admin.offsets(group_id)).items()}
-    keys = await _named_partitions(client, topics) if topics else sorted(committed)
-    targets = await _targets(LogAdmin(client), keys, committed, reset)
-    return [ResetPlan(*key, current=committed.get(key), new=targets[key]) for key in keys]
+            members = count(len(description.members), "member")
+            raise NonEmptyGroup(f"group {group_id!r} has {members}; stop its consumers first")
+    return await admin.offsets(group_id)
 
 
 async def _named_partitions(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
@@ -111,7 +183,7 @@ async def _named_partitions(client: Client, topics: Sequence[str]) -> list[Topic
 
 
 async def _targets(
-    logs: LogAdmin, keys: Sequence[TopicPartition], committed: dict[TopicPartition, int], reset: Reset
+    logs: LogAdmin, keys: Sequence[TopicPartition], committed: Mapping[TopicPartition, int], reset: Reset
 ) -> dict[TopicPartition, int]:
     first = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, EARLIEST))).items()}
     end = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, LATEST))).items()}
@@ -138,20 +210,63 @@ async def _targets(
     return targets
 
 
-async def apply_resets(client: Client, group_id: str, plans: Sequence[ResetPlan]) -> None:
-    """Commit the new offsets. Raises NonEmptyGroup when a member came meanwhile."""
-    offsets = {TopicPartition(plan.topic, plan.partition): CommittedOffset(plan.new) for plan in plans}
-    if offsets:
-        await GroupAdmin(client).alter_offsets(group_id, offsets)
+async def apply_resets(client: Client, plans: Sequence[ResetPlan]) -> None:
+    """Commit the new offsets, and delete those that were not there. Raises NonEmptyGroup when a member came meanwhile,
+    and says which groups are done by then.
+    """
+    admin = GroupAdmin(client)
+    by_group: dict[str, list[ResetPlan]] = {}
+    for plan in plans:
+        by_group.setdefault(plan.group, []).append(plan)
+    done: list[str] = []
+    for group_id, moves in by_group.items():
+        offsets = {plan.key: plan.after for plan in moves if plan.after is not None}
+        gone = [plan.key for plan in moves if plan.after is None and plan.before is not None]
+        try:
+            if offsets:
+                await admin.alter_offsets(group_id, offsets)
+            if gone:
+                await admin.delete_offsets(group_id, gone)
+        except OdradekError as failure:
+            if done:
+                click.echo(f"odradek: done before the error: {', '.join(done)}", err=True)
+            raise failure
+        done.append(group_id)
+
+
+def save_before(path: str, plans: Sequence[ResetPlan]) -> None:
+    """Write what is committed now, so that --from-file takes the change back. Raises FileExistsError, OSError."""
+    left_out = save(
+        path,
+        [
+            SavedOffset(plan.group, *plan.key, offset=None)
+            if plan.before is None
+            else SavedOffset(
+                plan.group, *plan.key, plan.before.offset, plan.before.leader_epoch, plan.before.metadata
+            )
+            for plan in plans
+        ],
+    )
+    if left_out:
+        click.echo(
+            f"odradek: warning: --save {path}: CSV has no line for {count(left_out, 'partition')} without an offset; "
+            "JSON (any name that does not end in .csv) keeps them",
+            err=True,
+        )
 
 
 def print_resets(session: Session, plans: Sequence[ResetPlan], *, is_done: bool) -> None:
     """Print the moves, and that nothing happened when it was a dry run."""
+    headers = ("GROUP", "TOPIC", "PARTITION", "CURRENT", "NEW")
+    keys = [header.lower() for header in headers]
     show(
         session.output,
-        headers=("TOPIC", "PARTITION", "CURRENT", "NEW"),
-        rows=[(plan.topic, plan.partition, plan.current, plan.new) for plan in plans],
-        document={"executed": is_done, "partitions": list(plans)},
+        headers=headers,
+        rows=[plan.row for plan in plans],
+        document={
+            "executed": is_done,
+            "partitions": [dict(zip(keys, plan.row, strict=True)) for plan in plans],
+        },
     )
     if not is_done:
         click.echo("dry run: nothing was changed; add --execute to do it", err=True)

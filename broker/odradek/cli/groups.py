@@ -1,4 +1,4 @@
-"""`odradek groups`: list, describe with lag, reset offsets, delete."""
+"""`odradek groups`: list, describe with lag, delete. What changes offsets is in `group_offsets`."""
 
 from __future__ import annotations
 
@@ -6,42 +6,85 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.completing import groups_completed, one_of
 from odradek.cli.exit_codes import ExitCode, exit_code_for
+from odradek.cli.lazy import LazyGroup
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import count, say, show
-from odradek.cli.times import format_seconds
+from odradek.cli.output import say, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.results import GroupListing
     from odradek.client.client import Client
 
 
-@click.group()
+# As Kafka has them (GroupState, GroupType), for classic and consumer groups.
+STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
+TYPES = ("classic", "consumer")
+VERBS = {
+    "list": "odradek.cli.groups:list_groups",
+    "describe": "odradek.cli.groups:describe",
+    "reset-offsets": "odradek.cli.group_offsets:reset_offsets",
+    "delete-offsets": "odradek.cli.group_offsets:delete_offsets",
+    "delete": "odradek.cli.groups:delete",
+    "check-pattern": "odradek.cli.groups:check_pattern",
+}
+
+
+@click.group(cls=LazyGroup, verbs=VERBS)
 def groups() -> None:
     """List, describe, reset and delete consumer groups."""
 
 
-@groups.command("list")
+def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[str]:
+    """The names given, with commas or one by one, in lower case. Raises click.BadParameter for an unknown one."""
+    chosen = {part.strip().lower() for text in given for part in text.split(",") if part.strip()}
+    by_lower = {name.lower(): name for name in known}
+    for name in sorted(chosen - by_lower.keys()):
+        raise click.BadParameter(f"{name!r} is none of {', '.join(known)}", param_hint=option)
+    return chosen
+
+
+@click.command("list")
 @click.option(
-    "--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE[,…]",
+    shell_complete=one_of(STATES),
+    help="Only in these states, as Stable or Empty; may be repeated.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE[,…]",
+    shell_complete=one_of(TYPES),
+    help="Only of these types: classic, consumer; may be repeated.",
 )
 @session_options
-def list_groups(session: Session, *, states: tuple[str, ...]) -> None:
+def list_groups(session: Session, *, states: tuple[str, ...], types: tuple[str, ...]) -> None:
     """List the groups.
 
     \b
     Examples:
       odradek groups list
-      odradek groups list --state Stable --state Empty
+      odradek groups list --state Stable,Empty
+      odradek groups list --type consumer
     """
+    wanted_states = _chosen(states, STATES, "--state")
+    wanted_types = _chosen(types, TYPES, "--type")
 
     async def work(client: Client) -> list[GroupListing]:
         from odradek.client.admin.groups import GroupAdmin
 
         return await GroupAdmin(client).list()
 
-    wanted = {state.lower() for state in states}
-    found = [group for group in session.run(work) if not wanted or group.state.lower() in wanted]
+    found = [
+        group
+        for group in session.run(work)
+        if (not wanted_states or group.state.lower() in wanted_states)
+        and (not wanted_types or group.type.lower() in wanted_types)
+    ]
     show(
         session.output,
         headers=("GROUP", "STATE", "TYPE", "PROTOCOL"),
@@ -50,153 +93,64 @@ def list_groups(session: Session, *, states: tuple[str, ...]) -> None:
     )
 
 
-@groups.command()
-@click.argument("group_ids", nargs=-1, metavar="[GROUP…]")
+@click.command()
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.option("--all-groups", is_flag=True, help="All groups, as without names.")
+@click.option("--offsets", is_flag=True, help="Show the partitions; this is the default.")
 @click.option("--members", is_flag=True, help="Show the members instead of the partitions.")
+@click.option("--state", is_flag=True, help="Show one line a group; offsets are not asked for.")
 @session_options
-def describe(session: Session, *, group_ids: tuple[str, ...], members: bool) -> None:
-    """Show a group's place in each partition and how far it is behind (all groups without names).
+def describe(
+    session: Session,
+    *,
+    group_ids: tuple[str, ...],
+    all_groups: bool,
+    offsets: bool,
+    members: bool,
+    state: bool,
+) -> None:
+    """Show what groups have committed and how far they are behind (all groups without names).
 
     Lag is counted in records that are not yet committed, and in seconds that the oldest of them has
     waited. A line below the group's name says when its commits are refused because the disk of its
-    coordinator is full.
+    coordinator is full. --verbose adds epochs, subscriptions and what members move towards.
 
     \b
     Examples:
       odradek groups describe billing
-      odradek groups describe billing --members
+      odradek groups describe billing --members --verbose
+      odradek groups describe --state
       odradek groups describe --output json | jq '.[].partitions[].lag_seconds'
     """
+    from odradek.cli.group_tables import print_members, print_offsets, print_states
+
+    if offsets + members + state > 1:
+        raise click.UsageError("give one of --offsets, --members, --state")
+    if all_groups and group_ids:
+        raise click.UsageError("--all-groups and the name of a group contradict each other")
 
     async def work(client: Client) -> list[dict[str, Any]]:
         from odradek.cli.group_details import describe_groups
 
-        return await describe_groups(client, group_ids)
+        return await describe_groups(client, group_ids, with_offsets=not state)
 
     described = session.run(work)
     if session.is_json:
         say(session.output, "", described)
-        return
-    for index, group in enumerate(described):
-        if index:
-            click.echo()
-        _print_group(group, members=members)
+    elif state:
+        print_states(described, is_verbose=session.verbose)
+    elif members:
+        print_members(described, is_verbose=session.verbose)
+    else:
+        print_offsets(described, is_verbose=session.verbose)
 
 
-def _print_group(group: dict[str, Any], *, members: bool) -> None:
-    click.echo(
-        f"{group['group']}  {group['state']}  {group['type']}  {count(len(group['members']), 'member')}"
-        f"  lag {count(group['lag'], 'record')}"
-        + ("" if group["lag_seconds"] is None else f", {format_seconds(group['lag_seconds'])}")
-    )
-    if group["commits_refused"]:
-        click.echo(group["commits_refused"])
-    if members:
-        show(
-            "table",
-            headers=("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
-            rows=[
-                (m["member_id"], m["instance_id"], m["client_id"], m["client_host"], m["assignment"])
-                for m in group["members"]
-            ],
-            document=None,
-        )
-        return
-    show(
-        "table",
-        headers=("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG TIME", "CLIENT", "HOST"),
-        rows=[
-            (
-                p["topic"],
-                p["partition"],
-                p["committed"],
-                p["end"],
-                p["lag"],
-                None if p["lag_seconds"] is None else format_seconds(p["lag_seconds"]),
-                p["client_id"],
-                p["client_host"],
-            )
-            for p in group["partitions"]
-        ],
-        document=None,
-    )
-
-
-@groups.command("reset-offsets")
-@click.argument("group_id", metavar="GROUP")
-@click.option(
-    "-t", "--topic", "topics", multiple=True, metavar="TOPIC[:PARTITIONS]", help="As orders or orders:0,2."
-)
-@click.option("--all-topics", is_flag=True, help="Every topic that the group has committed offsets for.")
-@click.option("--to-earliest", is_flag=True, help="The first record kept.")
-@click.option("--to-latest", is_flag=True, help="The end.")
-@click.option("--to-current", is_flag=True, help="Where it is; commits missing offsets at the end.")
-@click.option(
-    "--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset, or the nearest there is."
-)
-@click.option("--to-datetime", metavar="TIME", help="The first record at or after a time (ISO 8601).")
-@click.option("--by-duration", metavar="DURATION", help="So long ago: 1h30m or PT1H30M.")
-@click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done. This is the default.")
-@click.option("--execute", is_flag=True, help="Do it.")
-@session_options
-def reset_offsets(
-    session: Session,
-    *,
-    group_id: str,
-    topics: tuple[str, ...],
-    all_topics: bool,
-    to_earliest: bool,
-    to_latest: bool,
-    to_current: bool,
-    to_offset: int | None,
-    to_datetime: str | None,
-    by_duration: str | None,
-    shift_by: int | None,
-    dry_run: bool,
-    execute: bool,
-) -> None:
-    """Move a group's committed offsets. Its consumers must be stopped first.
-
-    \b
-    Examples:
-      odradek groups reset-offsets billing --topic orders --to-earliest
-      odradek groups reset-offsets billing --topic orders --to-earliest --execute
-      odradek groups reset-offsets billing --topic orders:0,1 --shift-by -100 --execute
-      odradek groups reset-offsets billing --all-topics --by-duration 1h --execute
-    """
-    from odradek.cli.group_resets import ResetPlan, parse_reset, plan_resets, print_resets
-
-    if dry_run and execute:
-        raise click.UsageError("--dry-run and --execute contradict each other")
-    if bool(topics) == all_topics:
-        raise click.UsageError("give --topic (may be repeated), or --all-topics")
-    reset = parse_reset(
-        to_earliest=to_earliest,
-        to_latest=to_latest,
-        to_current=to_current,
-        to_offset=to_offset,
-        to_datetime=to_datetime,
-        by_duration=by_duration,
-        shift_by=shift_by,
-    )
-
-    async def work(client: Client) -> list[ResetPlan]:
-        from odradek.cli.group_resets import apply_resets
-
-        plans = await plan_resets(client, group_id, topics, reset)
-        if execute:
-            await apply_resets(client, group_id, plans)
-        return plans
-
-    print_resets(session, session.run(work), is_done=execute)
-
-
-@groups.command()
-@click.argument("group_ids", nargs=-1, required=True, metavar="GROUP…")
+@click.command()
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.option("--all-groups", is_flag=True, help="Every group there is.")
 @click.option("--if-exists", is_flag=True, help="A group that is not there is no error.")
 @session_options
-def delete(session: Session, *, group_ids: tuple[str, ...], if_exists: bool) -> int:
+def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
     """Delete groups with their committed offsets. Their consumers must be stopped first.
 
     \b
@@ -204,13 +158,16 @@ def delete(session: Session, *, group_ids: tuple[str, ...], if_exists: bool) -> 
       odradek groups delete billing
       odradek groups delete a b --if-exists
     """
+    if bool(group_ids) == all_groups:
+        raise click.UsageError("give a GROUP (several are allowed), or --all-groups")
 
     async def work(client: Client) -> dict[str, Exception | None]:
         from odradek.client.admin.groups import GroupAdmin
         from odradek.foundation.errors import GroupIdNotFound, OdradekError
 
         outcome: dict[str, Exception | None] = {}
-        for group_id in group_ids:
+        ids = group_ids or [group.group_id for group in await GroupAdmin(client).list()]
+        for group_id in ids:
             try:
                 await GroupAdmin(client).delete(group_id)
                 outcome[group_id] = None
@@ -236,3 +193,19 @@ def delete(session: Session, *, group_ids: tuple[str, ...], if_exists: bool) -> 
     if session.is_json:
         say(session.output, "", documents)
     return exit_code
+
+
+@click.command("check-pattern")
+@click.argument("pattern")
+@session_options
+def check_pattern(session: Session, *, pattern: str) -> None:
+    """Say whether a pattern of topics is one that brokers take (RE2, KIP-848). No broker is asked.
+
+    \b
+    Examples:
+      odradek groups check-pattern 'orders-.*'
+    """
+    from odradek.groups.patterns import TopicPatterns
+
+    TopicPatterns().check(pattern)
+    say(session.output, f"valid    {pattern}", {"pattern": pattern, "result": "valid"})

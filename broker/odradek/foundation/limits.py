@@ -111,9 +111,15 @@ CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
 # Requests that a client has under way on one connection; the broker takes more, but nothing is won by it.
 CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
 
+# How long a shell waits for the names of topics and groups when the tab key is pressed: longer is felt as hanging.
+COMPLETION_SECONDS_MAX: Final = 1.0
+
 # Bytes of a client.properties or a profile: a hundred times what such a file has, so that a wrong file (a log, a
 # device) is refused and not read to its end.
 CLIENT_PROPERTIES_BYTES_MAX: Final = 1 << 20
+
+# Bytes of a file with saved offsets: some 150 for a partition, so 400,000 partitions, which are read at once.
+SAVED_OFFSETS_BYTES_MAX: Final = 64 << 20
 
 # Index entries of a segment that are kept in memory until they are written in one call: 256 stand for a
 # megabyte of log, so index writes vanish in the cost of appends, and a thousand busy partitions hold some

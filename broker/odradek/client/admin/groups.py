@@ -15,6 +15,7 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_for
 from odradek.foundation.errors import (
     GroupIdNotFound,
+    GroupSubscribedToTopic,
     InvalidRequest,
     NonEmptyGroup,
     OdradekError,
@@ -22,7 +23,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
-from odradek.protocol.consumer import parse_assignment
+from odradek.protocol.consumer import parse_assignment, parse_subscription
 
 T = TypeVar("T")
 
@@ -102,6 +103,7 @@ class GroupAdmin:
                     client_id=str(member.client_id),
                     client_host=str(member.client_host),
                     assignment=_assignment(member.member_assignment) if is_consumer else (),
+                    topics=_subscription(member.member_metadata) if is_consumer else (),
                 )
                 for member in group.members
             ),
@@ -129,14 +131,16 @@ class GroupAdmin:
                     instance_id=member.instance_id,
                     client_id=str(member.client_id),
                     client_host=str(member.client_host),
-                    assignment=tuple(
-                        TopicPartition(str(topic.topic_name), int(partition))
-                        for topic in member.assignment.topic_partitions
-                        for partition in topic.partitions
-                    ),
+                    assignment=_partitions(member.assignment),
+                    topics=tuple(map(str, member.subscribed_topic_names)),
+                    pattern=member.subscribed_topic_regex or None,
+                    epoch=int(member.member_epoch),
+                    target=_partitions(member.target_assignment),
                 )
                 for member in group.members
             ),
+            epoch=int(group.group_epoch),
+            assignment_epoch=int(group.assignment_epoch),
         )
 
     async def offsets(
@@ -252,11 +256,32 @@ def _raise_partition_errors(topics: Any, group_id: str) -> None:
         for partition in topic.partitions:
             about = f"group {group_id!r}, partition {topic.name}-{partition.partition_index}"
             failure: OdradekError | None = error_for(int(partition.error_code), about=about)
+            if isinstance(failure, GroupSubscribedToTopic):
+                raise GroupSubscribedToTopic(
+                    f"group {group_id!r} has members that subscribe to topic {str(topic.name)!r}; "
+                    "stop these consumers first"
+                ) from failure
             if isinstance(failure, UnknownMemberId):
                 # What a coordinator says to a commit without membership while the group has members.
                 raise NonEmptyGroup(f"group {group_id!r} has members; stop its consumers first") from failure
             if failure is not None:
                 raise failure
+
+
+def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(str(topic.topic_name), int(partition))
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+def _subscription(data: bytes) -> tuple[str, ...]:
+    """The topics that a member asks for; none where a client keeps bytes of its own kind there."""
+    try:
+        return parse_subscription(data).topics
+    except InvalidRequest:
+        return ()
 
 
 def _assignment(data: bytes) -> tuple[TopicPartition, ...]:

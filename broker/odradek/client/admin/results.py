@@ -105,18 +105,29 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One member with the partitions assigned to it."""
+    """One member with the partitions assigned to it, and the topics that it subscribes to.
+
+    A member of the consumer protocol (KIP-848) may subscribe to a pattern, and has an epoch and the partitions that
+    it moves towards; those are None where the group's protocol has none.
+    """
 
     member_id: str
     instance_id: str | None
     client_id: str
     client_host: str
     assignment: tuple[TopicPartition, ...]
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    epoch: int | None = None
+    target: tuple[TopicPartition, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members. `assignor` is the protocol or server-side assignor in use."""
+    """A group with its members. `assignor` is the protocol or server-side assignor in use.
+
+    The epochs of the group and of its assignment are None for a classic group.
+    """
 
     group_id: str
     state: str
@@ -125,6 +136,8 @@ class GroupDescription:
     assignor: str
     coordinator: int
     members: tuple[GroupMember, ...]
+    epoch: int | None = None
+    assignment_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

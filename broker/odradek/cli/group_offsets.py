@@ -1,0 +1,184 @@
+"""`odradek groups reset-offsets` and `delete-offsets`: change what groups have committed, after a dry run.
+
+Both can save what was committed before (`--save`), which `reset-offsets --from-file` sets back. The file is on the
+disk before anything is changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.completing import groups_completed, partitions_completed
+from odradek.cli.options import Session, session_options
+
+if TYPE_CHECKING:
+    from odradek.cli.group_resets import ResetPlan
+    from odradek.client.client import Client
+
+topic_option = click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITIONS]",
+    shell_complete=partitions_completed,
+    help="As orders or orders:0,2; may be repeated.",
+)
+save_option = click.option(
+    "--save",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="First write the offsets as they are: JSON, or Kafka's CSV for *.csv.",
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Only show what would be done. This is the default."
+)
+execute_option = click.option("--execute", is_flag=True, help="Do it.")
+
+
+@click.command("reset-offsets")
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@topic_option
+@click.option("--all-topics", is_flag=True, help="Every topic that the group has committed offsets for.")
+@click.option("--to-earliest", is_flag=True, help="The first record kept.")
+@click.option("--to-latest", is_flag=True, help="The end.")
+@click.option("--to-current", is_flag=True, help="Where it is; commits missing offsets at the end.")
+@click.option(
+    "--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset, or the nearest there is."
+)
+@click.option("--to-datetime", metavar="TIME", help="The first record at or after a time (ISO 8601).")
+@click.option("--by-duration", metavar="DURATION", help="So long ago: 1h30m or PT1H30M.")
+@click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")
+@click.option(
+    "--from-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="What --save wrote, or the CSV of kafka-consumer-groups.sh.",
+)
+@save_option
+@dry_run_option
+@execute_option
+@session_options
+def reset_offsets(
+    session: Session,
+    *,
+    group_ids: tuple[str, ...],
+    all_groups: bool,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    from_file: str | None,
+    save: str | None,
+    dry_run: bool,
+    execute: bool,
+    **targets: Any,
+) -> None:
+    """Move groups' committed offsets. Their consumers must be stopped first.
+
+    --save writes the offsets as they were, and --from-file sets them back: an undo. It deletes commits that
+    were not there, and moves an offset that a partition does not hold any more to the nearest that it does.
+    Without a topic it sets back the whole file, and without a group all groups in it.
+
+    The file is JSON: {"format": "odradek-offsets", "version": 1, "offsets": [{"group", "topic",
+    "partition", "offset", "leader_epoch", "metadata"}, …]}; an offset of null says that there was none.
+    For *.csv it is the CSV of kafka-consumer-groups.sh: a line topic,partition,offset each, or
+    group,topic,partition,offset with several groups.
+
+    \b
+    Examples:
+      odradek groups reset-offsets billing --topic orders --to-earliest
+      odradek groups reset-offsets billing --topic orders --to-earliest --save before.json --execute
+      odradek groups reset-offsets billing --from-file before.json --execute
+      odradek groups reset-offsets billing --topic orders:0,1 --shift-by -100 --execute
+      odradek groups reset-offsets billing --all-topics --by-duration 1h --execute
+    """
+    from odradek.cli.group_resets import parse_reset, print_resets
+
+    _check_dry_run(dry_run, execute)
+    if from_file is None:
+        if bool(topics) == all_topics:
+            raise click.UsageError("give --topic (may be repeated), or --all-topics")
+        if bool(group_ids) == all_groups:
+            raise click.UsageError("give a GROUP (several are allowed), or --all-groups")
+    elif all_groups and group_ids:
+        raise click.UsageError("--all-groups and the name of a group contradict each other")
+    elif all_topics and topics:
+        raise click.UsageError("--all-topics and --topic contradict each other")
+    reset = parse_reset(**targets, is_from_file=from_file is not None)
+    saved: dict[str, Any] = {}
+    if from_file is not None:
+        from odradek.cli.group_resets import read_saved
+
+        saved = read_saved(from_file, group_ids)
+
+    async def work(client: Client) -> list[ResetPlan]:
+        from odradek.cli.group_resets import apply_resets, plan_from_saved, plan_resets, save_before
+        from odradek.client.admin.groups import GroupAdmin
+
+        plans: list[ResetPlan] = []
+        for group_id, offsets in saved.items():
+            plans += await plan_from_saved(client, group_id, topics, offsets)
+        if reset is not None:
+            ids = group_ids or [group.group_id for group in await GroupAdmin(client).list()]
+            for group_id in ids:
+                plans += await plan_resets(client, group_id, topics, reset)
+        if save is not None and plans:
+            save_before(save, plans)
+        if execute:
+            await apply_resets(client, plans)
+        return plans
+
+    print_resets(session, session.run(work), is_done=execute)
+
+
+@click.command("delete-offsets")
+@click.argument("group_id", metavar="GROUP", shell_complete=groups_completed)
+@topic_option
+@save_option
+@dry_run_option
+@execute_option
+@session_options
+def delete_offsets(
+    session: Session,
+    *,
+    group_id: str,
+    topics: tuple[str, ...],
+    save: str | None,
+    dry_run: bool,
+    execute: bool,
+) -> None:
+    """Delete a group's committed offsets of topics. No member may subscribe to these topics.
+
+    The group begins there as one that never read them. `--save` keeps the offsets in a file that
+    `odradek groups reset-offsets --from-file` sets back.
+
+    \b
+    Examples:
+      odradek groups delete-offsets billing --topic orders
+      odradek groups delete-offsets billing --topic orders:0,2 --save before.json --execute
+    """
+    from odradek.cli.group_resets import print_resets
+
+    _check_dry_run(dry_run, execute)
+    if not topics:
+        raise click.UsageError("give --topic (may be repeated)")
+
+    async def work(client: Client) -> list[ResetPlan]:
+        from odradek.cli.group_deletions import plan_deletions
+        from odradek.cli.group_resets import apply_resets, save_before
+
+        plans = await plan_deletions(client, group_id, topics)
+        if save is not None:
+            save_before(save, plans)
+        if execute:
+            await apply_resets(client, plans)
+        return plans
+
+    print_resets(session, session.run(work), is_done=execute)
+
+
+def _check_dry_run(dry_run: bool, execute: bool) -> None:
+    if dry_run and execute:
+        raise click.UsageError("--dry-run and --execute contradict each other")
