@@ -8,17 +8,21 @@ BIN := $(VENV)/bin
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Odradek needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Name another one: make PYTHON=python3.12 …"; exit 1; }
+	@test -x $(BIN)/python || echo "Making $(VENV), a Python environment of its own for this checkout."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@echo "Installing Odradek and its dependencies into $(VENV) with pip: half a minute or some more, this once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@$(BIN)/python -m compileall -q broker  # so that the first start is as quick as the second
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@echo "Installing what the tests need (clients, Java, Spark: about 1 GB) into $(VENV) with pip: some minutes, this once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
 # Real clients for the tour; it goes on to Spark when PySpark is there already.
 $(VENV)/.demo: $(VENV)/.product
+	@echo "Installing the clients of the demo into $(VENV) with pip: half a minute, this once."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 
