@@ -9,9 +9,10 @@ from typing import Any
 
 from odradek.cli.start_options import StartArguments
 from odradek.cli.start_settings import settings_of
-from odradek.foundation.errors import SettingError
+from odradek.foundation.errors import DependencyError, SettingError
 
-# As `exit_codes.ExitCode.USAGE`, which is not imported here: it would bring the client along.
+# As `exit_codes.ExitCode`, which is not imported here: it would bring the client along.
+_FAILED = 1
 _USAGE = 2
 
 
@@ -36,12 +37,16 @@ def run(
         logger.info("settings without effect here: %s", ", ".join(settings.unused))
     from odradek.server.start import run as serve
 
-    return serve(
-        settings,
-        admin=admin,
-        on_ready=_print_hints if arguments.hints else on_ready,
-        testing_faults=testing_faults,
-    )
+    try:
+        return serve(
+            settings,
+            admin=admin,
+            on_ready=_print_hints if arguments.hints else on_ready,
+            testing_faults=testing_faults,
+        )
+    except DependencyError as failure:
+        print(f"odradek: {failure}", file=sys.stderr)
+        return _FAILED
 
 
 def _print_hints(broker: Any) -> None:

@@ -11,6 +11,10 @@ class OdradekError(Exception):
     """The root of every error that this package raises on purpose."""
 
 
+class DependencyError(OdradekError):
+    """A library that this package needs is installed in a version that it cannot work with."""
+
+
 class UnknownServerError(OdradekError):
     """Something unexpected failed in the broker; its log has the trace."""
 

@@ -6,6 +6,9 @@ type. Only the classes are used. kio's own reader reserves memory for whatever a
 announces, and the process is aborted when that fails, so five hostile bytes would end the broker; its
 writer costs tens of microseconds for a message that ours writes in a few. `reading` and `writing` take
 their place.
+
+The classes are data to us, so any version of kio with Kafka 4.1's messages in this form will do. Which ones
+have them is checked when this module is imported: an old one would refuse single requests later on.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from functools import cache
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
-from odradek.foundation.errors import UnsupportedVersion
+import kio
+
+from odradek.foundation.errors import DependencyError, UnsupportedVersion
 from odradek.protocol.api import ApiKey
 
 REQUEST: Final = "request"
@@ -27,6 +32,28 @@ DATA: Final = "data"
 # The wire type of a structure; all other types are named as in kio's metadata ("int32", "string",
 # "error_code", ...).
 STRUCTURE: Final = "structure"
+
+
+# pyproject.toml asks for the same range. 0.6.3 is the first version with the messages of Kafka 4.1; another minor
+# version may write its classes in another form, or leave out message versions that clients still send.
+KIO_VERSION_MIN: Final = (0, 6, 3)
+KIO_VERSION_LIMIT: Final = (0, 7)
+
+
+def check_kio(version: tuple[int | str, ...]) -> None:
+    """Whether this version of kio has what is needed, as kio's own `__version_tuple__`. Raises DependencyError."""
+    numbers = tuple(part for part in version[:3] if isinstance(part, int))
+    if not KIO_VERSION_MIN <= numbers < KIO_VERSION_LIMIT:
+        found, lowest, limit = (
+            ".".join(map(str, one)) for one in (numbers, KIO_VERSION_MIN, KIO_VERSION_LIMIT)
+        )
+        raise DependencyError(
+            f"kio {found} is installed, which has not the messages of Kafka 4.1 as this package reads them: "
+            f"pip install 'kio>={lowest},<{limit}'"
+        )
+
+
+check_kio(kio.__version_tuple__)
 
 
 class FieldSchema(NamedTuple):
