@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.client.client import Client
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.errors import LogTruncated
 from odradek.client.metadata import (
@@ -79,7 +79,7 @@ def client_of(cluster: WholeCluster, *brokers: int, starts: int = 1) -> Client:
     )
 
 
-async def values_of(consumer: Consumer, count: int) -> list[bytes | None]:
+async def values_of(consumer: PartitionConsumer, count: int) -> list[bytes | None]:
     found: list[bytes | None] = []
     for _ in range(30):
         found += [record.value for record in await consumer.poll(timeout_ms=500)]
@@ -105,7 +105,7 @@ def test_a_leader_that_was_replaced_and_cut_off_is_not_asked() -> None:
         await cluster.produce(new, "t", 0, b"b", b"c", acks=-1)
         async with (
             client_of(cluster, *others, old) as client,
-            Consumer(client, bounds=FetchBounds(wait_ms_max=100)) as consumer,
+            PartitionConsumer(client, bounds=FetchBounds(wait_ms_max=100)) as consumer,
         ):
             consumer.assign({KEY: 0})
             assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
@@ -136,7 +136,9 @@ def test_a_log_that_was_cut_is_noticed(policy: str) -> None:
         await cluster.produce(old, "t", 0, b"b", b"c")
         async with (
             client_of(cluster, 1, 2, starts=2) as client,
-            Consumer(client, bounds=FetchBounds(wait_ms_max=100), on_out_of_range=policy) as consumer,
+            PartitionConsumer(
+                client, bounds=FetchBounds(wait_ms_max=100), on_out_of_range=policy
+            ) as consumer,
         ):
             consumer.assign({KEY: 0})
             assert await values_of(consumer, 3) == [b"a", b"b", b"c"]

@@ -20,7 +20,7 @@ from odradek.client.admin.results import (
     TopicSpec,
 )
 from odradek.client.client import Client
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.oldest import timestamps_at
 from odradek.client.consumer.positions import ConsumerRecord
@@ -48,7 +48,7 @@ def run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 async def read_all(client: Client, topic: str, partitions: int, count: int) -> list[ConsumerRecord]:
     """The first `count` records of a topic."""
     seen: list[ConsumerRecord] = []
-    async with Consumer(client) as consumer:
+    async with PartitionConsumer(client) as consumer:
         consumer.assign({TopicPartition(topic, number): 0 for number in range(partitions)})
         while len(seen) < count:
             seen += await consumer.poll(timeout_ms=10_000)
@@ -212,11 +212,11 @@ def test_offsets_are_found_by_time_and_records_deleted(bootstrap: str, unique: s
         assert await timestamps_at(client, {key: 4}) == {key: now_ms + 40}
         assert await admin.logs.delete_records({key: 4}) == {key: 4}
         assert await offset(EARLIEST) == 4
-        async with Consumer(client) as consumer:
+        async with PartitionConsumer(client) as consumer:
             consumer.assign({key: 1})
             with pytest.raises(errors.OffsetOutOfRange, match="does not hold offset 1"):
                 await consumer.poll(timeout_ms=10_000)
-        async with Consumer(client, on_out_of_range="earliest") as consumer:
+        async with PartitionConsumer(client, on_out_of_range="earliest") as consumer:
             consumer.assign({key: 1})
             assert (await consumer.poll(timeout_ms=10_000))[0].offset == 4
         (producer_state,) = await admin.logs.describe_producers(key)

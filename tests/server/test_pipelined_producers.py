@@ -15,7 +15,7 @@ import pytest
 
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
@@ -149,7 +149,7 @@ async def play(seed: int) -> Counter[str]:
             while await under_way(cluster):
                 await asyncio.sleep(0.2)
         await client.refresh(["t"])
-        async with Consumer(client) as consumer:
+        async with PartitionConsumer(client) as consumer:
             for number, pipeline in enumerate(pipelines):
                 consumer.assign({TopicPartition("t", number): 0})
                 found: list[int] = []

@@ -17,7 +17,7 @@ from typing import Any, Final
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.errors import raise_for
@@ -65,7 +65,7 @@ class _Member:
         self._beat_at = 0.0
         self._owned: tuple[TopicPartition, ...] = ()
         self._topic_id: uuid.UUID | None = None
-        self.consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
+        self.consumer = PartitionConsumer(client, bounds=FetchBounds(wait_ms_max=500))
 
     async def poll(self, *, timeout_ms: int) -> Sequence[ConsumerRecord]:
         """What there is to read, after what the group has to say."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
@@ -152,9 +152,9 @@ class _TellingConsumer(GroupConsumer):
         begins = {key.partition: self._committed.get(key, 0) for key in partitions}
         self._watch.takes_up(self._name, begins, at_least=at_least)
 
-    async def commit(self) -> None:
-        wanted = {key: self.position(key) for key in self.assignment}
-        await super().commit()
+    async def commit(self, given: Mapping[TopicPartition, int] | None = None) -> None:
+        wanted = given or {key: self.position(key) for key in self.assignment}
+        await super().commit(given)
         self._watch.acknowledges(
             self._name,
             {key.partition: offset for key, offset in wanted.items() if self._committed.get(key) == offset},

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from odradek.client.client import Client
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
@@ -191,7 +191,7 @@ class Workload:
 
     async def _consume(self, rng: random.Random) -> None:
         client = self.client("reader", rng)
-        consumer = Consumer(client, bounds=FetchBounds(wait_ms_max=500))
+        consumer = PartitionConsumer(client, bounds=FetchBounds(wait_ms_max=500))
         try:
             consumer.assign({TopicPartition(TOPIC, one): 0 for one in range(self.cluster.partition_count)})
             while True:

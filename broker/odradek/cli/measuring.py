@@ -11,7 +11,7 @@ from typing import Any
 from odradek.cli.progress import ProgressBar
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
@@ -105,7 +105,7 @@ async def measure_consume(
     latencies_ms: list[float] = []
     bounds = FetchBounds(partition_bytes_max=partition_bytes)
     started = last_at = time.perf_counter()
-    async with Consumer(client, bounds=bounds) as consumer:
+    async with PartitionConsumer(client, bounds=bounds) as consumer:
         consumer.assign(starts)
         with ProgressBar("Consuming", total=record_count) as bar:
             while records < record_count and any(consumer.position(key) < ends[key] for key in keys):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.positions import ConsumerRecord
 from odradek.foundation.errors import UnknownTopicOrPartition
@@ -64,7 +64,7 @@ async def _read_alone(client: Client, plan: ReadPlan) -> AsyncGenerator[list[Con
         until = await logs.list_offsets(dict.fromkeys(keys, plan.end_ms))
         ends.update((key, listed.offset) for key, listed in until.items() if listed.offset >= 0)
     left = plan.records_max
-    async with Consumer(
+    async with PartitionConsumer(
         client, is_read_committed=plan.is_read_committed, on_out_of_range="error"
     ) as consumer:
         consumer.assign(starts)

@@ -29,10 +29,15 @@ class Address(NamedTuple):
 
 
 def parse_addresses(given: str | Iterable[str]) -> tuple[Address, ...]:
-    """The addresses in the order given, each once. Raises ValueError naming the part that is wrong."""
-    parts = (
-        given.split(",") if isinstance(given, str) else [part for text in given for part in text.split(",")]
+    """The addresses in the order given, each once. Raises ValueError naming the part that is wrong, TypeError."""
+    texts: list[object] = (
+        [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     )
+    parts: list[str] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"bootstrap has to be a str like '127.0.0.1:9092', not {given!r}")
+        parts += text.split(",")
     addresses = tuple(dict.fromkeys(_parse(part.strip()) for part in parts if part.strip()))
     if not addresses:
         raise ValueError("no broker address given; write it like 127.0.0.1:9092")

@@ -7,6 +7,7 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.topics import TopicAdmin
+from odradek.client.arguments import client_of
 from odradek.client.client import Client
 
 
@@ -14,6 +15,7 @@ class Admin:
     """`Admin(client).topics.create("orders", partitions=3)`, and so on; shares the client's connections."""
 
     def __init__(self, client: Client) -> None:
+        client = client_of(client, "Admin")
         self.topics = TopicAdmin(client)
         self.configs = ConfigAdmin(client)
         self.groups = GroupAdmin(client)

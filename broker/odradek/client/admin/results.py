@@ -51,7 +51,7 @@ class TopicSpec:
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | float | None] = field(default_factory=dict)
     assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Replicas of each partition by hand; then both counts stay -1."""
 

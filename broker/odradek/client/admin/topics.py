@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odradek.client.admin.results import CreatedTopic, TopicSpec
+from odradek.client.arguments import config_text, topic_name
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
@@ -43,14 +44,16 @@ class TopicAdmin:
         """Make topics; each name answers with the topic or its error."""
         topics = [
             {
-                "name": spec.name,
+                "name": topic_name(spec.name, argument="name"),
                 "num_partitions": spec.partitions,
                 "replication_factor": spec.replication_factor,
                 "assignments": [
                     {"partition_index": partition, "broker_ids": replicas}
                     for partition, replicas in sorted(spec.assignments.items())
                 ],
-                "configs": [{"name": key, "value": value} for key, value in spec.configs.items()],
+                "configs": [
+                    {"name": key, "value": config_text(value)} for key, value in spec.configs.items()
+                ],
             }
             for spec in specs
         ]
@@ -80,10 +83,12 @@ class TopicAdmin:
         *,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str | None] | None = None,
+        configs: Mapping[str, str | float | None] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """Make one topic. Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, …"""
+        """Make one topic; numbers and bools among the configs are written as Kafka writes them.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, …"""
         spec = TopicSpec(
             name=name, partitions=partitions, replication_factor=replication_factor, configs=configs or {}
         )

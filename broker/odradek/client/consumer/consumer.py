@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 
 
-class Consumer:
-    """`async with Consumer(client) as consumer: consumer.assign({tp: 0}); records = await consumer.poll()`.
+class PartitionConsumer:
+    """`async with PartitionConsumer(client) as consumer: consumer.assign({tp: 0}); records = await consumer.poll()`.
 
     `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was cut below what was read, the first two go on
     from where it was cut, and `error` raises LogTruncated until the caller seeks or assigns anew. Offsets given to
@@ -70,7 +70,7 @@ class Consumer:
         self._lane = client.new_lane("fetch")
         self._closed = False
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> PartitionConsumer:
         return self
 
     async def __aexit__(
@@ -114,21 +114,27 @@ class Consumer:
         return tuple(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset` in one partition."""
-        self._positions[partition].seek(offset)
+        """Go on from `offset` in one partition. Raises InvalidRequest where it is not assigned."""
+        self._assigned(partition).seek(offset)
         self._changed.set()
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out."""
-        return self._positions[partition].position
+        """The offset of the next record to be handed out. Raises InvalidRequest where it is not assigned."""
+        return self._assigned(partition).position
 
     def epoch(self, partition: TopicPartition) -> int:
         """The leader epoch of the record before the position; -1 where that is not known."""
         return self._positions[partition].epoch
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The end of what can be read as of the last fetch; -1 before the first one."""
-        return self._positions[partition].high_watermark
+        """The end of what can be read as of the last fetch; -1 before the first one. Raises as `position`."""
+        return self._assigned(partition).high_watermark
+
+    def _assigned(self, partition: TopicPartition) -> PartitionPosition:
+        found = self._positions.get(partition)
+        if found is None:
+            raise InvalidRequest(f"partition {partition} is not assigned to this consumer")
+        return found
 
     def wake(self) -> None:
         """Make a `poll` under way return at once, with nothing if nothing is there."""
@@ -136,6 +142,7 @@ class Consumer:
         self._changed.set()
 
     _is_woken = False
+    _taking: TopicPartition | None = None  # whose records `take_next` hands out
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -152,6 +159,25 @@ class Consumer:
                     break
             self._start_fetches()
         return taken
+
+    def take_next(self) -> ConsumerRecord | None:
+        """The next record where one is here and `poll` would hand it out at once; None leaves it to `poll`."""
+        if self._closed or self._failure is not None or self._is_woken:
+            return None
+        key = self._taking
+        position = self._positions.get(key) if key is not None else None
+        if position is None or not position.has_data:
+            key = next(iter(self._in_turn()), None)
+            if key is None:
+                return None
+            self._taking, position = key, self._positions[key]
+        chunks = len(position.chunks)
+        taken: list[ConsumerRecord] = []
+        position.take(1, into=taken)
+        if len(position.chunks) != chunks:
+            self._taking = None  # another partition's turn
+            self._start_fetches()
+        return taken[0] if taken else None
 
     async def poll_batches(self, *, timeout_ms: int = 1_000) -> list[tuple[TopicPartition, BatchView]]:
         """As `poll`, but whole batches as they are stored, control batches too: for copying and measuring."""

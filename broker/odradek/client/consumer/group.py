@@ -19,7 +19,7 @@ from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.assignors import Subscriber, assign_range
-from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.positions import ConsumerRecord
@@ -76,7 +76,7 @@ class GroupConsumer:
         self._heartbeat_seconds = heartbeat_interval_ms / 1000
         self._groups = GroupAdmin(client)
         self._logs = LogAdmin(client)
-        self._consumer = Consumer(
+        self._consumer = PartitionConsumer(
             client, bounds=bounds, is_read_committed=is_read_committed, on_out_of_range=on_no_offset
         )
         self._committed: dict[TopicPartition, int] = {}
@@ -87,13 +87,17 @@ class GroupConsumer:
         self._closed = False
 
     async def __aenter__(self) -> GroupConsumer:
-        self._tasks.start(self._heartbeats(), name="heartbeat")
+        await self.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def start(self) -> None:
+        """Begin to send heartbeats; the first `poll` joins the group."""
+        self._tasks.start(self._heartbeats(), name="heartbeat")
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -106,8 +110,22 @@ class GroupConsumer:
         return self._membership.generation
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out."""
+        """The offset of the next record to be handed out. Raises InvalidRequest where it is not assigned."""
         return self._consumer.position(partition)
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """The end of what can be read as of the last fetch; -1 before the first one. Raises as `position`."""
+        return self._consumer.high_watermark(partition)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from `offset` in one partition. Raises InvalidRequest where it is not assigned."""
+        self._consumer.seek(partition, offset)
+
+    def take_next(self) -> ConsumerRecord | None:
+        """As `PartitionConsumer.take_next`; None while the group changes."""
+        if self._closed or self._failure is not None or self._must_join:
+            return None
+        return self._consumer.take_next()
 
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `records_max` records; joins the group first where that is due. Raises as `Consumer.poll`."""
@@ -120,12 +138,19 @@ class GroupConsumer:
             await self._join()
         return await self._consumer.poll(records_max=records_max, timeout_ms=timeout_ms)
 
-    async def commit(self) -> None:
-        """Commit the position of every partition. A rebalance meanwhile is left to the next `poll`."""
+    async def commit(self, given: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit the offsets `given`, else the position of every partition. A rebalance is left to the next `poll`.
+
+        Raises InvalidRequest for a partition that is not assigned.
+        """
+        if given is None:
+            given = {key: self._consumer.position(key) for key in self._consumer.assignment}
         offsets = {
-            key: CommittedOffset(self._consumer.position(key), self._consumer.epoch(key))
-            for key in self._consumer.assignment
-            if self._consumer.position(key) != self._committed.get(key)
+            key: CommittedOffset(
+                offset, self._consumer.epoch(key) if offset == self._consumer.position(key) else -1
+            )
+            for key, offset in given.items()
+            if offset != self._committed.get(key)
         }
         if not offsets or self._membership.generation < 0:
             return

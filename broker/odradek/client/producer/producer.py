@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from odradek.client.arguments import Buffer, GivenHeaders, client_of, compression_named, record_parts
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout
 from odradek.client.metadata import NO_LEADER
@@ -24,6 +25,7 @@ from odradek.client.producer.batches import (
     PartitionQueue,
     PendingBatch,
     ProducerIdentity,
+    RecordMetadata,
     record_bytes,
 )
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
@@ -53,8 +55,6 @@ logger = logging.getLogger(__name__)
 
 _EPOCH_MAX = 32_766  # one less than the largest int16, as Kafka's producers
 
-Headers = tuple[tuple[str, bytes | None], ...]
-
 
 class Producer:
     """`async with Producer(client) as producer: delivery = await producer.send("orders", b"value", key=b"k")`.
@@ -69,7 +69,7 @@ class Producer:
         *,
         acks: int = ACKS_ALL,
         is_idempotent: bool = True,
-        compression: Compression = Compression.NONE,
+        compression: Compression | str = Compression.NONE,
         linger_ms: float = 5.0,
         batch_bytes_max: int = 64 * 1024,
         request_bytes_max: int = 1024 * 1024,
@@ -80,10 +80,10 @@ class Producer:
     ) -> None:
         if acks not in (0, 1, ACKS_ALL):
             raise InvalidRequest(f"acks is {acks}; it can be 0, 1 or -1 (all)")
-        self._client = client
+        self._client = client_of(client, "Producer")
         self._acks = acks
         self._is_idempotent = is_idempotent and acks == ACKS_ALL
-        self._compression = compression
+        self._compression = compression_named(compression)
         self._linger_seconds = linger_ms / 1000
         self._batch_bytes_max = batch_bytes_max
         self._request_bytes_max = request_bytes_max
@@ -154,20 +154,27 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Buffer | None,
         *,
-        key: bytes | None = None,
-        headers: Headers = (),
+        key: Buffer | None = None,
+        headers: GivenHeaders = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
         """Put a record on its way; waits only for metadata and for room in the buffer.
 
-        Raises UnknownTopicOrPartition, RecordTooLarge, BufferFull, ClientClosed.
+        Raises UnknownTopicOrPartition, RecordTooLarge, BufferFull, ClientClosed, and TypeError for what is not bytes.
         """
         if self._closing or not self._started:
-            raise ClientClosed("the producer is not running")
-        size_bytes = record_bytes(key, value, headers)
+            raise self._not_running()
+        if (
+            type(value) is not bytes
+            or type(topic) is not str
+            or headers
+            or (key is not None and type(key) is not bytes)
+        ):
+            value, key, headers = record_parts(topic, value, key, headers)
+        size_bytes = record_bytes(key, value, headers)  # type: ignore[arg-type]  # no other types get here
         if size_bytes > self._buffer_bytes_max:
             raise RecordTooLarge(
                 f"a record of {size_bytes} bytes does not fit in the producer's buffer of {self._buffer_bytes_max}"
@@ -184,7 +191,12 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         delivery, is_full, added_bytes = queue.append(
-            timestamp_ms, key, value, headers, now=now, batch_bytes_max=self._batch_bytes_max
+            timestamp_ms,
+            key,
+            value,
+            headers,  # type: ignore[arg-type]
+            now=now,
+            batch_bytes_max=self._batch_bytes_max,
         )
         self._buffered_bytes += added_bytes
         if delivery._index == 0:  # a new batch
@@ -194,6 +206,29 @@ class Producer:
         if is_full and key is None and partition is None:
             self._sticky.batch_full(topic, target.partition, self._available(topic))
         return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Buffer | None,
+        *,
+        key: Buffer | None = None,
+        headers: GivenHeaders = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """`send`, and wait until the record is written; raises why it could not be. One at a time, so slow."""
+        delivery = await self.send(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return await delivery
+
+    def _not_running(self) -> ClientClosed:
+        if self._closing:
+            return ClientClosed("the producer is closed")
+        return ClientClosed(
+            "the producer is not started: write `async with Producer(client) as producer:`, or await producer.start()"
+        )
 
     async def _known(self, topic: str) -> None:
         # A partition without a leader is enough: its records wait for one as long as for their delivery.

@@ -1,0 +1,129 @@
+"""What users hand to the client, checked where it comes in: an error names the argument, its type and the remedy.
+
+Keys, values and headers are bytes on the wire, and only the caller knows the encoding of a text; so a str is refused
+and nothing is encoded silently. A bytearray or memoryview is copied. These checks are off the hot path: the producer
+asks only where a part is not plain bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, TypeVar
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.records.compression import Compression
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
+Buffer = bytes | bytearray | memoryview
+Headers = tuple[tuple[str, bytes | None], ...]
+GivenHeaders = Sequence[tuple[str, Buffer | None]]
+T = TypeVar("T")
+
+
+def client_of(given: object, user: str) -> Client:
+    """`given`, which has to be a Client. Raises TypeError with how to make one for `user`, a class."""
+    from odradek.client.client import Client
+
+    if isinstance(given, Client):
+        return given
+    name = user.lower()
+    raise TypeError(
+        f"{user} takes a Client, not {_kind(given)}; write: "
+        f"async with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
+    )
+
+
+def topic_name(given: object, *, argument: str = "topic") -> str:
+    """`given`, which has to be a name. Raises TypeError, and ValueError for an empty one."""
+    if isinstance(given, str):
+        if not given:
+            raise ValueError(f"{argument} is empty; name a topic")
+        return given
+    remedy = (
+        f"; write {bytes(given).decode(errors='replace')!r}" if isinstance(given, bytes | bytearray) else ""
+    )
+    raise TypeError(f"{argument} has to be a str, not {_kind(given)}{remedy}")
+
+
+def record_bytes_of(given: object, argument: str) -> bytes | None:
+    """`given` as bytes, or None. Raises TypeError that names `argument`, and `.encode()` where that is the remedy."""
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    if isinstance(given, str):
+        raise TypeError(f"{argument} has to be bytes, not a str; encode it: {argument}.encode()")
+    if isinstance(given, int | float):
+        raise TypeError(
+            f"{argument} has to be bytes, not {_kind(given)}; encode it, for example: str({argument}).encode()"
+        )
+    raise TypeError(
+        f"{argument} has to be bytes, not {_kind(given)}; encode it, for example: json.dumps({argument}).encode()"
+    )
+
+
+def record_parts(
+    topic: object, value: object, key: object, headers: object
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """(value, key, headers) as the wire has them. Raises TypeError that names what is wrong."""
+    topic_name(topic)
+    return record_bytes_of(value, "value"), record_bytes_of(key, "key"), header_pairs(headers)
+
+
+def header_pairs(given: object) -> Headers:
+    """Pairs of a name and bytes or None. Raises TypeError that names the header."""
+    if isinstance(given, Mapping):
+        raise TypeError(
+            "headers have to be pairs, not a mapping, as a name may come twice; write list(headers.items())"
+        )
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes | bytearray | memoryview):
+        raise TypeError(f"headers have to be pairs like [('trace', b'1')], not {_kind(given)}")
+    return tuple(_header(index, pair) for index, pair in enumerate(given))
+
+
+def all_record_bytes(given: Sequence[T], argument: str) -> Sequence[T] | list[bytes | None]:
+    """`given` where all of it is bytes or None, else a list with copies. Raises TypeError naming what is wrong."""
+    if set(map(type, given)) <= {bytes, NoneType}:
+        return given
+    return [record_bytes_of(part, f"{argument}[{index}]") for index, part in enumerate(given)]
+
+
+def compression_named(given: Compression | str) -> Compression:
+    """A codec by itself or by its name: none, gzip, snappy, lz4, zstd. Raises InvalidRequest for another."""
+    if isinstance(given, Compression):
+        return given
+    names = {codec.name.lower(): codec for codec in Compression}
+    if given not in names:
+        raise InvalidRequest(f"compression is {given!r}; it can be {', '.join(names)}")
+    return names[given]
+
+
+def config_text(given: str | float | bool | None) -> str | None:
+    """A setting's value as the wire has it: `60000`, `true`."""
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    return given if given is None or isinstance(given, str) else str(given)
+
+
+def _header(index: int, pair: object) -> tuple[str, bytes | None]:
+    if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+        raise TypeError(f"headers[{index}] has to be a pair like ('trace', b'1'), not {pair!r}")
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"the name of headers[{index}] has to be a str, not {_kind(name)}")
+    if isinstance(value, str):
+        raise TypeError(
+            f"the value of header {name!r} has to be bytes, not a str; encode it: {value!r}.encode()"
+        )
+    return name, record_bytes_of(value, f"the value of header {name!r}")
+
+
+def _kind(given: object) -> str:
+    """`a str`, `an int`, `None`: for messages."""
+    if given is None:
+        return "None"
+    name = type(given).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

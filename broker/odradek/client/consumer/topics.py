@@ -1,0 +1,273 @@
+"""The consumer for users: topics, in a group or alone, or partitions by hand, read one record at a time or in lists.
+
+    Consumer(client, "orders", group_id="billing")   shares the topics with the group, commits where asked to
+    Consumer(client, "orders")                       reads all partitions
+    Consumer(client) and assign                      reads the partitions given
+
+It puts `GroupConsumer` and `PartitionConsumer` behind one face. A position is exactly behind the last record that was
+handed out, so `commit` never covers a record that the caller has not seen. Left out: committing by itself, patterns of
+topics, pausing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final
+
+from odradek.client.admin.logs import EARLIEST, LogAdmin
+from odradek.client.arguments import client_of, topic_name
+from odradek.client.client import Client
+from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer
+from odradek.client.consumer.fetches import FetchBounds
+from odradek.client.consumer.group import GroupConsumer
+from odradek.client.consumer.positions import ConsumerRecord
+from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
+from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# A loop over records that awaits nothing else still lets other tasks run this often.
+_RECORDS_BETWEEN_TURNS: Final = 500
+# How soon a consumer without a group reads a partition that was added to its topic.
+_NEW_PARTITIONS_SECONDS: Final = 30.0
+
+
+class Consumer:
+    """`async with Consumer(client, "orders") as consumer:`, and then `async for record in consumer:`.
+
+    `auto_offset_reset` is where to begin without a committed offset, or where the offset is gone: `earliest`, `latest`,
+    or `error`, which raises OffsetOutOfRange. With a group, `commit` says what is done with; nothing is committed by
+    itself. A member that asks for no record in `max_poll_interval_ms` loses its partitions to the others.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *topics: str,
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        auto_offset_reset: str = "latest",
+        is_read_committed: bool = False,
+        session_timeout_ms: int = 45_000,
+        max_poll_interval_ms: int = 300_000,
+        heartbeat_interval_ms: int = 3_000,
+        bounds: FetchBounds | None = None,
+    ) -> None:
+        client = client_of(client, "Consumer")
+        self._topics = tuple(topic_name(name) for name in topics)
+        if auto_offset_reset not in (*RESET_TIMESTAMPS, "error"):
+            raise InvalidRequest(
+                f"auto_offset_reset is {auto_offset_reset!r}; it can be earliest, latest or error"
+            )
+        if group_id is not None and not topics:
+            raise InvalidRequest(
+                f"group {group_id!r} needs topics: Consumer(client, 'orders', group_id={group_id!r})"
+            )
+        self._client = client
+        self._logs = LogAdmin(client)
+        self._reset = auto_offset_reset
+        self._source: PartitionConsumer | GroupConsumer
+        if group_id is not None:
+            self._source = GroupConsumer(
+                client,
+                group_id,
+                self._topics,
+                instance_id=group_instance_id,
+                on_no_offset=auto_offset_reset,
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=max_poll_interval_ms,
+                heartbeat_interval_ms=heartbeat_interval_ms,
+                bounds=bounds,
+                is_read_committed=is_read_committed,
+            )
+        else:
+            self._source = PartitionConsumer(
+                client, bounds=bounds, is_read_committed=is_read_committed, on_out_of_range=auto_offset_reset
+            )
+        self._is_started = False
+        self._is_closed = False
+        self._is_assigned = bool(topics)
+        self._since_turn = 0
+        self._look_for_partitions_at = 0.0
+
+    async def __aenter__(self) -> Consumer:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Begin: find the partitions, or be a member of the group from the first read on.
+
+        Raises UnknownTopicOrPartition, ConnectionFailed, ClientTimeout.
+        """
+        if self._is_started or self._is_closed:
+            raise ClientClosed(
+                f"the consumer was {'closed' if self._is_closed else 'started'} before; make another"
+            )
+        self._is_started = True
+        if isinstance(self._source, GroupConsumer):
+            await self._source.start()
+        elif self._topics:
+            await self._assign_all()
+
+    async def close(self) -> None:
+        """Stop reading and leave the group. What was not committed stays uncommitted."""
+        self._is_closed = True
+        await self._source.close()
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Consumer:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record; waits for one as long as it takes. Raises as `poll`."""
+        self._require_running()
+        self._since_turn += 1
+        if self._since_turn >= _RECORDS_BETWEEN_TURNS:
+            self._since_turn = 0
+            await asyncio.sleep(0)
+        record = self._source.take_next()
+        while record is None:
+            found = await self.poll(records_max=1)
+            record = found[0] if found else None
+        return record
+
+    async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
+        """Up to `records_max` records, as soon as there are any; an empty list when the time is up.
+
+        Raises what a partition failed with for good: OffsetOutOfRange, LogTruncated, UnknownTopicOrPartition,
+        CorruptRecord; and FencedInstanceId where another member took this one's place.
+        """
+        self._require_running()
+        if not self._is_assigned:
+            raise InvalidRequest(
+                "there is nothing to read: name topics, as in Consumer(client, 'orders'), or await consumer.assign"
+            )
+        await self._take_new_partitions()
+        return await self._source.poll(records_max=records_max, timeout_ms=timeout_ms)
+
+    # --- where it stands ------------------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read now."""
+        return self._source.assignment
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record of a partition. Raises InvalidRequest where it is not assigned."""
+        return self._source.position(partition)
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """The end of what can be read, as of the last fetch; -1 before the first. Raises as `position`."""
+        return self._source.high_watermark(partition)
+
+    async def assign(self, offsets: Mapping[TopicPartition, int | str]) -> None:
+        """Read exactly these partitions, each from an offset, or from `earliest` or `latest`. Only without a group.
+
+        Raises InvalidRequest where there is a group, UnknownTopicOrPartition.
+        """
+        self._require_running()
+        if isinstance(self._source, GroupConsumer):
+            raise InvalidRequest(
+                "the group assigns the partitions; a consumer without group_id can be assigned some"
+            )
+        self._source.assign(await self._offsets(offsets))
+        self._topics = ()
+        self._is_assigned = True
+
+    async def seek(self, partition: TopicPartition, offset: int | str) -> None:
+        """Go on from an offset, `earliest` or `latest`. Raises InvalidRequest where the partition is not assigned."""
+        self._require_running()
+        self._source.position(partition)
+        self._source.seek(partition, (await self._offsets({partition: offset}))[partition])
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit these offsets, each of the next record to be read; without any, behind all that was handed out.
+
+        While the group changes nothing is committed, and the next read joins again. Raises InvalidRequest without a
+        group or for a partition that is not assigned.
+        """
+        self._require_running()
+        if not isinstance(self._source, GroupConsumer):
+            raise InvalidRequest(
+                "only a member of a group commits: Consumer(client, 'orders', group_id='billing')"
+            )
+        await self._source.commit(offsets)
+
+    # --- within ---------------------------------------------------------------------------------------------------
+
+    def _require_running(self) -> None:
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
+        if not self._is_started:
+            raise ClientClosed(
+                "the consumer is not started: write `async with Consumer(…) as consumer:`, or await consumer.start()"
+            )
+
+    async def _offsets(self, offsets: Mapping[TopicPartition, int | str]) -> dict[TopicPartition, int]:
+        """Names of offsets as numbers."""
+        named: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, int] = {}
+        for key, offset in offsets.items():
+            partition = TopicPartition(topic_name(key[0]), key[1])
+            if isinstance(offset, int) and offset >= 0:
+                found[partition] = offset
+            elif isinstance(offset, str) and offset in RESET_TIMESTAMPS:
+                named[partition] = RESET_TIMESTAMPS[offset]
+            else:
+                raise InvalidRequest(
+                    f"the offset of partition {partition} is {offset!r}; it can be 0 or more, 'earliest' or 'latest'"
+                )
+        listed = await self._logs.list_offsets(named)
+        return found | {key: answer.offset for key, answer in listed.items()}
+
+    async def _partitions(self) -> list[TopicPartition]:
+        cluster = await self._client.with_retries(lambda: self._client.refresh(self._topics))
+        return [
+            TopicPartition(name, info.partition)
+            for name in self._topics
+            for info in cluster.topic(name).partitions
+        ]
+
+    async def _assign_all(self) -> None:
+        assert isinstance(self._source, PartitionConsumer)
+        start = "latest" if self._reset == "error" else self._reset
+        partitions = await self._client.with_retries(self._partitions)
+        self._source.assign(await self._offsets(dict.fromkeys(partitions, start)))
+        self._look_for_partitions_at = asyncio.get_running_loop().time() + _NEW_PARTITIONS_SECONDS
+
+    async def _take_new_partitions(self) -> None:
+        """Read partitions that were added to the topics, from their beginning: all in them is new."""
+        now = asyncio.get_running_loop().time()
+        source = self._source
+        if (
+            not isinstance(source, PartitionConsumer)
+            or not self._topics
+            or now < self._look_for_partitions_at
+        ):
+            return
+        self._look_for_partitions_at = now + _NEW_PARTITIONS_SECONDS
+        try:
+            new = set(await self._partitions()) - set(source.assignment)
+            if new:
+                begin = await self._logs.list_offsets(dict.fromkeys(new, EARLIEST))
+                source.assign(
+                    {key: source.position(key) for key in source.assignment}
+                    | {key: answer.offset for key, answer in begin.items()},
+                    epochs={key: source.epoch(key) for key in source.assignment},
+                )
+        except (*RETRIABLE, ClientTimeout) as failure:
+            logger.debug("looking for new partitions later: %s", failure)
