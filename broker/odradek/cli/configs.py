@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.options import Session, parse_assignments, session_options
-from odradek.cli.output import plain, say, show
+from odradek.cli.output import plain, say, show, warn
 
 if TYPE_CHECKING:
     from odradek.client.admin.results import ConfigEntry
@@ -124,15 +124,15 @@ def unset(session: Session, *, kind: str, name: str, keys: tuple[str, ...], vali
 
 
 def _alter(session: Session, kind: str, name: str, changes: list[Any], validate_only: bool) -> None:
-    async def work(client: Client) -> None:
+    async def work(client: Client) -> str | None:
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import ResourceType
 
-        await ConfigAdmin(client).alter(
+        return await ConfigAdmin(client).alter(
             ResourceType[kind.upper()], _resource_name(kind, name), changes, validate_only=validate_only
         )
 
-    session.run(work)
+    warn(session.run(work), about=f"{kind} {name}")
 
 
 def _say_done(session: Session, kind: str, name: str, verb: str, keys: list[str]) -> None:

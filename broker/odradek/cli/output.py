@@ -110,6 +110,12 @@ def say(output: str, sentence: str, document: Any) -> None:
         print(sentence)
 
 
+def warn(warning: str | None, *, about: str) -> None:
+    """Print what a broker warns of on standard error; nothing without a warning."""
+    if warning:
+        print(f"odradek: warning: {about}: {warning}", file=sys.stderr)
+
+
 def format_bytes(size_bytes: float) -> str:
     """A size for people, in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -20,7 +20,11 @@ async def describe_topics(
     """One object per topic. Raises UnknownTopicOrPartition for a name that is not there."""
     admin = TopicAdmin(client)
     found = [await admin.describe(name) for name in names] if names else await admin.list()
-    return [await _describe(client, topic, with_offsets, with_configs) for topic in found]
+    described = [await _describe(client, topic, with_offsets, with_configs) for topic in found]
+    warnings = await ConfigAdmin(client).topic_warnings([topic.name for topic in found])
+    for topic in described:
+        topic["warnings"] = [warnings[topic["name"]]] if topic["name"] in warnings else []
+    return described
 
 
 async def _describe(

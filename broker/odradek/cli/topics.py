@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, parse_assignments, session_options
-from odradek.cli.output import count, say, show
+from odradek.cli.output import count, say, show, warn
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -131,6 +131,7 @@ def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_f
             click.echo(f"odradek: {result}", err=True)
             continue
         documents.append({"topic": name, "result": verb})
+        warn(getattr(result, "warning", None), about=f"topic {name}")
         if not session.is_json:
             click.echo(f"{verb}  {name}")
     if session.is_json:
@@ -173,6 +174,8 @@ def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
         f"{topic['name']}  id {topic['id']}  {count(len(topic['partitions']), 'partition')}"
         + ("  internal" if topic["is_internal"] else "")
     )
+    for warning in topic["warnings"]:
+        click.echo(f"  warning: {warning}")
     for key, value in topic.get("configs", {}).items():
         click.echo(f"  {key}={value}")
     headers = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC"]
@@ -229,7 +232,7 @@ def alter(
             "nothing to alter: give --partitions, --replication-factor, --config or --unset"
         )
 
-    async def work(client: Client) -> None:
+    async def work(client: Client) -> str | None:
         from odradek.client.admin.brokers import BrokerAdmin
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
@@ -238,9 +241,10 @@ def alter(
 
         changes = [ConfigChange(key, value) for key, value in settings.items()]
         changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in unset]
+        warning = None
         try:
             if changes:
-                await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
+                warning = await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
             if partitions:
                 await TopicAdmin(client).create_partitions(name, total=partitions)
             if replication_factor:
@@ -248,8 +252,9 @@ def alter(
                 await admin.execute(await admin.plan_factor([name], factor=replication_factor))
         except UnknownTopicOrPartition as failure:
             raise UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name)) from failure
+        return warning
 
-    session.run(work)
+    warn(session.run(work), about=f"topic {name}")
     say(session.output, f"altered  {name}", {"topic": name, "result": "altered"})
 
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from odradek.foundation.broker_settings.protection import promise_of
+from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import broken_promises, refusal
@@ -68,8 +69,8 @@ def _mechanism_setting(base: str) -> Setting | None:
 class Settings(SettingValues):
     """All settings of one broker, checked; never changes.
 
-    `given` are the entries as they were written; `warnings` are keys that nobody knows, one sentence each; `unused` are
-    keys that Kafka knows and this broker does not need.
+    `given` are the entries as they were written. `warnings` name keys that nobody knows, and values that this broker
+    does not act on yet, one sentence each. `unused` are keys that Kafka knows and this broker does not need.
     """
 
     given: Mapping[str, str]
@@ -100,6 +101,9 @@ class Settings(SettingValues):
                 unused.append(key)
             else:
                 values[setting.attribute] = value
+        warning = compaction_warning(values["log_cleanup_policy"])
+        if warning is not None:
+            warnings.append(f"log.{warning}")
         values.update(given=MappingProxyType(given), warnings=tuple(warnings), unused=tuple(unused))
         self.__dict__.update(values)
         if not problems:

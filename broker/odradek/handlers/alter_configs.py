@@ -43,7 +43,7 @@ async def _alter(request: Any, context: RequestContext) -> Any:
                 change_log.settings_replaced(context, resource, texts)
         except RequestError as error:
             outcome = error
-        responses.append(alteration_response(resource, outcome))
+        responses.append(alteration_response(resource, outcome, context))
     return messages.response(API, context.header.api_version, responses=responses)
 
 

@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, Final
 
+from odradek.cluster.config_description import BrokerSources
+from odradek.cluster.configs import topic_value
 from odradek.cluster.image import ResourceKind
-from odradek.controller.requests import Outcome, Resource
+from odradek.cluster.topic_names import is_internal_topic
+from odradek.controller.requests import ConfigOperation, Outcome, Resource
+from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidRequest
+from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 
 
@@ -27,6 +32,12 @@ _KINDS: Final = {
     ResourceType.TOPIC: ResourceKind.TOPIC,
     ResourceType.BROKER: ResourceKind.BROKER,
     ResourceType.GROUP: ResourceKind.GROUP,
+}
+
+
+_POLICY_KEYS: Final = {
+    ResourceType.TOPIC: "cleanup.policy",
+    ResourceType.BROKER: "log.cleanup.policy",
 }
 
 
@@ -48,14 +59,41 @@ def repeated_resources(resources: Iterable[Any]) -> frozenset[tuple[int, str]]:
     return frozenset(key for key, count in counts.items() if count > 1)
 
 
-def alteration_response(resource: Any, outcome: Outcome) -> dict[str, Any]:
-    """The answer for one resource of AlterConfigs or IncrementalAlterConfigs."""
+def alteration_response(resource: Any, outcome: Outcome, context: RequestContext) -> dict[str, Any]:
+    """The answer for one resource of AlterConfigs or IncrementalAlterConfigs.
+
+    Where there is no error, the message may be a warning: clients do not look at it, and our own shows it.
+    """
     return {
         "error_code": error_code(outcome),
-        "error_message": error_message(outcome),
+        "error_message": error_message(outcome) if outcome is not None else _warning(resource, context),
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }
+
+
+def _warning(resource: Any, context: RequestContext) -> str | None:
+    """What the person who set a cleanup.policy must know."""
+    for config in resource.configs:
+        if config.name != _POLICY_KEYS.get(resource.resource_type) or not config.value:
+            continue
+        words = [word.strip() for word in config.value.split(",")]
+        operation = getattr(config, "config_operation", ConfigOperation.SET)
+        if operation == ConfigOperation.APPEND and resource.resource_type == ResourceType.TOPIC:
+            broker = context.broker
+            sources = BrokerSources(broker.settings, broker.images.current, is_broker=broker.is_broker)
+            policy = policy_of(context, resource.resource_name, sources=sources)
+            words = [*policy, *(word for word in words if word not in policy)]
+        if operation != ConfigOperation.SUBTRACT and not is_internal_topic(resource.resource_name):
+            return compaction_warning(words)
+    return None
+
+
+def policy_of(context: RequestContext, topic: str, *, sources: BrokerSources) -> tuple[str, ...]:
+    """The cleanup.policy in force for a topic."""
+    texts = context.broker.images.current.config(ResourceKind.TOPIC, topic)
+    policy: tuple[str, ...] = topic_value("cleanup.policy", texts, settings=sources.current)
+    return policy
 
 
 def check_own_broker(name: str, own_id: int) -> None:

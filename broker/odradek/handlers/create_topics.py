@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from odradek.cluster.config_description import BrokerSources, describe_topic
+from odradek.cluster.configs import topic_value
+from odradek.cluster.topic_names import is_internal_topic
 from odradek.controller.requests import CreatedTopic, CreateOutcome, NewTopic
+from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
@@ -107,10 +110,16 @@ class _Describer:
             "name": name,
             "topic_id": outcome.id,
             "error_code": 0,
+            # Clients look at the message where there is an error; our own shows this one as a warning.
+            "error_message": self._warning(outcome),
             "num_partitions": outcome.partition_count,
             "replication_factor": outcome.replication_factor,
             "configs": self._configs(outcome) if self._with_details else [],
         }
+
+    def _warning(self, topic: CreatedTopic) -> str | None:
+        policy = topic_value("cleanup.policy", topic.config, settings=self._sources.current)
+        return None if is_internal_topic(topic.name) else compaction_warning(policy)
 
     def _configs(self, topic: CreatedTopic) -> list[dict[str, Any]]:
         key = frozenset(topic.config.items())

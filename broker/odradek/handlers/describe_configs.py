@@ -15,11 +15,12 @@ from odradek.cluster.config_description import (
     describe_topic,
 )
 from odradek.cluster.image import ResourceKind
-from odradek.cluster.topic_names import validate_topic_name
+from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
+from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.log_levels import logger_levels
 from odradek.foundation.setting_types import Kind
-from odradek.handlers.config_resources import ResourceType, check_own_broker
+from odradek.handlers.config_resources import ResourceType, check_own_broker, policy_of
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
@@ -57,11 +58,25 @@ def _result(
         failure = error
     return {
         "error_code": error_code(failure),
-        "error_message": error_message(failure) or "",
+        "error_message": error_message(failure) or _warning(resource, entries, sources, context) or "",
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
         "configs": [_fields(entry, with_synonyms=with_synonyms, with_docs=with_docs) for entry in entries],
     }
+
+
+def _warning(
+    resource: Any, entries: Iterable[ConfigEntry], sources: BrokerSources, context: RequestContext
+) -> str | None:
+    """As in the answer to the change itself: our own client shows it, others look only where there is an error."""
+    is_asked = any(entry.name == "cleanup.policy" for entry in entries)
+    if (
+        not is_asked
+        or resource.resource_type != ResourceType.TOPIC
+        or is_internal_topic(resource.resource_name)
+    ):
+        return None
+    return compaction_warning(policy_of(context, resource.resource_name, sources=sources))
 
 
 def _describe(resource: Any, sources: BrokerSources, context: RequestContext) -> list[ConfigEntry]:

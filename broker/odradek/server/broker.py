@@ -44,6 +44,7 @@ from odradek.replication.partitions import Partitions
 from odradek.replication.producer_ids import ProducerIds
 from odradek.replication.purgatory import Purgatory
 from odradek.server import adoption
+from odradek.server.compaction_warnings import CompactionWarnings
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
@@ -92,6 +93,7 @@ class Broker:
         self.broker_id = settings.effective_broker_id
         self.images = ImageHolder()
         self.dynamic_settings = DynamicSettings(settings, self.images)
+        CompactionWarnings(self.images, self.dynamic_settings, broker_id=self.broker_id)
         self.blocking = BlockingWork(threads_max=BLOCKING_THREADS_MAX)
         self._flush_threads = BlockingWork(threads_max=FLUSH_THREADS_MAX, name="flush")
         self.flusher = Flusher(threads=self._flush_threads, clock=self.clock)

@@ -65,7 +65,8 @@ class ConfigAdmin:
         self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
     ) -> dict[str, OdradekError | None]:
         """Change keys of many resources by one request to any broker; each name answers with None or its error."""
-        return await self._altered(self._client.any_broker, resource_type, changes, validate_only=False)
+        results = await self._altered(self._client.any_broker, resource_type, changes, validate_only=False)
+        return {str(result.resource_name): _failure(resource_type, result) for result in results}
 
     async def alter(
         self,
@@ -74,19 +75,51 @@ class ConfigAdmin:
         changes: Sequence[ConfigChange],
         *,
         validate_only: bool = False,
-    ) -> None:
-        """Change some keys, all or none. Raises InvalidConfig, UnknownTopicOrPartition, NoSuchBroker, …"""
-        outcomes = await self._altered(
+    ) -> str | None:
+        """Change some keys, all or none; what the broker warns of, or None.
+
+        Raises InvalidConfig, UnknownTopicOrPartition, NoSuchBroker, …
+        """
+        results = await self._altered(
             lambda: self._of(resource_type, name),
             resource_type,
             {name: changes},
             validate_only=validate_only,
         )
-        for failure in outcomes.values():
+        warning = None
+        for result in results:
+            failure = _failure(resource_type, result)
             if failure is not None:
                 raise failure
+            warning = result.error_message or None
+        return warning
+
+    async def topic_warnings(self, names: Sequence[str]) -> dict[str, str]:
+        """What the broker warns of by topic, as of a cleanup.policy that it does not act on yet."""
+        results = await self._results(
+            self._client.any_broker,
+            ResourceType.TOPIC,
+            names,
+            keys=["cleanup.policy"],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        return {
+            str(result.resource_name): result.error_message
+            for result in results
+            if result.error_code == 0 and result.error_message
+        }
 
     async def _described(
+        self, whom: _Whom, resource_type: ResourceType, names: Sequence[str], **options: Any
+    ) -> dict[str, list[ConfigEntry] | OdradekError]:
+        return {
+            str(result.resource_name): _failure(resource_type, result)
+            or [_entry(config) for config in result.configs]
+            for result in await self._results(whom, resource_type, names, **options)
+        }
+
+    async def _results(
         self,
         whom: _Whom,
         resource_type: ResourceType,
@@ -95,7 +128,7 @@ class ConfigAdmin:
         keys: Sequence[str] | None,
         include_synonyms: bool,
         include_documentation: bool,
-    ) -> dict[str, list[ConfigEntry] | OdradekError]:
+    ) -> Sequence[Any]:
         async def attempt() -> Any:
             return await (await whom()).request(
                 ApiKey.DESCRIBE_CONFIGS,
@@ -112,12 +145,8 @@ class ConfigAdmin:
                 include_documentation=include_documentation,
             )
 
-        response = await self._client.with_retries(attempt)
-        return {
-            str(result.resource_name): _failure(resource_type, result)
-            or [_entry(config) for config in result.configs]
-            for result in response.results
-        }
+        results: Sequence[Any] = (await self._client.with_retries(attempt)).results
+        return results
 
     async def _altered(
         self,
@@ -126,7 +155,7 @@ class ConfigAdmin:
         changes: Mapping[str, Sequence[ConfigChange]],
         *,
         validate_only: bool,
-    ) -> dict[str, OdradekError | None]:
+    ) -> Sequence[Any]:
         async def attempt() -> Any:
             return await (await whom()).request(
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -149,8 +178,8 @@ class ConfigAdmin:
                 validate_only=validate_only,
             )
 
-        response = await self._client.with_retries(attempt)
-        return {str(result.resource_name): _failure(resource_type, result) for result in response.responses}
+        responses: Sequence[Any] = (await self._client.with_retries(attempt)).responses
+        return responses
 
     async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
         """A broker itself for its own configs, any for all others."""

@@ -58,12 +58,13 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was made."""
+    """A topic as it was made. `warning` is what the broker says of it besides, or None."""
 
     name: str
     id: uuid.UUID
     partitions: int
     replication_factor: int
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class TopicAdmin:
                 id=getattr(topic, "topic_id", None) or NO_TOPIC_ID,
                 partitions=int(topic.num_partitions),
                 replication_factor=int(topic.replication_factor),
+                warning=topic.error_message or None,
             )
         self._client.invalidate()
         return outcome
