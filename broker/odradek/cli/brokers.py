@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.completing import brokers_completed
 from odradek.cli.disk import disk
 from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
 from odradek.cli.options import Session, session_options
@@ -74,7 +75,7 @@ def list_brokers(session: Session) -> None:
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @dry_run_option
 @throttle_option
 @wait_option
@@ -112,7 +113,7 @@ def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | No
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @session_options
 def drained(session: Session, *, broker_id: int) -> int:
     """Tell how far a drain is; ends with 0 when the broker can be removed, else with 7.
@@ -168,7 +169,7 @@ def drained(session: Session, *, broker_id: int) -> int:
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @session_options
 def undrain(session: Session, *, broker_id: int) -> None:
     """Take a drain back: what has not arrived elsewhere stays, and the broker is given new replicas again.
@@ -194,7 +195,9 @@ def undrain(session: Session, *, broker_id: int) -> None:
 
 
 @brokers.command()
-@click.argument("broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]")
+@click.argument(
+    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
+)
 @dry_run_option
 @throttle_option
 @wait_option

@@ -27,7 +27,12 @@ def _items(
     """Those that begin so and are not on the line yet."""
     given = ctx.params.get(param.name or "")
     there = set(given) if isinstance(given, (tuple, list)) else set()
-    return [CompletionItem(name) for name in names if name.startswith(incomplete) and name not in there]
+    return [
+        # What has control characters would do with the terminal as it likes.
+        CompletionItem(name)
+        for name in names
+        if name.startswith(incomplete) and name not in there and name.isprintable()
+    ]
 
 
 def _asking(names: Names) -> Completer:
@@ -109,6 +114,20 @@ def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete:
     return _asking(find)(ctx, param, incomplete)
 
 
+def partition_numbers_completed(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """`0,2`: numbers of partitions of the first topic on the line."""
+    # While an option waits for its value, click has not yet given the arguments their names.
+    topics = [*(ctx.params.get(name) for name in ("topic", "topics", "names")), ctx.args]
+    topic = next((found if isinstance(found, str) else found[0] for found in topics if found), None)
+    if topic is None:
+        return []
+    before = f"{topic}:"
+    found = partitions_completed(ctx, param, before + incomplete)
+    return [CompletionItem(item.value.removeprefix(before)) for item in found]
+
+
 def config_names_completed(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -179,3 +198,8 @@ def properties_completed(ctx: click.Context, param: click.Parameter, incomplete:
 def one_of(names: Iterable[str]) -> Completer:
     """These names."""
     return lambda ctx, param, incomplete: _items(ctx, param, names, incomplete)
+
+
+topic_assignments_completed = assignments_of(topic_keys_completed)
+config_assignments_completed = assignments_of(config_keys_completed)
+property_assignments_completed = assignments_of(properties_completed)

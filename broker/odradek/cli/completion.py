@@ -1,8 +1,96 @@
-"""`odradek completion`: the script that teaches a shell the verbs and options."""
+"""`odradek completion`: the script that teaches a shell the verbs, the options, and the names in the cluster.
+
+The scripts are click's, each with a change. Bash breaks words at colons and equals signs, so `localhost:9092` or
+`retention.ms=` would be three words: the line goes to `odradek` as it is, and answers lose what bash has already.
+Names are quoted for the shell, since a group's name may hold anything. fish keeps
+commas in names, and zsh writes no blank after an equals sign.
+"""
 
 from __future__ import annotations
 
+import os
+
 import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ZshComplete,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
+
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n' type value line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        type=${line%%%%,*}
+        value=${line#*,}
+        if [[ $type == 'dir' ]]; then
+            compopt -o dirnames
+        elif [[ $type == 'file' ]]; then
+            compopt -o default
+        elif [[ $type == 'plain' ]]; then
+            [[ $value == *= ]] && compopt -o nospace
+            printf -v value '%%q' "$value"
+            COMPREPLY+=("${value//\\\\,/,}")
+        fi
+    done < <(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
+%(complete_var)s=bash_complete "$1")
+    return 0
+}
+
+%(complete_func)s_setup() {
+    complete -o nosort -F %(complete_func)s %(prog_name)s
+}
+
+%(complete_func)s_setup;
+"""
+
+
+class _Bash(BashComplete):
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor, and the one that it stands in."""
+        # The letter tells a word that is begun from a blank after the one before.
+        words = split_arg_string(os.environ.get("COMP_LINE", "") + "x")
+        return words[1:-1], words[-1][:-1] if len(words) > 1 else ""
+
+    def complete(self) -> str:
+        """The lines for the script, without what bash takes for words of their own."""
+        args, incomplete = self.get_completion_args()
+        breaks = [c for c in ":=" if c in os.environ.get("COMP_WORDBREAKS", ":=")]
+        cut = max((incomplete.rfind(character) + 1 for character in breaks), default=0)
+        lines: list[str] = []
+        for item in self.get_completions(args, incomplete):
+            shown = CompletionItem(item.value[cut:], type=item.type) if item.type == "plain" else item
+            lines.append(self.format_completion(shown))
+        return "\n".join(lines)
+
+
+class _Zsh(ZshComplete):
+    # No blank after `retention.ms=`: the value follows.
+    source_template = ZshComplete.source_template.replace(
+        "compadd -U -V unsorted -a completions",
+        """compadd -U -V unsorted -- ${completions:#*=}
+        compadd -U -V unsorted -S '' -- ${(M)completions:#*=}""",
+    )
+
+
+class _Fish(FishComplete):
+    source_template = FishComplete.source_template.replace(
+        'string split "," $completion', 'string split --max 1 "," $completion'
+    )
+
+
+def register() -> None:
+    """Let click use the shells of this module."""
+    add_completion_class(_Bash)
+    add_completion_class(_Fish)
+    add_completion_class(_Zsh)
 
 
 @click.command()
@@ -10,18 +98,22 @@ import click
 def completion(shell: str) -> None:
     """Print the completion script for a shell.
 
+    The tab key then completes verbs, options, and names: topics with their partitions, groups, brokers,
+    keys of settings, profiles. Names are asked of the cluster that the line names (--bootstrap, --profile,
+    or the environment), for a second at most; without an answer there are none.
+
     \b
     Examples:
       eval "$(odradek completion bash)"
+      odradek completion bash > ~/.local/share/bash-completion/completions/odradek
       odradek completion zsh > ~/.zfunc/_odradek
       odradek completion fish > ~/.config/fish/completions/odradek.fish
     """
-    from click.shell_completion import get_completion_class
+    from odradek.cli.main import COMPLETION_VARIABLE, command_line
 
-    from odradek.cli.main import command_line
-
+    register()
     kind = get_completion_class(shell)
     assert kind is not None, shell
     # Not `source()`: for bash it starts a shell to ask its version, which a script for another machine does not need.
-    variables = kind(command_line, {}, "odradek", "_ODRADEK_COMPLETE").source_vars()
+    variables = kind(command_line, {}, "odradek", COMPLETION_VARIABLE).source_vars()
     click.echo(kind.source_template % variables)

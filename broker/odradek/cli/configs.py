@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.completing import config_assignments_completed, config_keys_completed, config_names_completed
 from odradek.cli.options import Session, parse_assignments, session_options
 from odradek.cli.output import plain, say, show, warn
 
@@ -27,8 +28,8 @@ def configs() -> None:
 
 @configs.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name")
-@click.argument("keys", nargs=-1, metavar="[KEY…]")
+@click.argument("name", shell_complete=config_names_completed)
+@click.argument("keys", nargs=-1, metavar="[KEY…]", shell_complete=config_keys_completed)
 @click.option("--all", "show_all", is_flag=True, help="Defaults too; implied by keys.")
 @click.option("--docs", "with_docs", is_flag=True, help="Show what each setting means.")
 @session_options
@@ -81,8 +82,10 @@ def _document(entry: ConfigEntry) -> dict[str, Any]:
 
 @configs.command("set")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name")
-@click.argument("assignments", nargs=-1, required=True, metavar="KEY=VALUE…")
+@click.argument("name", shell_complete=config_names_completed)
+@click.argument(
+    "assignments", nargs=-1, required=True, metavar="KEY=VALUE…", shell_complete=config_assignments_completed
+)
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def set_configs(
@@ -105,8 +108,8 @@ def set_configs(
 
 @configs.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY…")
+@click.argument("name", shell_complete=config_names_completed)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=config_keys_completed)
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def unset(session: Session, *, kind: str, name: str, keys: tuple[str, ...], validate_only: bool) -> None:

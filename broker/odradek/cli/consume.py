@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.completing import groups_completed, partition_numbers_completed, topics_completed
 from odradek.cli.options import Session, parse_partitions, session_options
 from odradek.cli.times import parse_moment_ms
 
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
 @click.option(
-    "-p", "--partition", "partitions", metavar="N[,N…]", help="Only these partitions, as 0,2 or 0-3."
+    "-p",
+    "--partition",
+    "partitions",
+    metavar="N[,N…]",
+    shell_complete=partition_numbers_completed,
+    help="Only these partitions, as 0,2 or 0-3.",
 )
 @click.option("--from-beginning", is_flag=True, help="Start at the first record kept.")
 @click.option(
@@ -36,7 +42,11 @@ if TYPE_CHECKING:
     "-n", "--max", "records_max", type=click.IntRange(min=1), metavar="N", help="Stop after N records."
 )
 @click.option(
-    "-g", "--group", metavar="ID", help="Join this group: share partitions, commit what was printed."
+    "-g",
+    "--group",
+    metavar="ID",
+    shell_complete=groups_completed,
+    help="Join this group: share partitions, commit what was printed.",
 )
 @click.option(
     "--follow/--exit-at-end",

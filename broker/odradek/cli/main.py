@@ -40,6 +40,9 @@ VERBS = {
 }
 
 
+COMPLETION_VARIABLE = "_ODRADEK_COMPLETE"
+
+
 class _OutputClosedError(Exception):
     """Who read our stdout went away."""
 
@@ -55,6 +58,25 @@ class CommandLine(LazyGroup):
         if standalone_mode:
             sys.exit(exit_code)
         return exit_code
+
+    def _main_shell_completion(self, *arguments: Any, **named: Any) -> None:
+        """As click does when a shell asks what completes a line, but silent, and the process ends right after.
+
+        A shell shows stderr in the middle of the line. The interpreter would wait for the thread that resolves a name.
+        """
+        if COMPLETION_VARIABLE not in os.environ:
+            return
+        from odradek.cli.completion import register
+
+        register()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+            try:
+                super()._main_shell_completion(*arguments, **named)
+                code = 0
+            except SystemExit as ending:
+                code = int(ending.code or 0)
+            sys.stdout.flush()
+            os._exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, but a closed stdout stays what it is: click would exit with 1."""

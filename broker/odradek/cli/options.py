@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli import interrupts
+from odradek.cli.completing import profiles_completed
 from odradek.cli.connection_settings import (
     BOOTSTRAP_OPTION,
     DEFAULT,
@@ -119,7 +120,10 @@ def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Brokers to ask first; port 9092 unless given; IPv6 as [::1]:9092.",
         ),
         click.option(
-            "--profile", metavar="NAME", help="Use this profile's connection; see `odradek profile`."
+            "--profile",
+            metavar="NAME",
+            shell_complete=profiles_completed,
+            help="Use this profile's connection; see `odradek profile`.",
         ),
         click.option(
             "--command-config",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.completing import topics_completed
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import format_bytes, say
 from odradek.cli.produce import ACKS, COMPRESSIONS
@@ -25,7 +26,7 @@ def perf() -> None:
 
 
 @perf.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topics_completed)
 @click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
 @click.option(
     "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value."
@@ -79,7 +80,7 @@ def produce(
 
 
 @perf.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topics_completed)
 @click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
 @click.option("--fetch-bytes", type=click.IntRange(min=1), default=1024 * 1024, show_default=True)
 @click.option("--decode", is_flag=True, help="Take every record apart, as an application does.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from odradek.cli.completing import partition_numbers_completed, topics_completed
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import count, say
 
@@ -22,13 +23,19 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topics_completed)
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read a file, not stdin.")
 @click.option("--json", "is_json_input", is_flag=True, help="Each line is a JSON object; see below.")
 @click.option("-k", "--key", help="One key for all records.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Lines are KEY TEXT VALUE; \\t for a tab.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(min=0),
+    shell_complete=partition_numbers_completed,
+    help="Send all to this partition.",
+)
 @click.option("--null-value", metavar="TEXT", help="A value of exactly this text becomes null.")
 @click.option("--skip-empty", is_flag=True, help="Leave empty lines out.")
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from odradek.cli import profiles
+from odradek.cli.completing import profiles_completed, properties_completed, property_assignments_completed
 from odradek.cli.connection_settings import (
     PROFILE_VARIABLE,
     GivenOptions,
@@ -25,7 +26,12 @@ from odradek.client.properties import (
 )
 
 set_option = click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A client property; may be repeated."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=property_assignments_completed,
+    help="A client property; may be repeated.",
 )
 
 
@@ -95,8 +101,15 @@ def _strictly(entries: dict[str, str], *, source: str) -> dict[str, str]:
 
 
 @profile.command("set")
-@click.argument("assignments", nargs=-1, metavar="KEY=VALUE…")
-@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Take a property out; may be repeated.")
+@click.argument("assignments", nargs=-1, metavar="KEY=VALUE…", shell_complete=property_assignments_completed)
+@click.option(
+    "--unset",
+    "unset",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=properties_completed,
+    help="Take a property out; may be repeated.",
+)
 @session_options
 def set_properties(session: Session, *, assignments: tuple[str, ...], unset: tuple[str, ...]) -> None:
     """Change properties of the profile in use, or of the one that --profile names.
@@ -151,7 +164,7 @@ def list_profiles(session: Session) -> None:
 
 
 @profile.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=profiles_completed)
 @click.option("--none", "is_none", is_flag=True, help="Use no profile.")
 @session_options
 def use(session: Session, *, name: str | None, is_none: bool) -> None:
@@ -175,7 +188,7 @@ def use(session: Session, *, name: str | None, is_none: bool) -> None:
 
 
 @profile.command("show")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=profiles_completed)
 @session_options
 def show_settings(session: Session, *, name: str | None) -> None:
     """Show the connection settings in force and where each comes from.
@@ -206,7 +219,7 @@ def show_settings(session: Session, *, name: str | None) -> None:
 
 
 @profile.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=profiles_completed)
 @session_options
 def delete(session: Session, *, names: tuple[str, ...]) -> None:
     """Delete profiles. When the one in use is among them, none is in use after.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.completing import topics_completed
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.moves import (
     begin,
@@ -43,7 +44,7 @@ def reassign() -> None:
     help="Fill only these; may be repeated.",
 )
 @click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="For the topics that are named.")
-@click.argument("topics", nargs=-1, metavar="[TOPIC…]")
+@click.argument("topics", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
 @session_options
 def plan(
     session: Session,

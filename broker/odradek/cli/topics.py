@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.completing import (
+    partition_numbers_completed,
+    topic_assignments_completed,
+    topic_keys_completed,
+    topics_completed,
+)
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, parse_assignments, session_options
 from odradek.cli.output import count, say, show, warn
@@ -65,7 +71,15 @@ def _replication_factor(topic: TopicInfo) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
 @click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=topic_assignments_completed,
+    help="May be repeated.",
+)
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
 @click.option("--validate-only", is_flag=True, help="Check, but make nothing.")
 @session_options
@@ -140,7 +154,7 @@ def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_f
 
 
 @topics.command()
-@click.argument("names", nargs=-1, metavar="[TOPIC…]")
+@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
 @click.option("--offsets", is_flag=True, help="Show the first and the next offset of each partition.")
 @click.option("--configs", "with_configs", is_flag=True, help="Show the settings that differ from defaults.")
 @session_options
@@ -198,13 +212,28 @@ def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
 
 
 @topics.command()
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topics_completed)
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Grow to so many partitions in all.")
 @click.option(
     "-r", "--replication-factor", type=click.IntRange(min=1), help="Have so many replicas of each partition."
 )
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set; may be repeated.")
-@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Back to the default; may be repeated.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=topic_assignments_completed,
+    help="Set; may be repeated.",
+)
+@click.option(
+    "--unset",
+    "unset",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=topic_keys_completed,
+    help="Back to the default; may be repeated.",
+)
 @session_options
 def alter(
     session: Session,
@@ -259,7 +288,7 @@ def alter(
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
 @click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
 @session_options
 def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
@@ -288,8 +317,14 @@ def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
 
 
 @topics.command("elect-leaders")
-@click.argument("names", nargs=-1, metavar="[TOPIC…]")
-@click.option("--partition", "partitions", metavar="N[,N-M…]", help="Only these partitions of one topic.")
+@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
+@click.option(
+    "--partition",
+    "partitions",
+    metavar="N[,N-M…]",
+    shell_complete=partition_numbers_completed,
+    help="Only these partitions of one topic.",
+)
 @click.option(
     "--unclean",
     is_flag=True,
