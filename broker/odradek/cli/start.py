@@ -35,6 +35,10 @@ def start(log_level: str | None, log_format: str | None, **given: Any) -> int:
     Prints one line, `ready …`, once it serves. Settings are Kafka's server.properties keys; of a key
     given twice, --set wins over the options here, and these over the file.
 
+    A log directory that cannot be made or written ends the start with exit code 1; the message says what to
+    do. A disk that fills up later ends nothing: the broker refuses records until there is room, and serves
+    reads.
+
     \b
     Examples:
       odradek start

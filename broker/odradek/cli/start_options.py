@@ -25,7 +25,7 @@ LOG_FORMATS = ("text", "json")
 START_OPTIONS: tuple[StartOption, ...] = (
     StartOption("config", "FILE", "Settings in Kafka's server.properties syntax."),
     StartOption("set", "KEY=VALUE", "One setting; wins over the file. May be repeated.", repeated=True),
-    StartOption("data", "DIR", "Where the log is kept (log.dirs). Default: ./data."),
+    StartOption("data", "DIR", "Where the log is kept (log.dirs); made when it is missing. Default: ./data."),
     StartOption(
         "listen",
         "[NAME://]HOST:PORT",

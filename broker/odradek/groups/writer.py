@@ -89,6 +89,8 @@ class RecordWriter:
         self._waiting_bytes = 0
         self._is_scheduled = False
         self._closed: OdradekError | None = None
+        # What the last append failed with: a full disk refuses all of them, for hours.
+        self._trouble: type[BaseException] | None = None
         self._rewrite: tuple[Callable[[], Sequence[Encoded]], OnWritten] | None = None
         self.bytes_written = 0
 
@@ -214,9 +216,16 @@ class RecordWriter:
         self._is_scheduled = False
         self._under_way = []
         if error is None:
+            if self._trouble is not None:
+                self._trouble = None
+                logger.info("the offsets topic, partition %d, is written again", self._partition)
             self._tell(batch, None)
         else:
-            logger.warning("a write to the offsets topic, partition %d, failed: %s", self._partition, error)
+            level = logging.DEBUG if self._trouble is type(error) else logging.WARNING
+            self._trouble = type(error)
+            logger.log(
+                level, "a write to the offsets topic, partition %d, failed: %s", self._partition, error
+            )
             self._tell(batch + self._take_all(), client_error(error))
         if self._waiting or self._rewrite is not None:
             self._schedule()

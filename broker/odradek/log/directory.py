@@ -355,8 +355,11 @@ class LogDirectories(Volumes):
 
     def _failed_to_close(self, log: Log, error: KafkaStorageError) -> None:
         self._closed.add(log.topic_partition)
-        self._not_closed_in_order.add(log.path_of_directory)
-        logger.error("%s was not closed in order: %s", log.topic_partition, error)
+        self._not_closed_in_order[log.path_of_directory] += 1
+        # A full disk keeps every log of a directory from it: the first says why, `_mark_clean` how many there are.
+        is_told = self._not_closed_in_order[log.path_of_directory] > 1
+        level = logging.DEBUG if is_told else logging.ERROR
+        logger.log(level, "%s was not closed in order: %s", log.topic_partition, error)
 
     def close(self, *, clean: bool = True) -> None:
         """Close all logs and give the directories back. With `clean`, each directory whose logs could all be
@@ -379,7 +382,10 @@ class LogDirectories(Volumes):
     def _mark_clean(self, directory: Volume) -> None:
         if directory.path in self._not_closed_in_order:
             logger.error(
-                "%s is not marked as closed in order: its logs are scanned at the next start", directory.path
+                "%s is not marked as closed in order, as %d of its %d logs were not: the next start scans them",
+                directory.path,
+                self._not_closed_in_order[directory.path],
+                directory.log_count,
             )
             return
         try:

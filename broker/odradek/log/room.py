@@ -34,8 +34,8 @@ _ADVICE: Final = {
     errno.ENFILE: "raise the limit on open files of this machine (fs.file-max)",
 }
 _START_ADVICE: Final = {
-    errno.ENOSPC: "delete other files there, or enlarge the volume",
-    errno.EDQUOT: "delete other files there, or raise the quota",
+    errno.ENOSPC: "nothing in it was lost: delete other files there, or enlarge the volume",
+    errno.EDQUOT: "nothing in it was lost: delete other files there, or raise the quota",
     errno.EROFS: "mount it writable, or name another directory with --data or log.dirs",
     errno.EACCES: "give the broker's user the right to write there, or name another directory with --data or log.dirs",
     errno.EPERM: "give the broker's user the right to write there, or name another directory with --data or log.dirs",

@@ -10,6 +10,7 @@ come and go is `directory`'s, which extends this.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from odradek.foundation.clock import Clock
@@ -62,7 +63,7 @@ class Volumes:
         self._removals: list[tuple[float, str]] = []
         # What was closed, well or not, while the broker stops; and directories where that failed.
         self._closed: set[TopicPartition] = set()
-        self._not_closed_in_order: set[str] = set()
+        self._not_closed_in_order: Counter[str] = Counter()
         self.cluster_id: str | None = None
         self.progress = progress or LoadProgress()
         """How far the opening of the logs has come."""
