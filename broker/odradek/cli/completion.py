@@ -76,7 +76,8 @@ class _Zsh(ZshComplete):
     source_template = ZshComplete.source_template.replace(
         "compadd -U -V unsorted -a completions",
         """compadd -U -V unsorted -- ${completions:#*=}
-        compadd -U -V unsorted -S '' -- ${(M)completions:#*=}""",
+        compadd -U -V unsorted -S '' -- ${(M)completions:#*=}
+        (( $#completions ))""",
     )
 
 
