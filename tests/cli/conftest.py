@@ -50,11 +50,13 @@ class Shell:
         self.environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ODRADEK_BOOTSTRAP": bootstrap}
 
     @contextmanager
-    def start(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    def start(self, *arguments: str, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[bytes]]:
         """The process, its three streams as pipes; killed when the block ends before it does."""
         pipe = subprocess.PIPE
         command = [sys.executable, "-m", "odradek", *arguments]
-        with subprocess.Popen(command, env=self.environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        with subprocess.Popen(
+            command, env=self.environment, stdin=pipe, stdout=pipe, stderr=stderr
+        ) as process:
             try:
                 yield process
             finally:

@@ -32,6 +32,32 @@ def test_what_consume_prints_produce_reads_back(
     assert parse_json_record(line, number=1) == NewRecord(key, value, given_headers, 3, 1_772_366_400_000)
 
 
+def test_only_a_null_that_is_written_is_a_null() -> None:
+    assert parse_json_record(b'{"value": null}', number=1) == NewRecord(None, None)
+    with pytest.raises(
+        InputError, match=r'line 2: it has no "value"; a record without one \(a tombstone\) is'
+    ):
+        parse_json_record(b'{"key": "a"}', number=2)
+
+
+def test_a_field_that_is_not_known_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"line 3: there is no field 'valu'; is 'value' meant\?"):
+        parse_json_record(b'{"valu": "a"}', number=3)
+    with pytest.raises(
+        InputError, match=r"there is no field 'x'; there are headers, key, key_base64, partition"
+    ):
+        parse_json_record(b'{"value": "a", "x": 1}', number=3)
+    with pytest.raises(InputError, match=r"of a header, there is no field 'valeu'; is 'value' meant\?"):
+        parse_json_record(b'{"value": "a", "headers": [{"name": "n", "valeu": "v"}]}', number=3)
+
+
+def test_a_timestamp_in_words_counts_where_there_is_none_in_milliseconds() -> None:
+    moment = b'{"value": "a", "timestamp": "2026-03-01T12:00:00Z"}'
+    assert parse_json_record(moment, number=1).timestamp_ms == 1_772_366_400_000
+    with pytest.raises(InputError, match="line 1: 'soon' is "):
+        parse_json_record(b'{"value": "a", "timestamp": "soon"}', number=1)
+
+
 def test_a_json_value_that_is_no_text_is_its_own_json() -> None:
     assert parse_json_record(b'{"value": {"a": [1, null]}, "headers": {"h": 1}}', number=1) == NewRecord(
         None, b'{"a":[1,null]}', (("h", b"1"),)
@@ -44,9 +70,13 @@ def test_a_json_value_that_is_no_text_is_its_own_json() -> None:
         b"x",
         b"[]",
         b'{"value_base64": "!"}',
-        b'{"partition": "1"}',
-        b'{"headers": [1]}',
-        b'{"partition": true}',
+        b'{"value": "", "partition": "1"}',
+        b'{"value": "", "headers": [1]}',
+        b'{"value": "", "partition": true}',
+        b'{"value": NaN}',
+        b'{"value": 1e999}',
+        b'{"value": "a", "value_base64": "YQ=="}',
+        b'{"value": "a", "timestamp": 1}',
     ],
 )
 def test_a_line_that_is_no_record_is_named(line: bytes) -> None:

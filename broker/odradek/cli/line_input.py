@@ -13,28 +13,36 @@ import stat
 from collections.abc import AsyncIterator
 from typing import BinaryIO
 
-from odradek.foundation.errors import OdradekError
+from odradek.cli.record_formats import InputError
 
 _READ_BYTES = 256 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
-class LineTooLong(OdradekError):
+class LineTooLong(InputError):
     """A line without an end in sight; it would fill the memory."""
 
 
 async def read_lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
-    """Lists of lines as they come, without their line ends; a last line without one counts too."""
-    rest = b""
+    """Lists of lines as they come, without their line ends; a last line without one counts too. Raises LineTooLong."""
+    rest: list[bytes] = []
+    rest_bytes = lines_seen = 0
     async for data in _read_chunks(source):
-        lines = (rest + data).split(b"\n")
-        rest = lines.pop()
-        if len(rest) > LINE_BYTES_MAX:
-            raise LineTooLong(f"a line of more than {LINE_BYTES_MAX} bytes; is the input text?")
-        if lines:
+        if b"\n" in data:
+            lines = b"".join((*rest, data)).split(b"\n")
+            rest = [lines.pop()]
+            rest_bytes = len(rest[0])
+            lines_seen += len(lines)
             yield lines
-    if rest:
-        yield [rest]
+        else:
+            rest.append(data)
+            rest_bytes += len(data)
+        if rest_bytes > LINE_BYTES_MAX:
+            raise LineTooLong(
+                f"line {lines_seen + 1} has more than {LINE_BYTES_MAX} bytes; is the input text?"
+            )
+    if rest_bytes:
+        yield [b"".join(rest)]
 
 
 async def _read_chunks(source: BinaryIO) -> AsyncIterator[bytes]:

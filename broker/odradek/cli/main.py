@@ -113,7 +113,7 @@ def report(failure: Exception, *, verbose: bool) -> int:
         sys.stdout.flush()
     if verbose:
         traceback.print_exception(failure)
-    words = " ".join(str(failure).split())
+    words = " ".join("; ".join((str(failure), *getattr(failure, "__notes__", ()))).split())
     if not isinstance(failure, OdradekError | OSError | ValueError) or not words:
         words = f"{type(failure).__name__}: {words}".rstrip(": ")
         if not verbose:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from random import Random
@@ -15,6 +16,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -61,33 +63,62 @@ def percentiles(samples: tuple[float, ...]) -> dict[str, float]:
 async def measure_produce(
     producer: Producer, topic: str, *, record_count: int, value_bytes: int, rate: float | None, random: Random
 ) -> Measurement:
-    """Send `record_count` records and wait for the last acknowledgement."""
+    """Send `record_count` records and wait for the last acknowledgement; raises the first failure as it comes."""
     values = [random.randbytes(value_bytes) for _ in range(_VALUES)]
-    latencies_ms: list[float] = []
-    waiting: set[asyncio.Task[None]] = set()
-
-    async def time_one(delivery: Delivery, sent_at: float) -> None:
-        await delivery
-        latencies_ms.append((time.perf_counter() - sent_at) * 1000)
-
+    timed = _TimedDeliveries()
     started = time.perf_counter()
-    with ProgressBar("Producing", total=record_count) as bar:
-        for number in range(record_count):
-            if rate is not None:
-                await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
-            sent_at = time.perf_counter()
-            delivery = await producer.send(topic, values[number % _VALUES])
-            if number % _SAMPLE_EVERY == 0 and len(waiting) < _SAMPLES_WAITING_MAX:
-                task = asyncio.create_task(time_one(delivery, sent_at), name="time a delivery")
-                waiting.add(task)
-                task.add_done_callback(waiting.discard)
-            bar.advance(1)
-            if number % 100 == 0:
-                await asyncio.sleep(0)  # let the sender run: `send` alone waits for nothing
-        await producer.flush()
-    seconds = time.perf_counter() - started
-    await asyncio.gather(*waiting)
-    return Measurement(record_count, record_count * value_bytes, seconds, tuple(latencies_ms))
+    try:
+        with ProgressBar("Producing", total=record_count) as bar:
+            for number in range(record_count):
+                if rate is not None:
+                    await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
+                sent_at = time.perf_counter()
+                delivery = await producer.send(topic, values[number % _VALUES])
+                if number % _SAMPLE_EVERY == 0:
+                    timed.add(delivery, sent_at)
+                bar.advance(1)
+                if number % 100 == 0:
+                    await asyncio.sleep(0)  # let the sender run: `send` alone waits for nothing
+                    if producer.failure is not None:
+                        break
+            await producer.flush(is_stopping_at_failure=True)
+        seconds = time.perf_counter() - started
+        await timed.finished()
+    finally:
+        await timed.close()
+    return Measurement(record_count, record_count * value_bytes, seconds, tuple(timed.latencies_ms))
+
+
+class _TimedDeliveries:
+    """Latencies of some deliveries, in ms. Those that fail have none: the producer's flush raises why."""
+
+    def __init__(self) -> None:
+        self.latencies_ms: list[float] = []
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def add(self, delivery: Delivery, sent_at: float) -> None:
+        """Time this one, unless too many wait already."""
+        if len(self._waiting) >= _SAMPLES_WAITING_MAX:
+            return
+        task = asyncio.create_task(self._time(delivery, sent_at), name="time a delivery")
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
+    async def _time(self, delivery: Delivery, sent_at: float) -> None:
+        with contextlib.suppress(OdradekError):
+            await delivery
+            self.latencies_ms.append((time.perf_counter() - sent_at) * 1000)
+
+    async def finished(self) -> None:
+        """Wait for all of them."""
+        await asyncio.gather(*self._waiting)
+
+    async def close(self) -> None:
+        """End those that still wait."""
+        waiting = list(self._waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def measure_consume(

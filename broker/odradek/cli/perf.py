@@ -1,4 +1,4 @@
-"""`odradek perf`: how fast a broker takes and gives records, seen from one client process."""
+"""`odradek perf`: how fast this client and a broker together write and read records."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import click
 
 from odradek.cli.completing import topics_completed
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import format_bytes, say
-from odradek.cli.produce import ACKS, COMPRESSIONS
+from odradek.cli.output import count, format_bytes, say
+from odradek.cli.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
 
 if TYPE_CHECKING:
     from odradek.cli.measuring import Measurement
     from odradek.client.client import Client
 
+MEASURED = "this client and the broker together, one process each"
+
 
 @click.group()
 def perf() -> None:
-    """Measure throughput and latency of a broker.
+    """Measure the throughput and latency of this client and a broker together.
 
-    The client is Python and has its own limits: compare runs of this command with each other, and use
-    `make bench` to compare brokers.
+    It is one client process and its broker, not the broker's limit: this client is Python and mostly the slower
+    of the two. Compare runs of this command with each other; `make bench` compares brokers under Kafka's own clients.
     """
 
 
@@ -33,7 +35,7 @@ def perf() -> None:
 )
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(tuple(ACKS)), default="all", show_default=True)
-@click.option("--batch-bytes", type=click.IntRange(min=1), default=64 * 1024, show_default=True)
+@click.option("--batch-bytes", type=click.IntRange(min=1), default=BATCH_BYTES_DEFAULT, show_default=True)
 @click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True)
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
@@ -53,23 +55,37 @@ def produce(
 ) -> None:
     """Send records of random bytes; print records/s, bytes/s and the latency from send to acknowledgement.
 
+    The figures are those of one client process and the broker together. Records that the broker does not take
+    within --timeout (30 seconds by default) end the measurement.
+
     \b
     Examples:
       odradek perf produce bench --records 1000000 --size 100
       odradek perf produce bench --rate 1000 --linger-ms 0 --output json
     """
 
+    from odradek.cli.target_topic import check_name
+
+    check_name(topic)
+
     async def work(client: Client) -> Measurement:
         from odradek.cli.measuring import measure_produce
+        from odradek.cli.retry_notices import RetryNotices
+        from odradek.cli.target_topic import ensure_topic
         from odradek.client.producer.producer import Producer
         from odradek.records.compression import Compression
 
+        await ensure_topic(client, topic, may_create=True)
+        timeout_ms = round(1000 * session.timeout_seconds)
         producer = Producer(
             client,
             acks=ACKS[acks],
             compression=Compression[compression.upper()],
             batch_bytes_max=batch_bytes,
             linger_ms=linger_ms,
+            delivery_timeout_ms=timeout_ms,
+            send_wait_ms_max=2 * timeout_ms,  # what the broker says of records comes before a full buffer
+            on_retry=RetryNotices(timeout_seconds=session.timeout_seconds),
         )
         async with producer:
             return await measure_produce(
@@ -88,7 +104,8 @@ def produce(
 def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, decode: bool) -> None:
     """Read a topic from the beginning; print records/s, bytes/s and the latency of a fetch.
 
-    Batches are verified but not taken apart unless --decode is given.
+    The figures are those of one client process and the broker together. Batches are verified
+    but not taken apart unless --decode is given.
 
     \b
     Examples:
@@ -108,14 +125,16 @@ def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, dec
 
 def _print(session: Session, measured: Measurement) -> None:
     document: dict[str, Any] = measured.document()
+    document["measured"] = MEASURED
     if session.is_json:
         say(session.output, "", document)
         return
     click.echo(
-        f"{measured.records} records, {format_bytes(measured.size_bytes)} in {measured.seconds:.2f} s: "
+        f"{count(measured.records, 'record')}, {format_bytes(measured.size_bytes)} in {measured.seconds:.2f} s: "
         f"{measured.records / measured.seconds:,.0f} records/s, "
         f"{format_bytes(measured.size_bytes / measured.seconds)}/s"
     )
+    click.echo(f"measured: {MEASURED}")
     percentiles = document["latency_ms"]
     if percentiles:
         click.echo("latency ms: " + "  ".join(f"{name} {value:.2f}" for name, value in percentiles.items()))

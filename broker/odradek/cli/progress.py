@@ -31,13 +31,12 @@ class ProgressBar:
     def __enter__(self) -> ProgressBar:
         if self._is_shown and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn(self._unit),
+                *self._counts(),
                 TimeElapsedColumn(),
                 console=Console(stderr=True),
                 transient=True,
@@ -45,6 +44,15 @@ class ProgressBar:
             self._bar.start()
             self._row = self._bar.add_task(self._title, total=self._total)
         return self
+
+    def _counts(self) -> list[Any]:
+        from rich.progress import DownloadColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
+
+        if self._unit == "bytes" and self._total is not None:
+            return [DownloadColumn(binary_units=True), TaskProgressColumn()]
+        if self._total is None:
+            return [TextColumn("{task.completed:,} " + self._unit)]
+        return [MofNCompleteColumn(), TextColumn(self._unit)]
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None

@@ -11,13 +11,30 @@ import base64
 import binascii
 import json
 import re
+import time
 from typing import Any, NamedTuple
 
+from odradek.cli.times import parse_moment_ms
 from odradek.foundation.errors import OdradekError
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
+
+
+# What `consume --output json` prints and a new record gets from the broker: read past.
+_ONLY_PRINTED = frozenset({"topic", "offset"})
+_FIELDS = _ONLY_PRINTED | {
+    "key",
+    "key_base64",
+    "value",
+    "value_base64",
+    "headers",
+    "partition",
+    "timestamp",
+    "timestamp_ms",
+}
+_HEADER_FIELDS = frozenset({"name", "value", "value_base64"})
 
 
 class InputError(OdradekError):
@@ -42,26 +59,49 @@ def unescape(text: str) -> str:
 def parse_json_record(line: bytes, *, number: int) -> NewRecord:
     """One JSON line as a record. Raises InputError naming the line's number."""
     try:
-        fields = json.loads(line)
-    except ValueError as failure:
-        raise InputError(f"line {number} is no JSON: {failure}") from failure
+        fields = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as failure:
+        raise InputError(f"line {number} is not JSON: {failure}") from failure
     if not isinstance(fields, dict):
-        raise InputError(f'line {number} is no JSON object; write it like {{"key": "a", "value": "b"}}')
+        raise InputError(f'line {number} is not a JSON object; write it like {{"key": "a", "value": "b"}}')
     try:
+        if not fields.keys() <= _FIELDS:
+            raise ValueError(_unknown_field(fields, _FIELDS))
+        if "value" not in fields and "value_base64" not in fields:
+            raise ValueError(
+                'it has no "value"; a record without one (a tombstone) is written as "value": null'
+            )
         return NewRecord(
             key=_part(fields, "key"),
             value=_part(fields, "value"),
             headers=_headers(fields.get("headers")),
             partition=_whole_number(fields, "partition"),
-            timestamp_ms=_whole_number(fields, "timestamp_ms"),
+            timestamp_ms=_timestamp_ms(fields),
         )
     except (ValueError, TypeError, binascii.Error) as failure:
         raise InputError(f"line {number}: {failure}") from failure
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that JSON has")
+
+
+def _unknown_field(fields: dict[str, Any], known: frozenset[str]) -> str:
+    import difflib
+
+    unknown = next(name for name in fields if name not in known)
+    nearest = difflib.get_close_matches(unknown, known - _ONLY_PRINTED, n=1)
+    meant = (
+        f"is {nearest[0]!r} meant?" if nearest else f"there are {', '.join(sorted(known - _ONLY_PRINTED))}"
+    )
+    return f"there is no field {unknown!r}; {meant}"
+
+
 def _part(fields: dict[str, Any], name: str) -> bytes | None:
     encoded = fields.get(f"{name}_base64")
     if encoded is not None:
+        if fields.get(name) is not None:
+            raise ValueError(f'it has both "{name}" and "{name}_base64"; one of them says what the {name} is')
         return base64.b64decode(encoded, validate=True)
     return _bytes(fields.get(name))
 
@@ -72,7 +112,19 @@ def _bytes(value: Any) -> bytes | None:
         return None
     if isinstance(value, str):
         return value.encode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _timestamp_ms(fields: dict[str, Any]) -> int | None:
+    """`timestamp_ms`, or else the moment that `timestamp` names."""
+    milliseconds, moment = _whole_number(fields, "timestamp_ms"), fields.get("timestamp")
+    if milliseconds is not None or moment is None or moment == "-":
+        return milliseconds
+    if not isinstance(moment, str):
+        raise ValueError(
+            f'timestamp is {moment!r}; it is text like "2026-03-01T12:00:00Z", timestamp_ms a number'
+        )
+    return parse_moment_ms(moment, now_ms=time.time_ns() // 1_000_000)
 
 
 def _whole_number(fields: dict[str, Any], name: str) -> int | None:
@@ -92,6 +144,8 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     for item in given:
         if isinstance(item, dict) and "name" in item:
+            if not item.keys() <= _HEADER_FIELDS:
+                raise ValueError(f"of a header, {_unknown_field(item, _HEADER_FIELDS)}")
             headers.append((str(item["name"]), _part(item, "value")))
         elif isinstance(item, list) and len(item) == 2:
             headers.append((str(item[0]), _bytes(item[1])))

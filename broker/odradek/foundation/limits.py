@@ -108,6 +108,10 @@ CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
 # that what answers is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
 
+# Bytes of records that a producer takes in one step when it is given many at once. A step is taken whole or not at
+# all, and runs on the event loop without a pause: a megabyte takes some milliseconds.
+PRODUCER_SLICE_BYTES_MAX: Final = 1024 * 1024
+
 # Requests that a client has under way on one connection; the broker takes more, but nothing is won by it.
 CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
 

@@ -8,7 +8,7 @@ which `batch.assign` can still write to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from odradek.foundation.errors import CorruptRecord, InvalidRecord
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
@@ -26,6 +26,7 @@ from odradek.records.batch import (
     update_crc,
     write_header,
 )
+from odradek.records.bulk_encoding import encode_records
 from odradek.records.compression import Compression, compress, decompress
 from odradek.records.varint import encode_varint
 
@@ -93,17 +94,25 @@ class BatchBuilder:
     for use after `build`.
     """
 
-    __slots__ = ("_base_timestamp_ms", "_max_timestamp_ms", "_next_offset_delta", "_records", "payload_bytes")
+    __slots__ = (
+        "_base_timestamp_ms",
+        "_count",
+        "_max_timestamp_ms",
+        "_next_offset_delta",
+        "_parts",
+        "payload_bytes",
+    )
 
     def __init__(self) -> None:
-        self._records: list[bytes] = []
+        self._parts: list[bytes] = []  # each one record, or many
+        self._count = 0
         self._base_timestamp_ms = -1
         self._max_timestamp_ms = -1
         self._next_offset_delta = 0
         self.payload_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._records)
+        return self._count
 
     def append(
         self,
@@ -118,7 +127,7 @@ class BatchBuilder:
 
         Raises ValueError when `offset_delta` is not above that of the record before.
         """
-        if not self._records:
+        if not self._count:
             self._base_timestamp_ms = timestamp_ms
         if offset_delta is None:
             offset_delta = self._next_offset_delta
@@ -133,12 +142,50 @@ class BatchBuilder:
             value=value,
             headers=headers,
         )
-        self._records.append(encoded)
+        self._parts.append(encoded)
+        self._count += 1
         self._next_offset_delta = offset_delta + 1
         self.payload_bytes += len(encoded)
         if timestamp_ms > self._max_timestamp_ms:
             self._max_timestamp_ms = timestamp_ms
         return offset_delta
+
+    def extend(
+        self,
+        timestamp_ms: int,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        key: bytes | None = None,
+        headers: RecordHeaders = (),
+    ) -> None:
+        """Add a record for each value, as `append` would, in one piece where no value and none of `keys` is null.
+
+        `keys` has one for each value; without it all have `key`. All have the same headers and timestamp.
+        """
+        if not values:
+            return
+        if None in values or (keys is not None and None in keys):
+            for index, value in enumerate(values):
+                self.append(timestamp_ms, key if keys is None else keys[index], value, headers)
+            return
+        if not self._count:
+            self._base_timestamp_ms = timestamp_ms
+        tail: list[bytes] = []
+        _encode_headers(tail, headers)
+        encoded = encode_records(
+            cast(Sequence[bytes], values),
+            keys=cast(Sequence[bytes] | None, keys),
+            shared_key=_NULL if key is None else encode_varint(len(key)) + key,
+            tail=b"".join(tail),
+            timestamp_delta_ms=timestamp_ms - self._base_timestamp_ms,
+            first_offset_delta=self._next_offset_delta,
+        )
+        self._parts.append(encoded)
+        self._count += len(values)
+        self._next_offset_delta += len(values)
+        self.payload_bytes += len(encoded)
+        self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
 
     def build(
         self,
@@ -169,7 +216,7 @@ class BatchBuilder:
             attributes |= TRANSACTIONAL_FLAG
         if is_control:
             attributes |= CONTROL_FLAG
-        payload = b"".join(self._records)
+        payload = b"".join(self._parts)
         header = BatchHeader(
             base_offset=base_offset,
             batch_length=0,
@@ -183,7 +230,7 @@ class BatchBuilder:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-            record_count=len(self._records),
+            record_count=self._count,
         )
         return frame(header, compress(payload, compression, level=compression_level))
 

@@ -8,14 +8,17 @@ keeps throughput up without several in flight.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
+from odradek.client.producer.incoming import Headers, Incoming, record_bytes
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
-from odradek.records.batch import HEADER_BYTES, read_header, update_crc, write_header
-from odradek.records.builder import RECORD_OVERHEAD_BYTES_MAX, BatchBuilder
+from odradek.records.batch import HEADER_BYTES, BatchView, read_header, update_crc, write_header
+from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Compression
+from odradek.records.record import records
 
 
 class RecordMetadata(NamedTuple):
@@ -40,7 +43,8 @@ NO_IDENTITY = ProducerIdentity(NO_PRODUCER_ID, -1)
 class PendingBatch:
     """One batch from its first record to its acknowledgement.
 
-    `done` ends with (base offset, log append time or -1), or with the error that it failed for good with.
+    `done` ends with (base offset, log append time or -1), or with the error that it failed for good with. A batch that
+    is too large for its topic ends with `halves`, which have futures of their own.
     """
 
     __slots__ = (
@@ -49,14 +53,20 @@ class PendingBatch:
         "created_at",
         "data",
         "done",
+        "halves",
         "identity",
+        "is_full",
         "retry_at",
         "sequence",
+        "serials",
         "topic_partition",
     )
 
     def __init__(self, topic_partition: TopicPartition, *, now: float) -> None:
         self.topic_partition = topic_partition
+        self.serials = array("q")  # which its records are, among all that the producer took
+        self.is_full = False
+        self.halves: tuple[PendingBatch, PendingBatch] | None = None
         self.builder = BatchBuilder()
         self.created_at = now
         self.retry_at = 0.0
@@ -73,7 +83,7 @@ class PendingBatch:
         return self.builder.payload_bytes
 
     def has_room(self, size_bytes: int, *, batch_bytes_max: int) -> bool:
-        """Whether a record of `size_bytes` fits; an empty batch takes any."""
+        """Whether a record of at most `size_bytes` fits; an empty batch takes any."""
         return len(self.builder) == 0 or self.payload_bytes + size_bytes + HEADER_BYTES <= batch_bytes_max
 
     def seal(self, *, compression: Compression, identity: ProducerIdentity, sequence: int) -> None:
@@ -93,6 +103,24 @@ class PendingBatch:
         )
         write_header(self.data, 0, header)
         update_crc(self.data)
+
+    def split(self) -> tuple[PendingBatch, PendingBatch]:
+        """Two batches of its records, of which the second begins in the middle; `done` ends. It has two or more."""
+        assert self.data is not None
+        middle = len(self.builder) // 2
+        halves = (
+            PendingBatch(self.topic_partition, now=self.created_at),
+            PendingBatch(self.topic_partition, now=self.created_at),
+        )
+        for index, record in enumerate(records(BatchView(self.data))):
+            halves[index >= middle].builder.append(*record[1:])
+        halves[0].serials, halves[1].serials = self.serials[:middle], self.serials[middle:]
+        for half in halves:
+            half.is_full = True
+        self.halves = halves
+        if not self.done.done():
+            self.done.set_result((-1, -1))
+        return halves
 
 
 def _look_at_failure(done: asyncio.Future[tuple[int, int]]) -> None:
@@ -114,10 +142,20 @@ class Delivery:
     @property
     def is_done(self) -> bool:
         """Whether awaiting it would not wait."""
+        self._follow_split()
         return self._batch.done.done()
 
+    def _follow_split(self) -> None:
+        while self._batch.halves is not None:
+            first, second = self._batch.halves
+            is_in_first = self._index < len(first.builder)
+            self._batch = first if is_in_first else second
+            self._index -= 0 if is_in_first else len(first.builder)
+
     async def _result(self) -> RecordMetadata:
-        base_offset, append_time_ms = await asyncio.shield(self._batch.done)
+        while not self.is_done:
+            await asyncio.wait((self._batch.done,))
+        base_offset, append_time_ms = self._batch.done.result()
         topic, partition = self._batch.topic_partition
         offset = -1 if base_offset < 0 else base_offset + self._index
         return RecordMetadata(
@@ -131,54 +169,84 @@ class Delivery:
 class PartitionQueue:
     """The batches of one partition, oldest first; the last one takes records until it is full or sent."""
 
-    __slots__ = ("batches", "in_flight", "next_sequence", "sequence_identity", "topic_partition")
+    __slots__ = (
+        "batch_bytes_max",
+        "batches",
+        "in_flight",
+        "next_sequence",
+        "sequence_identity",
+        "topic_partition",
+    )
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
+    def __init__(self, topic_partition: TopicPartition, *, batch_bytes_max: int) -> None:
         self.topic_partition = topic_partition
+        self.batch_bytes_max = batch_bytes_max
         self.batches: deque[PendingBatch] = deque()
         self.in_flight: PendingBatch | None = None
         self.next_sequence = 0
         self.sequence_identity = NO_IDENTITY
+
+    @property
+    def oldest(self) -> PendingBatch | None:
+        """The batch whose records came first among those that are not acknowledged."""
+        return self.in_flight or (self.batches[0] if self.batches else None)
 
     def append(
         self,
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
-        headers: tuple[tuple[str, bytes | None], ...],
+        headers: Headers,
         *,
+        serial: int,
         now: float,
-        batch_bytes_max: int,
-    ) -> tuple[Delivery, bool, int]:
-        """Add a record: (its delivery, whether a batch became full by it, the bytes it takes)."""
-        size_bytes = record_bytes(key, value, headers)
-        is_full = False
-        if not self.batches or self.batches[-1].data is not None:
-            self.batches.append(PendingBatch(self.topic_partition, now=now))
-        elif not self.batches[-1].has_room(size_bytes, batch_bytes_max=batch_bytes_max):
-            self.batches.append(PendingBatch(self.topic_partition, now=now))
-            is_full = True
-        batch = self.batches[-1]
+    ) -> tuple[Delivery, int]:
+        """Add a record: its delivery, and the bytes it takes."""
+        batch = self._last_with_room(record_bytes(key, value, headers), now=now)
         before = batch.payload_bytes
         index = batch.builder.append(timestamp_ms, key, value, headers)
-        return Delivery(batch, index, timestamp_ms), is_full, batch.payload_bytes - before
+        batch.serials.append(serial)
+        return Delivery(batch, index, timestamp_ms), batch.payload_bytes - before
 
-    def due_at(self, *, linger_seconds: float, batch_bytes_max: int) -> float | None:
+    def extend(
+        self, timestamp_ms: int, given: Incoming, start: int, serials: Sequence[int], *, now: float
+    ) -> tuple[int, int]:
+        """Add to one batch what fits of the records from `start` on, at most as many as there are `serials`.
+
+        Returns how many were added, and the bytes they take. A record that does not fit makes the batch full.
+        """
+        batch = self._last_with_room(given.size_bytes(start, start + 1), now=now)
+        before = batch.payload_bytes
+        wanted = start + len(serials)
+        fitting = given.fitting(start, self.batch_bytes_max - HEADER_BYTES - before)
+        end = min(max(fitting, start + 1), wanted)  # an empty batch takes any record
+        batch.builder.extend(
+            timestamp_ms,
+            given.values[start:end],
+            keys=None if given.keys is None else given.keys[start:end],
+            key=given.key,
+            headers=given.headers,
+        )
+        batch.serials.extend(serials[: end - start])
+        batch.is_full = end < wanted
+        return end - start, batch.payload_bytes - before
+
+    def _last_with_room(self, size_bytes: int, *, now: float) -> PendingBatch:
+        """The batch that takes a record of at most `size_bytes`: a new one where the last is full or on its way."""
+        last = self.batches[-1] if self.batches else None
+        if last is not None and last.data is None and not last.is_full:
+            if last.has_room(size_bytes, batch_bytes_max=self.batch_bytes_max):
+                return last
+            last.is_full = True
+        self.batches.append(PendingBatch(self.topic_partition, now=now))
+        return self.batches[-1]
+
+    def due_at(self, *, linger_seconds: float) -> float | None:
         """When the first batch may leave, by the loop's clock; None when nothing waits or one is under way."""
         if self.in_flight is not None or not self.batches:
             return None
         first = self.batches[0]
         if first.attempts:
             return first.retry_at
-        full = len(self.batches) > 1 or first.payload_bytes + HEADER_BYTES >= batch_bytes_max
+        full = first.is_full or first.payload_bytes + HEADER_BYTES >= self.batch_bytes_max
         return first.created_at if full else first.created_at + linger_seconds
-
-
-def record_bytes(
-    key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
-) -> int:
-    """An upper bound of what a record takes in a batch, uncompressed."""
-    size = RECORD_OVERHEAD_BYTES_MAX + len(key or b"") + len(value or b"")
-    for name, content in headers:
-        size += 10 + 4 * len(name) + len(content or b"")
-    return size

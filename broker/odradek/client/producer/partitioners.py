@@ -8,11 +8,14 @@ full batches cost the broker least.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from random import Random
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_KEY_BYTES_REMEMBERED = 64
+_KEYS_REMEMBERED = 10_000  # two megabytes at most
 
 
 def murmur2(data: bytes) -> int:
@@ -33,7 +36,13 @@ def murmur2(data: bytes) -> int:
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of a key among `partition_count`."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+    if partition_count == 1:
+        return 0
+    digest = _remembered_murmur2(key) if len(key) <= _KEY_BYTES_REMEMBERED else murmur2(key)
+    return (digest & 0x7FFFFFFF) % partition_count
+
+
+_remembered_murmur2 = lru_cache(_KEYS_REMEMBERED)(murmur2)  # keys mostly come again
 
 
 class StickyPartitioner:

@@ -1,59 +1,48 @@
-"""The producer: records in, acknowledged batches out, in the background.
+"""The producer: records in, a partition chosen for each, batches handed to the sender (`sender`).
 
-    send → PartitionQueue (batches grow) → _run (what is due, by leader) → _send (one request) → acknowledged or again
-
-Idempotent unless asked otherwise: each batch carries a sequence number, so a retry of one that had been written is
-recognised by the broker. Retries are bounded by the delivery timeout, memory by the buffer: `send` waits when it is
-full. Left out: transactions, and splitting a batch that the topic finds too large (choose a smaller batch size).
+Idempotent unless asked otherwise: a retry of a batch that had been written is recognised by the broker. Memory is
+bounded by the buffer: `send` waits when it is full. Left out: transactions.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
+from typing import NamedTuple, cast
 
-from odradek.client.arguments import Buffer, GivenHeaders, client_of, compression_named, record_parts
+from odradek.client.arguments import (
+    Buffer,
+    GivenHeaders,
+    all_record_bytes,
+    client_of,
+    compression_named,
+    record_parts,
+)
 from odradek.client.client import Client
-from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout
+from odradek.client.errors import ClientClosed
 from odradek.client.metadata import NO_LEADER
-from odradek.client.producer.batches import (
-    NO_IDENTITY,
-    Delivery,
-    PartitionQueue,
-    PendingBatch,
-    ProducerIdentity,
-    RecordMetadata,
-    record_bytes,
-)
+from odradek.client.producer.batches import Delivery, RecordMetadata
+from odradek.client.producer.incoming import Headers, Incoming, record_bytes
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
-from odradek.client.producer.requests import (
-    ACKS_ALL,
-    BatchOutcome,
-    initialize_producer_id,
-    produce,
-)
-from odradek.foundation.errors import (
-    DuplicateSequence,
-    InvalidRequest,
-    LeaderNotAvailable,
-    OdradekError,
-    OutOfOrderSequence,
-    RecordTooLarge,
-    UnknownProducerId,
-    UnknownTopicOrPartition,
-)
+from odradek.client.producer.requests import ACKS_ALL
+from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
+from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLarge, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.tasks import TaskOwner
-from odradek.records.batch import advance_sequence
+from odradek.foundation.limits import PRODUCER_SLICE_BYTES_MAX
 from odradek.records.compression import Compression
 
-logger = logging.getLogger(__name__)
 
-_EPOCH_MAX = 32_766  # one less than the largest int16, as Kafka's producers
+class SendProgress(NamedTuple):
+    """How far a producer is: records taken, records acknowledged, and how many from the first on all are.
+
+    Without acknowledgements (acks 0), a record counts as acknowledged once it is handed to the connection.
+    """
+
+    taken: int
+    written: int
+    written_in_order: int
 
 
 class Producer:
@@ -61,6 +50,8 @@ class Producer:
 
     `send` gives back a Delivery; `await delivery` waits for the broker. `flush` waits for all and raises the first
     failure since the flush before, so that records sent without awaiting their delivery do not get lost unseen.
+    `on_failure` gets the partition, the count of records and the error of a batch that failed for good; `on_retry` gets
+    the partition, the seconds since the batch began and the error, for each time that a batch goes again.
     """
 
     def __init__(
@@ -76,33 +67,28 @@ class Producer:
         buffer_bytes_max: int = 32 * 1024 * 1024,
         delivery_timeout_ms: int = 120_000,
         send_wait_ms_max: int = 60_000,
-        on_failure: Callable[[TopicPartition, int, OdradekError], None] | None = None,
+        on_failure: OnFailure | None = None,
+        on_retry: OnRetry | None = None,
     ) -> None:
         if acks not in (0, 1, ACKS_ALL):
             raise InvalidRequest(f"acks is {acks}; it can be 0, 1 or -1 (all)")
         self._client = client_of(client, "Producer")
-        self._acks = acks
-        self._is_idempotent = is_idempotent and acks == ACKS_ALL
-        self._compression = compression_named(compression)
-        self._linger_seconds = linger_ms / 1000
-        self._batch_bytes_max = batch_bytes_max
-        self._request_bytes_max = request_bytes_max
         self._buffer_bytes_max = buffer_bytes_max
-        self._delivery_timeout_seconds = delivery_timeout_ms / 1000
-        self._send_wait_seconds_max = send_wait_ms_max / 1000
-        self._on_failure = on_failure
+        settings = SenderSettings(
+            acks=acks,
+            is_idempotent=is_idempotent and acks == ACKS_ALL,
+            compression=compression_named(compression),
+            linger_seconds=linger_ms / 1000,
+            batch_bytes_max=batch_bytes_max,
+            request_bytes_max=request_bytes_max,
+            buffer_bytes_max=buffer_bytes_max,
+            delivery_timeout_seconds=delivery_timeout_ms / 1000,
+            room_wait_seconds_max=send_wait_ms_max / 1000,
+        )
+        self._sender = Sender(client, settings, on_failure=on_failure, on_retry=on_retry)
         self._sticky = StickyPartitioner(client.random)
-        self._identity = NO_IDENTITY
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
-        self._buffered_bytes = 0
-        self._room = asyncio.Event()
-        self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._unfinished = 0
-        self._flushing = 0
-        self._first_failure: OdradekError | None = None
-        self._tasks = TaskOwner("producer")
+        self._slice_bytes_max = min(PRODUCER_SLICE_BYTES_MAX, buffer_bytes_max // 4)
+        self._taken = 0
         self._started = False
         self._closing = False
 
@@ -117,9 +103,7 @@ class Producer:
 
     async def start(self) -> None:
         """Get a producer id where one is needed and begin to send."""
-        if self._is_idempotent:
-            self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
-        self._tasks.start(self._run(), name="sender")
+        await self._sender.start()
         self._started = True
 
     async def close(self, *, is_flushing: bool = True) -> None:
@@ -129,25 +113,27 @@ class Producer:
             if is_flushing and self._started:
                 await self.flush()
         finally:
-            await self._tasks.close()
-            for queue in self._queues.values():
-                for batch in (*([queue.in_flight] if queue.in_flight else []), *queue.batches):
-                    if not batch.done.done():
-                        batch.done.set_exception(
-                            ClientClosed("the producer was closed before it was written")
-                        )
+            await self._sender.close()
 
-    async def flush(self) -> None:
-        """Wait until all that was sent is acknowledged or failed; raise the first failure since the last flush."""
-        self._flushing += 1
-        self._wake.set()
-        try:
-            await self._idle.wait()
-        finally:
-            self._flushing -= 1
-        failure, self._first_failure = self._first_failure, None
-        if failure is not None:
-            raise failure
+    async def flush(self, *, is_stopping_at_failure: bool = False) -> None:
+        """Wait until all that was sent is acknowledged or failed; raise the first failure since the last flush.
+
+        `is_stopping_at_failure`: raise it at once, while other records are still under way.
+        """
+        await self._sender.flush(is_stopping_at_failure=is_stopping_at_failure)
+
+    @property
+    def failure(self) -> OdradekError | None:
+        """What the next flush will raise: why a record could not be written, None while all is well."""
+        return self._sender.failure
+
+    @property
+    def progress(self) -> SendProgress:
+        """What was taken and what is acknowledged now."""
+        unwritten = self._sender.first_unwritten_serial()
+        return SendProgress(
+            self._taken, self._sender.written_count, self._taken if unwritten is None else unwritten
+        )
 
     # --- taking records -------------------------------------------------------------------------------------------
 
@@ -165,8 +151,7 @@ class Producer:
 
         Raises UnknownTopicOrPartition, RecordTooLarge, BufferFull, ClientClosed, and TypeError for what is not bytes.
         """
-        if self._closing or not self._started:
-            raise self._not_running()
+        self._check_running()
         if (
             type(value) is not bytes
             or type(topic) is not str
@@ -174,36 +159,32 @@ class Producer:
             or (key is not None and type(key) is not bytes)
         ):
             value, key, headers = record_parts(topic, value, key, headers)
-        size_bytes = record_bytes(key, value, headers)  # type: ignore[arg-type]  # no other types get here
-        if size_bytes > self._buffer_bytes_max:
-            raise RecordTooLarge(
-                f"a record of {size_bytes} bytes does not fit in the producer's buffer of {self._buffer_bytes_max}"
-            )
-        if topic not in self._client.cluster.topics:
-            await self._client.with_retries(lambda: self._known(topic))
-        if self._buffered_bytes + size_bytes > self._buffer_bytes_max:
-            await self._wait_for_room(size_bytes)
-        now = asyncio.get_running_loop().time()
+        return await self._send_bytes(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[arg-type]
+
+    async def _send_bytes(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Delivery:
+        size_bytes = record_bytes(key, value, headers)
+        self._check_size(size_bytes)
+        await self._ready(topic, size_bytes)
         target = self._choose(topic, key, partition)
-        queue = self._queues.get(target)
-        if queue is None:
-            queue = self._queues[target] = PartitionQueue(target)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        delivery, is_full, added_bytes = queue.append(
-            timestamp_ms,
-            key,
-            value,
-            headers,  # type: ignore[arg-type]
-            now=now,
-            batch_bytes_max=self._batch_bytes_max,
+        queue = self._sender.queue(target)
+        before = len(queue.batches)
+        delivery, added_bytes = queue.append(
+            timestamp_ms, key, value, headers, serial=self._taken, now=asyncio.get_running_loop().time()
         )
-        self._buffered_bytes += added_bytes
-        if delivery._index == 0:  # a new batch
-            self._unfinished += 1
-            self._idle.clear()
-            self._wake.set()
-        if is_full and key is None and partition is None:
+        self._taken += 1
+        is_new = len(queue.batches) > before
+        self._sender.added(added_bytes, is_new=is_new)
+        if is_new and before and key is None and partition is None:
             self._sticky.batch_full(topic, target.partition, self._available(topic))
         return delivery
 
@@ -223,12 +204,120 @@ class Producer:
         )
         return await delivery
 
-    def _not_running(self) -> ClientClosed:
-        if self._closing:
-            return ClientClosed("the producer is closed")
-        return ClientClosed(
-            "the producer is not started: write `async with Producer(client) as producer:`, or await producer.start()"
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        key: Buffer | None = None,
+        headers: GivenHeaders = (),
+        partition: int | None = None,
+    ) -> None:
+        """Put a record for each value on its way, in order, many times faster than one by one; waits as `send` does.
+
+        `keys` has one for each value; without it all have `key`. All have the same headers, and the time of the call.
+        Failures are told by `flush`, how far it came by `progress`. Raises as `send` does, and ValueError for another
+        number of keys. Records before one that is too large have been taken when that is raised.
+        """
+        self._check_running()
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"there are {len(keys)} keys for {len(values)} values; each value needs one")
+        _, shared_key, pairs = record_parts(topic, None, key, headers)
+        given = Incoming(
+            cast(Sequence[bytes | None], all_record_bytes(values, "values")),
+            keys=None if keys is None else cast(Sequence[bytes | None], all_record_bytes(keys, "keys")),
+            key=shared_key,
+            headers=pairs,
         )
+        start = 0
+        while start < len(given):
+            # A slice is taken whole or not at all, so that what was taken has no gaps.
+            end = max(given.fitting(start, self._slice_bytes_max), start + 1)
+            size_bytes = given.size_bytes(start, end)
+            self._check_size(size_bytes)
+            await self._ready(topic, size_bytes)
+            self._put(topic, given, start, end, partition)
+            start = end
+
+    def _put(self, topic: str, given: Incoming, start: int, end: int, partition: int | None) -> None:
+        """Put the records from `start` to `end` into batches, now."""
+        serials = range(self._taken, self._taken + end - start)
+        if given.keys is not None and partition is None:
+            for target, part, positions in self._by_partition(topic, given, start, end):
+                self._fill(target, part, 0, [serials[position] for position in positions], topic=topic)
+        elif given.key is not None or partition is not None:
+            self._fill(self._choose(topic, given.key, partition), given, start, serials)
+        else:
+            self._fill(None, given, start, serials, topic=topic)
+        self._taken += end - start
+
+    def _fill(
+        self,
+        target: TopicPartition | None,
+        given: Incoming,
+        start: int,
+        serials: Sequence[int],
+        *,
+        topic: str = "",
+    ) -> None:
+        """Put as many records as there are `serials` into batches of `target`; of one after the other for None."""
+        now = asyncio.get_running_loop().time()
+        timestamp_ms = time.time_ns() // 1_000_000
+        while serials:
+            chosen = target or self._choose(topic, None, None)
+            queue = self._sender.queue(chosen)
+            before = len(queue.batches)
+            count, added_bytes = queue.extend(timestamp_ms, given, start, serials, now=now)
+            is_full = queue.batches[-1].is_full
+            self._sender.added(added_bytes, is_new=len(queue.batches) > before, is_full=is_full)
+            if is_full and target is None:
+                self._sticky.batch_full(topic, chosen.partition, self._available(topic))
+            start += count
+            serials = serials[count:]
+
+    def _by_partition(
+        self, topic: str, given: Incoming, start: int, end: int
+    ) -> Iterator[tuple[TopicPartition | None, Incoming, list[int]]]:
+        """The records with their positions from `start` on, by the partition that their keys choose; None for null."""
+        assert given.keys is not None
+        count = len(self._client.cluster.topic(topic).partitions)
+        groups: dict[int | None, list[int]] = {}
+        keys = given.keys[start:end]
+        for position, key in enumerate(keys):
+            group = None if key is None else partition_for_key(key, count)
+            groups.setdefault(group, []).append(position)
+        values = given.values[start:end]
+        for group, positions in groups.items():
+            part = Incoming(
+                [values[position] for position in positions],
+                keys=None if group is None else [keys[position] for position in positions],
+                key=None,
+                headers=given.headers,
+            )
+            yield None if group is None else TopicPartition(topic, group), part, positions
+
+    def _check_running(self) -> None:
+        if self._closing:
+            raise ClientClosed("the producer is closed")
+        if not self._started:
+            raise ClientClosed(
+                "the producer is not started: write `async with Producer(client) as producer:`, "
+                "or await producer.start()"
+            )
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self._buffer_bytes_max:
+            raise RecordTooLarge(
+                f"a record of {size_bytes} bytes does not fit in the producer's buffer of {self._buffer_bytes_max}"
+            )
+
+    async def _ready(self, topic: str, size_bytes: int) -> None:
+        """Wait for the topic's partitions and for room in the buffer."""
+        if topic not in self._client.cluster.topics:
+            await self._client.with_retries(lambda: self._known(topic))
+        if not self._sender.has_room(size_bytes):
+            await self._sender.wait_for_room(size_bytes)
 
     async def _known(self, topic: str) -> None:
         # A partition without a leader is enough: its records wait for one as long as for their delivery.
@@ -251,191 +340,3 @@ class Producer:
         if key is not None:
             return TopicPartition(topic, partition_for_key(key, count))
         return TopicPartition(topic, self._sticky.partition(topic, self._available(topic)))
-
-    async def _wait_for_room(self, size_bytes: int) -> None:
-        try:
-            async with asyncio.timeout(self._send_wait_seconds_max):
-                while self._buffered_bytes + size_bytes > self._buffer_bytes_max:
-                    self._room.clear()
-                    await self._room.wait()
-        except TimeoutError:
-            raise BufferFull(
-                f"the producer's buffer of {self._buffer_bytes_max} bytes stayed full for "
-                f"{self._send_wait_seconds_max:.0f} s: the broker takes records slower than they come"
-            ) from None
-
-    # --- sending --------------------------------------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            self._wake.clear()
-            wait_seconds = await self._dispatch(loop.time())
-            try:
-                async with asyncio.timeout(wait_seconds):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
-
-    async def _dispatch(self, now: float) -> float | None:
-        """Send all that is due and say in how many seconds the next batch will be."""
-        by_leader: dict[int, list[PartitionQueue]] = {}
-        next_due: float | None = None
-        is_refresh_due = False
-        for queue in self._queues.values():
-            due = queue.due_at(
-                linger_seconds=0.0 if self._flushing else self._linger_seconds,
-                batch_bytes_max=self._batch_bytes_max,
-            )
-            if due is None:
-                continue
-            if due > now:
-                next_due = due if next_due is None else min(next_due, due)
-                continue
-            leader = self._leader_of(queue.topic_partition)
-            if leader == NO_LEADER:
-                self._again(queue, queue.batches.popleft(), LeaderNotAvailable("no leader is known"))
-                is_refresh_due = True
-                continue
-            by_leader.setdefault(leader, []).append(queue)
-        for leader, queues in by_leader.items():
-            self._send_to(leader, queues)
-        if is_refresh_due:
-            await self._refresh()
-            now = asyncio.get_running_loop().time()
-            retries = (queue.batches[0].retry_at for queue in self._queues.values() if queue.batches)
-            next_due = min(retries, default=next_due)
-        return None if next_due is None else max(next_due - now, 0.0)
-
-    def _leader_of(self, topic_partition: TopicPartition) -> int:
-        try:
-            return self._client.cluster.partition(topic_partition).leader
-        except OdradekError:
-            return NO_LEADER
-
-    async def _refresh(self) -> None:
-        try:
-            await self._client.refresh(sorted({key.topic for key in self._queues}))
-        except OdradekError as failure:
-            logger.warning("the metadata could not be refreshed, trying again: %s", failure)
-
-    def _send_to(self, leader: int, queues: list[PartitionQueue]) -> None:
-        batches: list[PendingBatch] = []
-        size_bytes = 0
-        for queue in queues:
-            first = queue.batches[0]
-            if batches and size_bytes + first.payload_bytes > self._request_bytes_max:
-                self._tasks.start(self._send(leader, batches), name=f"request to {leader}")
-                batches, size_bytes = [], 0
-            queue.in_flight = queue.batches.popleft()
-            self._seal(queue, first)
-            batches.append(first)
-            size_bytes += first.payload_bytes
-        self._tasks.start(self._send(leader, batches), name=f"request to {leader}")
-
-    def _seal(self, queue: PartitionQueue, batch: PendingBatch) -> None:
-        if not self._is_idempotent:
-            if batch.data is None:
-                batch.seal(compression=self._compression, identity=NO_IDENTITY, sequence=-1)
-            return
-        if batch.identity != NO_IDENTITY:
-            return  # another try of the same batch, under the same number
-        if queue.sequence_identity != self._identity:
-            queue.sequence_identity = self._identity
-            queue.next_sequence = 0
-        batch.seal(compression=self._compression, identity=self._identity, sequence=queue.next_sequence)
-        queue.next_sequence = advance_sequence(queue.next_sequence, len(batch.builder))
-
-    async def _send(self, leader: int, batches: list[PendingBatch]) -> None:
-        for batch in batches:
-            batch.attempts += 1
-        try:
-            outcomes = await produce(self._client, leader, batches, acks=self._acks)
-        except OdradekError as failure:
-            outcomes = {batch.topic_partition: failure for batch in batches}
-        is_stale = False
-        for batch in batches:
-            queue = self._queues[batch.topic_partition]
-            outcome = outcomes.get(batch.topic_partition) or InvalidRequest(
-                "the broker left it out of its answer"
-            )
-            is_renewed = isinstance(outcome, OdradekError) and self._may_renew(batch, outcome)
-            if is_renewed:
-                # It counts as under way meanwhile: nothing behind it may go before it.
-                await self._renew_identity(batch.identity)
-                batch.identity = NO_IDENTITY
-            queue.in_flight = None
-            if not isinstance(outcome, OdradekError):
-                self._succeed(batch, outcome)
-            elif isinstance(outcome, DuplicateSequence):
-                self._succeed(batch, BatchOutcome(-1, -1))
-            elif is_renewed:
-                self._again(queue, batch, outcome)
-            elif isinstance(outcome, (*RETRIABLE, ClientTimeout)):
-                is_stale = True
-                self._again(queue, batch, outcome)
-            else:
-                await self._fail(batch, outcome)
-        if is_stale:
-            await self._refresh()
-        self._wake.set()
-
-    def _may_renew(self, batch: PendingBatch, outcome: OdradekError) -> bool:
-        """Whether the broker lost this producer's state without having written the batch: a new id is safe then."""
-        if isinstance(outcome, UnknownProducerId):
-            return True
-        return isinstance(outcome, OutOfOrderSequence) and batch.attempts == 1
-
-    def _again(self, queue: PartitionQueue, batch: PendingBatch, failure: OdradekError) -> None:
-        """Put the batch back in front, unless its time is up."""
-        now = asyncio.get_running_loop().time()
-        pause_ms = min(CLIENT_RETRY_PAUSE_MS_MIN * 2 ** min(batch.attempts, 10), CLIENT_RETRY_PAUSE_MS_MAX)
-        batch.attempts = max(batch.attempts, 1)
-        batch.retry_at = now + pause_ms / 1000
-        if batch.retry_at > batch.created_at + self._delivery_timeout_seconds:
-            late = ClientTimeout(
-                f"{len(batch.builder)} records for {batch.topic_partition} could not be written in "
-                f"{self._delivery_timeout_seconds:g} s; the last try said: {failure}"
-            )
-            self._tasks.start(self._fail(batch, late), name="fail a batch")
-            return
-        logger.debug("batch for %s goes again in %d ms: %s", batch.topic_partition, pause_ms, failure)
-        queue.batches.appendleft(batch)
-
-    def _succeed(self, batch: PendingBatch, outcome: BatchOutcome) -> None:
-        if not batch.done.done():
-            batch.done.set_result(outcome)
-        self._finish(batch)
-
-    async def _fail(self, batch: PendingBatch, failure: OdradekError) -> None:
-        if self._first_failure is None:
-            self._first_failure = failure
-        if not batch.done.done():
-            batch.done.set_exception(failure)
-        if self._on_failure is not None:
-            self._on_failure(batch.topic_partition, len(batch.builder), failure)
-        # Its sequence numbers are spent and the broker may not have seen them: start anew under another epoch.
-        if self._is_idempotent and batch.identity == self._identity:
-            await self._renew_identity(batch.identity)
-        self._finish(batch)
-
-    def _finish(self, batch: PendingBatch) -> None:
-        self._buffered_bytes -= batch.payload_bytes
-        self._unfinished -= 1
-        self._room.set()
-        if not self._unfinished:
-            self._idle.set()
-
-    async def _renew_identity(self, old: ProducerIdentity) -> None:
-        """Another epoch, at once (KIP-360): what is under way under the old one is refused when it comes late, and
-        nothing is sent in between. Another id only where there are no more epochs.
-        """
-        if self._identity != old:
-            return
-        if old.epoch < _EPOCH_MAX:
-            self._identity = ProducerIdentity(old.id, old.epoch + 1)
-            return
-        try:
-            self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
-        except OdradekError as failure:
-            logger.warning("no new producer id could be had, the old one stays: %s", failure)

@@ -1,0 +1,202 @@
+"""Sending the lines of `odradek produce`, and an account of what was written whenever it ends early.
+
+Records that were accepted before a bad line, an error of the broker or Ctrl-C are still sent and waited for. The
+account says up to which line everything is acknowledged, so that `--skip-lines` goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import click
+
+from odradek.cli.line_input import read_lines
+from odradek.cli.output import count
+from odradek.cli.produce_lines import Group, LineFormat
+from odradek.cli.progress import ProgressBar
+from odradek.cli.record_formats import InputError
+from odradek.client.producer.producer import Producer
+from odradek.foundation.errors import OdradekError, RecordTooLarge, UnknownTopicOrPartition
+
+# How long records are waited for after Ctrl-C or an error of the broker: a broker that answers needs a moment.
+_SETTLE_SECONDS = 5.0
+
+
+class LineSender:
+    """Sends lines to one topic. `is_acknowledged`: whether the broker confirms what it writes (not with --acks 0)."""
+
+    def __init__(
+        self, producer: Producer, topic: str, lines: LineFormat, *, rate: float | None, is_acknowledged: bool
+    ) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._lines = lines
+        self._rate = rate
+        self._verb = "written" if is_acknowledged else "sent"
+        self._skipped = lines.lines_seen
+        # The serial number of the first record of each group that is not wholly acknowledged, and its lines.
+        self._unwritten: deque[tuple[int, Sequence[int]]] = deque()
+        self._started_at = 0.0
+
+    async def run(self, source: BinaryIO) -> int:
+        """Send all lines of `source`; the number of records, all of them acknowledged.
+
+        Raises what a bad line or the broker raised, with a note of what was written; CancelledError after saying it.
+        """
+        self._started_at = asyncio.get_running_loop().time()
+        try:
+            await self._send_all(source)
+            await self._producer.flush(is_stopping_at_failure=True)
+        except asyncio.CancelledError:
+            await self._settle()
+            beginning = "\n" if sys.stderr.isatty() else ""  # a terminal shows ^C
+            click.echo(f"{beginning}odradek: interrupted: {self.account()}", err=True)
+            raise
+        except (InputError, OSError) as failure:
+            reason = await self._flushed(failure)
+            reason.add_note(self.account())
+            raise reason from None
+        except OdradekError as failure:
+            await self._settle()
+            failure.add_note(self.account())
+            raise
+        return self._producer.progress.written
+
+    def account(self) -> str:
+        """What was written so far, up to which line, and how to go on."""
+        taken, written, written_in_order = self._producer.progress
+        if not written:
+            return f"no record was {self._verb}"
+        line = self._line_before(written_in_order)
+        hint = f"to go on from there, add --skip-lines {line}" if line else "to go on, send all lines again"
+        if written == taken:
+            return f"{_were(written)} {self._verb}, up to line {line}; {hint}"
+        beyond = written - written_in_order
+        said = f"{written} of {count(taken, 'record')} {'was' if written == 1 else 'were'} {self._verb}"
+        said += f": {written_in_order} up to line {line}, {beyond} after it" if line and beyond else ""
+        said += f", all up to line {line}" if line and not beyond else ""
+        return f"{said}; {hint} (what arrived from later lines is written twice then)"
+
+    async def _send_all(self, source: BinaryIO) -> None:
+        to_skip = self._skipped
+        with ProgressBar(
+            "Producing", total=_size_bytes(source), unit="bytes", is_shown=_is_file(source)
+        ) as bar:
+            async for lines in read_lines(source):
+                bar.advance(sum(map(len, lines)) + len(lines))
+                if to_skip:
+                    lines, to_skip = lines[to_skip:], max(0, to_skip - len(lines))
+                    if not lines:
+                        continue
+                parsed = self._lines.parse(lines)
+                for group in parsed.groups:
+                    await self._send(group)
+                if parsed.failure is not None:
+                    raise parsed.failure
+                if self._producer.failure is not None:
+                    raise self._producer.failure
+        if to_skip:
+            raise InputError(
+                f"the input ends after line {self._skipped - to_skip}, so --skip-lines {self._skipped} leaves nothing"
+            )
+
+    async def _send(self, group: Group) -> None:
+        start = 0
+        while start < len(group.values):
+            end = len(group.values) if self._rate is None else await self._allowed(start, len(group.values))
+            await self._send_part(group if end - start == len(group.values) else group.part(start, end))
+            start = end
+
+    async def _allowed(self, start: int, end: int) -> int:
+        """Wait until --rate allows another record; where the records that it allows end."""
+        assert self._rate is not None
+        loop = asyncio.get_running_loop()
+        taken = self._producer.progress.taken
+        await asyncio.sleep(max(0.0, self._started_at + taken / self._rate - loop.time()))
+        due = int((loop.time() - self._started_at) * self._rate) + 1 - taken
+        return min(end, start + max(due, 1))
+
+    async def _send_part(self, group: Group) -> None:
+        self._forget_written()
+        self._unwritten.append((self._producer.progress.taken, group.numbers))
+        try:
+            await self._put(group)
+        except (RecordTooLarge, UnknownTopicOrPartition) as failure:
+            taken = self._producer.progress.taken - self._unwritten[-1][0]
+            raise type(failure)(f"line {group.numbers[taken]}: {failure}") from failure
+
+    async def _put(self, group: Group) -> None:
+        if group.timestamps_ms is None:
+            await self._producer.send_many(
+                self._topic,
+                group.values,
+                keys=group.keys,
+                key=group.key,
+                headers=group.headers,
+                partition=group.partition,
+            )
+            return
+        for index, (value, timestamp_ms) in enumerate(zip(group.values, group.timestamps_ms, strict=True)):
+            await self._producer.send(
+                self._topic,
+                value,
+                key=group.key if group.keys is None else group.keys[index],
+                headers=group.headers,
+                partition=group.partition,
+                timestamp_ms=timestamp_ms,
+            )
+
+    # --- the account ----------------------------------------------------------------------------------------------
+
+    def _forget_written(self) -> None:
+        written_in_order = self._producer.progress.written_in_order
+        while self._unwritten and self._unwritten[0][0] + len(self._unwritten[0][1]) < written_in_order:
+            self._unwritten.popleft()
+
+    def _line_before(self, written_in_order: int) -> int:
+        """The line of the last record of which all before are acknowledged, too; what was skipped where none is."""
+        for first, numbers in reversed(self._unwritten):
+            if first < written_in_order <= first + len(numbers):
+                return numbers[written_in_order - 1 - first]
+        return self._skipped
+
+    async def _flushed(self, failure: Exception) -> Exception:
+        """Wait for what was accepted; the failure, or the broker's where there is one."""
+        try:
+            await self._producer.flush()
+        except OdradekError as other:
+            other.add_note(f"before that, {failure}")
+            return other
+        return failure
+
+    async def _settle(self) -> None:
+        try:
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                await self._producer.flush()
+        except (OdradekError, TimeoutError):
+            pass  # what was not acknowledged is in the account
+
+
+def _were(number: int) -> str:
+    return f"{count(number, 'record')} {'was' if number == 1 else 'were'}"
+
+
+def _is_file(source: BinaryIO) -> bool:
+    try:
+        return not source.isatty() and source.fileno() != 0
+    except OSError:
+        return False
+
+
+def _size_bytes(source: BinaryIO) -> int | None:
+    try:
+        found = os.fstat(source.fileno())
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None

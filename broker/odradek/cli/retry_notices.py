@@ -1,0 +1,31 @@
+"""Says on stderr why records wait: a broker that refuses them is worth a word long before they are given up."""
+
+from __future__ import annotations
+
+import click
+
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+
+# An election or a broker that starts again is over within a second, mostly.
+_SILENT_SECONDS = 1.0
+
+
+class RetryNotices:
+    """A producer's `on_retry`: one line for each kind of error, once it has lasted."""
+
+    def __init__(self, *, timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._said: set[type[OdradekError]] = set()
+
+    def __call__(self, topic_partition: TopicPartition, waited_seconds: float, failure: OdradekError) -> None:
+        silent_seconds = min(_SILENT_SECONDS, self._timeout_seconds / 4)
+        if waited_seconds < silent_seconds or type(failure) in self._said:
+            return
+        self._said.add(type(failure))
+        words = " ".join(str(failure).split())
+        click.echo(
+            f"odradek: records for {topic_partition} wait, as the broker does not take them: {words}; "
+            f"they are given up after {self._timeout_seconds:g} s (--timeout)",
+            err=True,
+        )

@@ -1,0 +1,363 @@
+"""The sending half of a producer: batches that are due go to their leaders, and come back acknowledged or go again.
+
+    PartitionQueue (batches grow) → _run (what is due, by leader) → _send (one request) → acknowledged or again
+
+Each batch carries a sequence number where the producer is idempotent, so the broker recognises a retry of one that it
+has written. Retries are bounded by the delivery timeout, memory by the buffer. A batch that is too large for its topic
+is split and sent again, as Java's producer does. Left out: transactions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.client.client import Client
+from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout
+from odradek.client.metadata import NO_LEADER
+from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdentity
+from odradek.client.producer.requests import BatchOutcome, initialize_producer_id, produce
+from odradek.foundation.errors import (
+    DuplicateSequence,
+    InvalidRequest,
+    LeaderNotAvailable,
+    OdradekError,
+    OutOfOrderSequence,
+    RecordTooLarge,
+    UnknownProducerId,
+)
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
+from odradek.foundation.tasks import TaskOwner
+from odradek.records.batch import advance_sequence
+from odradek.records.compression import Compression
+
+logger = logging.getLogger(__name__)
+
+_EPOCH_MAX = 32_766  # one less than the largest int16, as Kafka's producers
+
+OnFailure = Callable[[TopicPartition, int, OdradekError], None]
+OnRetry = Callable[[TopicPartition, float, OdradekError], None]
+
+
+class SenderSettings(NamedTuple):
+    """How batches are sent; sizes in bytes, times in seconds."""
+
+    acks: int
+    is_idempotent: bool
+    compression: Compression
+    linger_seconds: float
+    batch_bytes_max: int
+    request_bytes_max: int
+    buffer_bytes_max: int
+    delivery_timeout_seconds: float
+    room_wait_seconds_max: float
+
+
+class Sender:
+    """Sends what is in the queues until it is closed; `queue` gives them, `added` reports what was put in."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: SenderSettings,
+        *,
+        on_failure: OnFailure | None = None,
+        on_retry: OnRetry | None = None,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._on_failure = on_failure
+        self._on_retry = on_retry
+        self._identity = NO_IDENTITY
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._buffered_bytes = 0
+        self._room = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._finished = asyncio.Event()
+        self._unfinished = 0
+        self._flushing = 0
+        self._tasks = TaskOwner("producer")
+        self.written_count = 0
+        self.first_lost_serial: int | None = None
+        """The first record, by its serial number, that failed for good."""
+        self.failure: OdradekError | None = None
+        """The first since the last flush."""
+
+    async def start(self) -> None:
+        """Get a producer id where one is needed and begin to send."""
+        if self._settings.is_idempotent:
+            self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
+        self._tasks.start(self._run(), name="sender")
+
+    async def close(self) -> None:
+        """Stop; what is not acknowledged fails with ClientClosed."""
+        await self._tasks.close()
+        for queue in self._queues.values():
+            for batch in (*([queue.in_flight] if queue.in_flight else []), *queue.batches):
+                if not batch.done.done():
+                    batch.done.set_exception(ClientClosed("the producer was closed before it was written"))
+
+    async def flush(self, *, is_stopping_at_failure: bool = False) -> None:
+        """Wait until all batches are acknowledged or failed; raise the first failure since the last flush."""
+        self._flushing += 1
+        self._wake.set()
+        try:
+            while self._unfinished and not (is_stopping_at_failure and self.failure):
+                self._finished.clear()
+                await self._finished.wait()
+        finally:
+            self._flushing -= 1
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+    # --- taking batches -------------------------------------------------------------------------------------------
+
+    def queue(self, target: TopicPartition) -> PartitionQueue:
+        """The queue of a partition."""
+        found = self._queues.get(target)
+        if found is None:
+            found = self._queues[target] = PartitionQueue(
+                target, batch_bytes_max=self._settings.batch_bytes_max
+            )
+        return found
+
+    def added(self, size_bytes: int, *, is_new: bool = False, is_full: bool = False) -> None:
+        """So much was put into a batch, which is new or full by it."""
+        self._buffered_bytes += size_bytes
+        if is_new:
+            self._unfinished += 1
+        if is_new or is_full:
+            self._wake.set()
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether the buffer takes so much more; an empty one takes any."""
+        return (
+            not self._buffered_bytes or self._buffered_bytes + size_bytes <= self._settings.buffer_bytes_max
+        )
+
+    async def wait_for_room(self, size_bytes: int) -> None:
+        """Wait until the buffer takes so much more. Raises BufferFull."""
+        try:
+            async with asyncio.timeout(self._settings.room_wait_seconds_max):
+                while not self.has_room(size_bytes):
+                    self._room.clear()
+                    await self._room.wait()
+        except TimeoutError:
+            raise BufferFull(
+                f"the producer's buffer of {self._settings.buffer_bytes_max} bytes stayed full for "
+                f"{self._settings.room_wait_seconds_max:.0f} s: the broker takes records slower than they come"
+            ) from None
+
+    def first_unwritten_serial(self) -> int | None:
+        """The first record, by its serial number, that is not acknowledged; None when all are."""
+        waiting = [queue.oldest.serials[0] for queue in self._queues.values() if queue.oldest]
+        if self.first_lost_serial is not None:
+            waiting.append(self.first_lost_serial)
+        return min(waiting, default=None)
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            wait_seconds = await self._dispatch(loop.time())
+            try:
+                async with asyncio.timeout(wait_seconds):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _dispatch(self, now: float) -> float | None:
+        """Send all that is due and say in how many seconds the next batch will be."""
+        by_leader: dict[int, list[PartitionQueue]] = {}
+        next_due: float | None = None
+        is_refresh_due = False
+        for queue in self._queues.values():
+            due = queue.due_at(linger_seconds=0.0 if self._flushing else self._settings.linger_seconds)
+            if due is None:
+                continue
+            if due > now:
+                next_due = due if next_due is None else min(next_due, due)
+                continue
+            leader = self._leader_of(queue.topic_partition)
+            if leader == NO_LEADER:
+                self._again(queue, queue.batches.popleft(), LeaderNotAvailable("no leader is known"))
+                is_refresh_due = True
+                continue
+            by_leader.setdefault(leader, []).append(queue)
+        for leader, queues in by_leader.items():
+            self._send_to(leader, queues)
+        if is_refresh_due:
+            await self._refresh()
+            now = asyncio.get_running_loop().time()
+            retries = (queue.batches[0].retry_at for queue in self._queues.values() if queue.batches)
+            next_due = min(retries, default=next_due)
+        return None if next_due is None else max(next_due - now, 0.0)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> int:
+        try:
+            return self._client.cluster.partition(topic_partition).leader
+        except OdradekError:
+            return NO_LEADER
+
+    async def _refresh(self) -> None:
+        try:
+            await self._client.refresh(sorted({key.topic for key in self._queues}))
+        except OdradekError as failure:
+            logger.warning("the metadata could not be refreshed, trying again: %s", failure)
+
+    def _send_to(self, leader: int, queues: list[PartitionQueue]) -> None:
+        batches: list[PendingBatch] = []
+        size_bytes = 0
+        for queue in queues:
+            first = queue.batches[0]
+            if batches and size_bytes + first.payload_bytes > self._settings.request_bytes_max:
+                self._tasks.start(self._send(leader, batches), name=f"request to {leader}")
+                batches, size_bytes = [], 0
+            queue.in_flight = queue.batches.popleft()
+            self._seal(queue, first)
+            batches.append(first)
+            size_bytes += first.payload_bytes
+        self._tasks.start(self._send(leader, batches), name=f"request to {leader}")
+
+    def _seal(self, queue: PartitionQueue, batch: PendingBatch) -> None:
+        if not self._settings.is_idempotent:
+            if batch.data is None:
+                batch.seal(compression=self._settings.compression, identity=NO_IDENTITY, sequence=-1)
+            return
+        if batch.identity != NO_IDENTITY:
+            return  # another try of the same batch, under the same number
+        if queue.sequence_identity != self._identity:
+            queue.sequence_identity = self._identity
+            queue.next_sequence = 0
+        batch.seal(
+            compression=self._settings.compression, identity=self._identity, sequence=queue.next_sequence
+        )
+        queue.next_sequence = advance_sequence(queue.next_sequence, len(batch.builder))
+
+    async def _send(self, leader: int, batches: list[PendingBatch]) -> None:
+        for batch in batches:
+            batch.attempts += 1
+        try:
+            outcomes = await produce(self._client, leader, batches, acks=self._settings.acks)
+        except OdradekError as failure:
+            outcomes = {batch.topic_partition: failure for batch in batches}
+        is_stale = False
+        for batch in batches:
+            queue = self._queues[batch.topic_partition]
+            outcome = outcomes.get(batch.topic_partition) or InvalidRequest(
+                "the broker left it out of its answer"
+            )
+            is_renewed = isinstance(outcome, OdradekError) and self._may_renew(batch, outcome)
+            if is_renewed:
+                # It counts as under way meanwhile: nothing behind it may go before it.
+                await self._renew_identity(batch.identity)
+                batch.identity = NO_IDENTITY
+            queue.in_flight = None
+            if not isinstance(outcome, OdradekError):
+                self._succeed(batch, outcome)
+            elif isinstance(outcome, RecordTooLarge) and len(batch.builder) > 1:
+                self._split(queue, batch)
+            elif isinstance(outcome, DuplicateSequence):
+                self._succeed(batch, BatchOutcome(-1, -1))
+            elif is_renewed:
+                self._again(queue, batch, outcome)
+            elif isinstance(outcome, (*RETRIABLE, ClientTimeout)):
+                is_stale = True
+                self._again(queue, batch, outcome)
+            else:
+                await self._fail(batch, outcome)
+        if is_stale:
+            await self._refresh()
+        self._wake.set()
+
+    def _may_renew(self, batch: PendingBatch, outcome: OdradekError) -> bool:
+        """Whether the broker lost this producer's state without having written the batch: a new id is safe then."""
+        if isinstance(outcome, UnknownProducerId):
+            return True
+        return isinstance(outcome, OutOfOrderSequence) and batch.attempts == 1
+
+    def _again(self, queue: PartitionQueue, batch: PendingBatch, failure: OdradekError) -> None:
+        """Put the batch back in front, unless its time is up."""
+        now = asyncio.get_running_loop().time()
+        pause_ms = min(CLIENT_RETRY_PAUSE_MS_MIN * 2 ** min(batch.attempts, 10), CLIENT_RETRY_PAUSE_MS_MAX)
+        batch.attempts = max(batch.attempts, 1)
+        batch.retry_at = now + pause_ms / 1000
+        if batch.retry_at > batch.created_at + self._settings.delivery_timeout_seconds:
+            late = ClientTimeout(
+                f"{len(batch.builder)} record{'s' * (len(batch.builder) != 1)} for {batch.topic_partition} could not "
+                f"be written in {self._settings.delivery_timeout_seconds:g} s; the last try said: {failure}"
+            )
+            self._lose(batch, late)
+            self._tasks.start(self._after_loss(batch), name="fail a batch")
+            return
+        logger.debug("batch for %s goes again in %d ms: %s", batch.topic_partition, pause_ms, failure)
+        queue.batches.appendleft(batch)
+        if self._on_retry is not None:
+            self._on_retry(batch.topic_partition, now - batch.created_at, failure)
+
+    def _split(self, queue: PartitionQueue, batch: PendingBatch) -> None:
+        """Send the batch's records as two; the broker has written none of them, so their numbers are free again."""
+        if batch.identity == queue.sequence_identity:
+            queue.next_sequence = batch.sequence
+        queue.batch_bytes_max = min(queue.batch_bytes_max, max(batch.payload_bytes // 2, 1))
+        logger.debug("batch of %d bytes for %s is split", batch.payload_bytes, batch.topic_partition)
+        halves = batch.split()
+        queue.batches.extendleft(reversed(halves))
+        self._unfinished += len(halves)
+        self._buffered_bytes += sum(half.payload_bytes for half in halves)
+        self._finish(batch)
+
+    def _succeed(self, batch: PendingBatch, outcome: BatchOutcome) -> None:
+        self.written_count += len(batch.builder)
+        if not batch.done.done():
+            batch.done.set_result(outcome)
+        self._finish(batch)
+
+    async def _fail(self, batch: PendingBatch, failure: OdradekError) -> None:
+        self._lose(batch, failure)
+        await self._after_loss(batch)
+
+    def _lose(self, batch: PendingBatch, failure: OdradekError) -> None:
+        if self.failure is None:
+            self.failure = failure
+        serial = batch.serials[0]
+        self.first_lost_serial = (
+            serial if self.first_lost_serial is None else min(serial, self.first_lost_serial)
+        )
+        self._finished.set()
+        if not batch.done.done():
+            batch.done.set_exception(failure)
+        if self._on_failure is not None:
+            self._on_failure(batch.topic_partition, len(batch.builder), failure)
+
+    async def _after_loss(self, batch: PendingBatch) -> None:
+        # Its sequence numbers are spent and the broker may not have seen them: another epoch begins at 0.
+        if self._settings.is_idempotent and batch.identity == self._identity:
+            await self._renew_identity(batch.identity)
+        self._finish(batch)
+
+    def _finish(self, batch: PendingBatch) -> None:
+        self._buffered_bytes -= batch.payload_bytes
+        self._unfinished -= 1
+        self._room.set()
+        self._finished.set()
+
+    async def _renew_identity(self, old: ProducerIdentity) -> None:
+        """Another epoch, at once (KIP-360): what is under way under the old one is refused when it comes late, and
+        nothing is sent in between. Another id only where there are no more epochs.
+        """
+        if self._identity != old:
+            return
+        if old.epoch < _EPOCH_MAX:
+            self._identity = ProducerIdentity(old.id, old.epoch + 1)
+            return
+        try:
+            self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
+        except OdradekError as failure:
+            logger.warning("no new producer id could be had, the old one stays: %s", failure)
