@@ -14,8 +14,10 @@ from typing import Any, Final, Protocol
 import aiohttp
 
 from odradek.client.admin.brokers import BrokerAdmin
+from odradek.client.admin.disks import directories
 from odradek.client.admin.plans import plan_drain
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
+from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.brokers import BrokerClients
 
 HTTP_SECONDS_MAX: Final = 5.0
@@ -64,6 +66,9 @@ class ClusterAdmin(Protocol):
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
+
+    async def full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
+        """The brokers that refuse records for want of room, each with the path of a full log directory."""
 
     async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
         """Set brokers' common settings, while they run; those with None are taken back."""
@@ -142,6 +147,17 @@ class HttpClusterAdmin:
                 common_override=entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER,
             )
             for entry in entries
+        }
+
+    async def full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
+        async with self._clients.client(bootstrap) as client:
+            found = await directories(client, brokers, partitions=())
+        return {
+            broker: one.path
+            for broker, told in found.items()
+            if not isinstance(told, OdradekError)
+            for one in told
+            if one.is_full
         }
 
     async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:

@@ -179,6 +179,23 @@ def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: Wo
     assert world.replaced(before) == set(before)
 
 
+def test_full_volumes_are_a_condition_that_says_what_to_do(world: World) -> None:
+    assert world.condition("Volumes") == {}
+    world.brokers.full = {2: "/data/log", 0: "/data/log"}
+    world.look()
+    full = world.condition("Volumes")
+    assert full["status"] == "False" and full["reason"] == "Full"
+    assert "broker 0 (/data/log), broker 2 (/data/log)" in full["message"]
+    assert "brokers.storage.size" in full["message"]
+    assert world.condition("Ready")["status"] == "True"
+    world.brokers.silent = {0, 1, 2}
+    world.look()
+    assert world.condition("Volumes") == {}, "what nobody told is not known"
+    world.brokers.silent, world.brokers.full = set(), {}
+    world.look()
+    assert world.condition("Volumes") == {}
+
+
 def test_a_broker_with_a_full_disk_is_given_a_new_volume_when_that_is_asked_for(world: World) -> None:
     before = world.pods()
     world.brokers.answers[1] = RestartAnswer(known=True, refused_writes="the log directory is full")

@@ -10,6 +10,9 @@ from typing import Any, cast
 import pytest
 
 from odradek.client.admin.brokers import DrainProgress
+from odradek.client.admin.disks import Directories
+from odradek.client.admin.results import LogDirectory
+from odradek.client.errors import ConnectionFailed
 from odradek_operator.gateways import cluster_admin
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin, RestartAnswer
 from tests.support.loop import run
@@ -75,3 +78,21 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
     monkeypatch.setattr(admin, "_get", get)
     answer = run(admin.restart_answer("b", 9644))
     assert answer == RestartAnswer(known=True, refused_writes="the log directory /data is full")
+
+
+def test_brokers_with_a_full_directory_are_told_and_those_that_do_not_answer_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def directory(broker: int, path: str, usable: int) -> LogDirectory:
+        return LogDirectory(broker, path, 1 << 40, usable, {}, None)
+
+    async def directories(*_: object, **__: object) -> Directories:
+        return {
+            0: [directory(0, "/a", 1 << 39), directory(0, "/b", 0)],
+            1: [directory(1, "/a", 1 << 39)],
+            2: ConnectionFailed("nobody listens"),
+        }
+
+    monkeypatch.setattr(cluster_admin, "directories", directories)
+    admin = HttpClusterAdmin(cast(Any, Brokers()))
+    assert run(admin.full_directories("b:9092", (0, 1, 2))) == {0: "/b"}

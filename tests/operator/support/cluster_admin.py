@@ -32,6 +32,7 @@ class Brokers:
     moving_to: dict[int, int] = field(default_factory=dict)
     cordoned: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
+    full: dict[int, str] = field(default_factory=dict)
     too_few: bool = False
     failure: Exception | None = None
     asked: list[int] = field(default_factory=list)
@@ -69,6 +70,9 @@ class Brokers:
         return in_force | {
             key: InForce(value=value, given=True, own_override=True) for key, value in own.items()
         }
+
+    async def full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
+        return {broker: path for broker, path in self.full.items() if broker in brokers}
 
     async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
         if self.refusal is not None:

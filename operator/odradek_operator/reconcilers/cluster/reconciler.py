@@ -118,6 +118,7 @@ class ClusterReconciler:
             return await self._report(look)
         await look.apply_brokers()
         await look.settle_settings()
+        await look.read_disks()
         await look.roll_brokers()
         await look.force_lost_pods()
         await look.move_partitions()
@@ -205,6 +206,7 @@ def _findings(
         pending=look.pending,
         moving_problem=look.moving_problem,
         volume_problem=look.volume_problem,
+        full_directories=look.full_directories,
         unreachable=look.unreachable,
         settings_problem=look.settings_problem,
         zones_problem=look.zones_problem,

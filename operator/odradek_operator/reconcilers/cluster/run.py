@@ -67,6 +67,7 @@ class Look:
     cluster_id: str | None = None
     moving_problem: str | None = None
     volume_problem: str | None = None
+    full_directories: Mapping[int, str] = field(default_factory=dict)
     unreachable: str | None = None
     settings_problem: str | None = None
     zones_problem: str | None = None
@@ -248,6 +249,16 @@ class Look:
             await self.outside.tell(self.body, "SettingsAltered", f"without a restart: {altered}")
         except OdradekError as failure:
             self.settings_problem = f"{', '.join(self.settings.alter)} could not be altered: {failure}"
+
+    async def read_disks(self) -> None:
+        """Learn which brokers have no room. One that does not answer is not told of: its settings are."""
+        serving = [pod.broker for pod in self.pods if pod.ready and pod.broker not in self.unknown]
+        if not serving:
+            return
+        try:
+            self.full_directories = await self.admin.full_directories(self.context.bootstrap, serving)
+        except OdradekError as failure:
+            self.unreachable = f"brokers do not tell the operator of their disks: {failure}"
 
     async def _settings_of(self, broker: int) -> Mapping[str, InForce] | None:
         try:

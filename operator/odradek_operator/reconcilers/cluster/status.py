@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from odradek_operator.reconcilers.cluster.addresses import Pending
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
@@ -38,6 +39,7 @@ class Findings:
     pending: tuple[Pending, ...]
     moving_problem: str | None = None
     volume_problem: str | None = None
+    full_directories: Mapping[int, str] = field(default_factory=dict)
     unreachable: str | None = None
     settings_problem: str | None = None
     zones_problem: str | None = None
@@ -58,6 +60,8 @@ def conditions(found: Findings) -> list[Condition]:
         stated.append(condition(LISTENERS, False, "AddressPending", message))
     if found.volume_problem:
         stated.append(condition(VOLUMES, False, "NotGrown", found.volume_problem))
+    elif found.full_directories:
+        stated.append(condition(VOLUMES, False, "Full", _full(found.full_directories)))
     if found.unreachable:
         stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
     if found.settings_problem:
@@ -65,6 +69,15 @@ def conditions(found: Findings) -> list[Condition]:
     if found.zones_problem:
         stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
     return stated
+
+
+def _full(directories: Mapping[int, str]) -> str:
+    # Without free bytes, which change with every look.
+    brokers = named(tuple(f"broker {broker} ({path})" for broker, path in sorted(directories.items())))
+    return (
+        f"the volumes of these are full, and refuse records until they have room: {brokers}. Give "
+        "brokers.storage.size more, delete topics, or shorten their retention"
+    )
 
 
 def _ready(found: Findings) -> Condition:
