@@ -99,9 +99,10 @@ def test_a_brokers_settings_tell_theirs() -> None:
             "my.plugin": "hunter2",
             "num.io.threads": "3",
         },
-        own={"log.retention.bytes": "9"},
+        own={"log.retention.bytes": "9", "ssl.client.auth": "required"},
     )
     entries = _by_name(describe_broker(sources))
+    assert sources.current.log_retention_bytes == 9, "what is ignored takes nothing along"
     assert entries["log.retention.bytes"].source is ConfigSource.DYNAMIC_BROKER
     assert entries["log.retention.bytes"].value == "9"
     assert not entries["log.retention.bytes"].is_read_only

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.protocol.varint import unsigned_varint
 from odradek.records.builder import build_batch
-from odradek.server.kraft_metadata import DIRECTORY, read_topic_settings
+from odradek.server.kraft_metadata import DIRECTORY, read_kraft_metadata
 from tests.support.disk import SimulatedDisk
 
 
@@ -42,7 +42,7 @@ def written(**files: bytes) -> SimulatedDisk:
 
 
 def settings_of(disk: SimulatedDisk) -> dict[str, dict[str, str]]:
-    return {name: dict(found) for name, found in read_topic_settings(disk, ["nowhere", "d"]).items()}
+    return {name: dict(found) for name, found in read_kraft_metadata(disk, ["nowhere", "d"]).settings.items()}
 
 
 def test_settings_are_set_changed_and_taken_away() -> None:
@@ -76,3 +76,50 @@ def test_what_stands_before_damage_is_taken_in_and_control_records_are_passed_ov
 
 def test_where_no_kafka_was_there_is_nothing() -> None:
     assert settings_of(SimulatedDisk()) == {}
+
+
+def acl(number: int) -> bytes:
+    fields = b"\2" + text("orders") + b"\3" + text("User:a") + text("*") + b"\2\3\0"
+    return b"\1\x12\0" + bytes([number] * 16) + fields
+
+
+def user(name: str, *, is_gone: bool = False) -> bytes:
+    return (
+        (b"\1\x16\0" if is_gone else b"\1\x0b\0")
+        + text(name)
+        + b"\1"
+        + (b"\0" if is_gone else b"\1\1\1\0\0\0\1\0")
+    )
+
+
+def quota(name: str | None, *, is_removed: bool = False) -> bytes:
+    entities = unsigned_varint(3) + text("user") + text(name) + b"\0" + text("client-id") + text("c") + b"\0"
+    return b"\1\x0e\0" + entities + text("producer_byte_rate") + bytes(8) + bytes([is_removed]) + b"\0"
+
+
+def protection_of(disk: SimulatedDisk) -> list[str]:
+    return list(read_kraft_metadata(disk, ["d"]).protection)
+
+
+def test_what_protected_the_cluster_is_counted() -> None:
+    log = batch(0, acl(1), acl(2), user("a"), quota("u"), quota(None), topic("t", 1))
+    log += batch(
+        6, setting("1", "ssl.client.auth", "required", kind=4), setting("", "num.io.threads", "9", kind=4)
+    )
+    assert protection_of(written(log_0=log)) == [
+        "2 access control entries",
+        "1 SCRAM user",
+        "2 quotas of clients",
+        "the setting ssl.client.auth",
+    ]
+
+
+def test_what_was_taken_away_protects_nothing() -> None:
+    log = batch(0, acl(1), user("a"), quota(None), setting("1", "ssl.client.auth", "required", kind=4))
+    gone_acl = b"\1\x13\0" + bytes([1] * 16) + b"\0"
+    log += batch(
+        4, gone_acl, user("a", is_gone=True), quota(None, is_removed=True),
+        setting("1", "ssl.client.auth", None, kind=4),
+    )  # fmt: skip
+    assert protection_of(written(log_0=log)) == []
+    assert protection_of(SimulatedDisk()) == []

@@ -17,6 +17,7 @@ from odradek.cluster.group_configs import GROUP_SETTINGS, group_default_text
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.errors import SettingError
+from odradek.foundation.protection import without_broken_promises
 from odradek.foundation.setting_types import Kind, Setting
 from odradek.foundation.settings import USED, Settings, all_settings, find_setting
 
@@ -103,8 +104,9 @@ class BrokerSources:
 
 
 def _with_overrides(static: Settings, overrides: Mapping[str, str]) -> Settings:
+    kept = without_broken_promises(overrides, find_setting)
     try:
-        return static.with_overrides(overrides) if overrides else static
+        return static.with_overrides(kept) if kept else static
     except SettingError:
         return static
 

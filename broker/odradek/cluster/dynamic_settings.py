@@ -15,7 +15,7 @@ from odradek.cluster.changes import config_changes
 from odradek.cluster.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import broken_promise
+from odradek.foundation.protection import broken_promise, without_broken_promises
 from odradek.foundation.settings import Settings, find_setting
 
 logger = logging.getLogger(__name__)
@@ -82,14 +82,14 @@ class DynamicSettings:
 
     def _kept(self, overrides: dict[str, str]) -> dict[str, str]:
         """Without what promises protection that is not there: an earlier version let it be set."""
-        broken = {key: broken_promise(key, text, find_setting) for key, text in overrides.items()}
-        for key, why in broken.items():
-            if why is not None and key not in self._named:
-                self._named.add(key)
-                logger.error(
-                    "a dynamic setting is ignored: %s; delete it with `odradek configs unset broker`", why
-                )
-        return {key: text for key, text in overrides.items() if broken[key] is None}
+        kept = without_broken_promises(overrides, find_setting)
+        for key in overrides.keys() - kept.keys() - self._named:
+            self._named.add(key)
+            why = broken_promise(key, overrides[key], find_setting)
+            logger.error(
+                "a dynamic setting is ignored: %s; `odradek configs unset broker` takes it away", why
+            )
+        return kept
 
 
 def merged_overrides(*, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -87,6 +87,11 @@ def broken_promises(
     return broken
 
 
+def without_broken_promises(given: Mapping[str, str], find: FindSetting) -> dict[str, str]:
+    """The entries that promise nothing which is not there."""
+    return {key: text for key, text in given.items() if broken_promise(key, text, find) is None}
+
+
 def refusal(broken: Iterable[BrokenPromise]) -> str:
     """One line that names all of `broken`, those that ask for the same together, and says what to do."""
     groups: dict[tuple[str, str], list[str]] = {}

@@ -58,9 +58,16 @@ async def _take_over_settings(
     """Give topics the settings that Kafka had for them: a compacted topic must not be cut by retention."""
     # Here, since only a directory that another broker wrote needs them.
     from odradek.controller.requests import ConfigChange, ConfigOperation, Resource
-    from odradek.server.kraft_metadata import read_topic_settings
+    from odradek.server.kraft_metadata import read_kraft_metadata
 
-    known = read_topic_settings(disk, paths)
+    metadata = read_kraft_metadata(disk, paths)
+    if metadata.protection:
+        logger.warning(
+            "the Kafka that wrote this directory was protected by %s; none of it is in force here, so everybody who "
+            "reaches this broker may do everything: let only trusted clients reach the listeners",
+            ", ".join(metadata.protection),
+        )
+    known = metadata.settings
     for name in unknown:
         topic = images.current.topics.get(name)
         if topic is None or topic.is_internal:

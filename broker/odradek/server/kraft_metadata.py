@@ -1,24 +1,30 @@
-"""The settings of topics in the metadata log that Apache Kafka (KRaft) leaves in a log directory.
+"""What is needed of the metadata log that Apache Kafka (KRaft) leaves in a log directory.
 
-A topic whose cleanup.policy was forgotten when its directory is taken over would lose what it was to keep. Only what
-is needed for that is read: topics and their settings. What the log's records say, from document order:
+Settings of topics: one whose cleanup.policy was forgotten when its directory is taken over would lose what it was to
+keep. And how much protection there was (access control lists, users, quotas), which this broker does not have: its
+owner must know. What the log's records say, from document order:
 
     frame     varint 1, varint kind, varint version, then the fields
-    2         topic          name compact string, id 16 bytes
-    4         setting        kind of resource int8, resource, key compact strings, value compact nullable string
-    9         topic is gone  id 16 bytes
+    2         topic               name compact string, id 16 bytes
+    4         setting             kind of resource int8, resource, key compact strings, value compact nullable string
+    9         topic is gone       id 16 bytes
+    11, 22    SCRAM user          name compact string, mechanism int8; gone: the same
+    14        client's quota      entities (type, nullable name), key compact string, value float64, is removed bool
+    18, 19    access control      id 16 bytes; gone: the same
 
 A snapshot (`OFFSET-EPOCH.checkpoint`) holds all below its offset; segments (`OFFSET.log`) hold the rest. The
-format is that of Kafka's metadata records (KIP-631, KIP-630). Left out: the defaults of brokers, users, quotas.
+format is that of Kafka's metadata records (KIP-631, KIP-630). Left out: delegation tokens, which expire.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.foundation.errors import CorruptRecord, InvalidRequest
+from odradek.foundation.protection import broken_promise
+from odradek.foundation.settings import find_setting
 from odradek.log.files import Disk
 from odradek.protocol.varint import read_unsigned_varint
 from odradek.records.batch import split
@@ -32,21 +38,53 @@ _FRAME: Final = 1
 _TOPIC: Final = 2
 _SETTING: Final = 4
 _TOPIC_GONE: Final = 9
+_USER: Final = 11
+_QUOTA: Final = 14
+_ACL: Final = 18
+_ACL_GONE: Final = 19
+_USER_GONE: Final = 22
 _OF_TOPIC: Final = 2
+_OF_BROKER: Final = 4
 _ID_BYTES: Final = 16
+_FLOAT64_BYTES: Final = 8
+_SINGULAR: Final = {
+    "access control entries": "access control entry",
+    "SCRAM users": "SCRAM user",
+    "quotas of clients": "quota of a client",
+}
 
 
-class KraftTopics:
-    """What the metadata says of topics so far: settings by name."""
+class KraftMetadata:
+    """What the metadata says so far: settings of topics by name, and what protected the cluster."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
         self._settings: dict[str, dict[str, str]] = {}
+        self._acls: set[bytes] = set()
+        self._users: set[tuple[str | None, int]] = set()
+        self._quotas: set[bytes] = set()
+        self._broker_settings: dict[tuple[str | None, str], str] = {}
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, str]]:
         """The settings of every topic that has some, by its name."""
         return {name: settings for name, settings in self._settings.items() if settings}
+
+    @property
+    def protection(self) -> Sequence[str]:
+        """What protected the cluster and is not in force here, one phrase each; empty when nothing did."""
+        counted = (
+            (len(self._acls), "access control entries"),
+            (len(self._users), "SCRAM users"),
+            (len(self._quotas), "quotas of clients"),
+        )
+        found = [f"{count} {what if count > 1 else _SINGULAR[what]}" for count, what in counted if count]
+        keys = {
+            key
+            for (_, key), text in self._broker_settings.items()
+            if broken_promise(key, text, find_setting) is not None
+        }
+        return [*found, *(f"the setting {key}" for key in sorted(keys))]
 
     def replay(self, value: bytes) -> None:
         """Take one record in. Raises InvalidRequest when it cannot be read."""
@@ -63,11 +101,27 @@ class KraftTopics:
             gone = self._names.pop(bytes(view[position : position + _ID_BYTES]), None)
             if gone is not None:
                 self._settings.pop(gone, None)
-        elif kind == _SETTING and view[position] == _OF_TOPIC:
-            topic, position = _text(view, position + 1)
+        elif kind == _SETTING and view[position] in (_OF_TOPIC, _OF_BROKER):
+            of_topic = view[position] == _OF_TOPIC
+            resource, position = _text(view, position + 1)
             key, position = _text(view, position)
             text, position = _text(view, position)
-            self._set(topic or "", key or "", text)
+            if of_topic:
+                self._set(resource or "", key or "", text)
+            elif text is None:
+                self._broker_settings.pop((resource, key or ""), None)
+            else:
+                self._broker_settings[resource, key or ""] = text
+        elif kind in (_ACL, _ACL_GONE):
+            acl = bytes(view[position : position + _ID_BYTES])
+            (self._acls.add if kind == _ACL else self._acls.discard)(acl)
+        elif kind in (_USER, _USER_GONE):
+            name, position = _text(view, position)
+            (self._users.add if kind == _USER else self._users.discard)((name, view[position]))
+        elif kind == _QUOTA:
+            end = _end_of_quota_key(view, position)
+            is_removed = bool(view[end + _FLOAT64_BYTES])
+            (self._quotas.discard if is_removed else self._quotas.add)(bytes(view[position:end]))
 
     def _set(self, topic: str, key: str, text: str | None) -> None:
         settings = self._settings.setdefault(topic, {})
@@ -88,40 +142,54 @@ def _text(view: memoryview, position: int) -> tuple[str | None, int]:
     return str(view[position:end], "utf-8"), end
 
 
-def read_topic_settings(disk: Disk, log_directories: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-    """The settings of topics that Kafka kept, by the topic's name; nothing where no metadata log lies.
+def _end_of_quota_key(view: memoryview, position: int) -> int:
+    """The position after a quota's entities and key, which together name it."""
+    entities, position = read_unsigned_varint(view, position)
+    for _ in range(entities - 1):
+        _, position = _text(view, position)
+        _, position = _text(view, position)
+        tags, position = read_unsigned_varint(view, position)
+        if tags:
+            raise InvalidRequest("a quota in the metadata log has tagged fields, and none are known")
+    return _text(view, position)[1]
+
+
+def read_kraft_metadata(disk: Disk, log_directories: Iterable[str]) -> KraftMetadata:
+    """What Kafka kept in its metadata log; nothing where none lies.
 
     What cannot be read is left out with a line in the log. Raises OSError.
     """
     for directory in log_directories:
         path = f"{directory}/{DIRECTORY}"
         if disk.exists(path):
-            return _read(disk, path).settings
-    return {}
+            return _read(disk, path)
+    return KraftMetadata()
 
 
-def _read(disk: Disk, path: str) -> KraftTopics:
+def _read(disk: Disk, path: str) -> KraftMetadata:
     names = sorted(entry.name for entry in disk.entries(path))
     snapshots = [name for name in names if name.endswith(".checkpoint") and name[:20].isdigit()]
-    topics = KraftTopics()
+    metadata = KraftMetadata()
     begins_at = 0
     if snapshots:
         begins_at = int(snapshots[-1][:20])
-        _replay(topics, disk.read(f"{path}/{snapshots[-1]}"), from_offset=0, where=f"{path}/{snapshots[-1]}")
+        _replay(
+            metadata, disk.read(f"{path}/{snapshots[-1]}"), from_offset=0, where=f"{path}/{snapshots[-1]}"
+        )
     for name in names:
         if name.endswith(".log"):
-            _replay(topics, disk.read(f"{path}/{name}"), from_offset=begins_at, where=f"{path}/{name}")
-    return topics
+            _replay(metadata, disk.read(f"{path}/{name}"), from_offset=begins_at, where=f"{path}/{name}")
+    return metadata
 
 
-def _replay(topics: KraftTopics, data: bytes, *, from_offset: int, where: str) -> None:
+def _replay(metadata: KraftMetadata, data: bytes, *, from_offset: int, where: str) -> None:
     try:
         for batch in split(data):
             if batch.is_control or batch.last_offset < from_offset:
                 continue
             for record in records(batch):
                 if record.offset >= from_offset and record.value is not None:
-                    topics.replay(record.value)
+                    metadata.replay(record.value)
     except (CorruptRecord, InvalidRequest, UnicodeDecodeError, IndexError) as error:
         # The end of the log after a crash; what stands before it has been taken in.
         logger.warning("%s is read up to where it is damaged: %s", where, error)
