@@ -244,4 +244,4 @@ def test_groups_are_listed_and_described_in_every_way(shell: Shell, group: str, 
 def test_a_pattern_of_topics_is_checked(shell: Shell) -> None:
     assert shell.run("groups", "check-pattern", "orders-.*") == "valid    orders-.*\n"
     shell.run("groups", "check-pattern", "orders-(", code=ExitCode.REFUSED)
-    assert "not a valid regular expression" in shell.error
+    assert "not a valid regular expression: missing ): orders-(" in shell.error

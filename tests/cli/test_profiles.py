@@ -209,7 +209,7 @@ def test_the_environment_is_named_when_its_address_is_wrong(
     monkeypatch.setenv("ODRADEK_BOOTSTRAP", "http://x")
     result = invoke("topics", "list")
     assert result.exit_code == ExitCode.USAGE
-    assert "$ODRADEK_BOOTSTRAP: 'http://x' is a URL" in result.stderr
+    assert result.stderr.startswith("odradek: $ODRADEK_BOOTSTRAP: 'http://x' is a URL")
     assert "--bootstrap" not in result.stderr
     monkeypatch.setenv("ODRADEK_BOOTSTRAP", f"127.0.0.1:{free_port()}")
     result = invoke("topics", "list")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker
+from odradek.foundation.errors import CoordinatorLoadInProgress
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.headers import parse_request_header
@@ -277,3 +279,18 @@ def test_it_connects_on_uvloop_too() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+@pytest.mark.parametrize(("api_timeout_ms", "tries"), [(1, 1), (None, 2), (60_000, 2)])
+def test_a_call_with_its_retries_has_a_time_of_its_own(api_timeout_ms: int | None, tries: int) -> None:
+    tried: list[int] = []
+
+    async def attempt() -> None:
+        tried.append(1)
+        if len(tried) == 1:
+            raise CoordinatorLoadInProgress("not yet")
+
+    client = Client("127.0.0.1:1", request_timeout_ms=60_000, api_timeout_ms=api_timeout_ms)
+    with suppress(CoordinatorLoadInProgress):
+        asyncio.run(client.with_retries(attempt))
+    assert len(tried) == tries

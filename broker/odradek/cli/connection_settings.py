@@ -162,8 +162,10 @@ def _check_bootstrap(bootstrap: Sourced) -> None:
     try:
         parse_addresses(bootstrap.value)
     except ValueError as failure:
-        shown = f"{bootstrap.source}: {failure}"
-        raise click.UsageError(shown) from failure
+        from odradek.foundation.errors import SettingError
+
+        kind = click.UsageError if bootstrap.source == BOOTSTRAP_OPTION else SettingError
+        raise kind(f"{bootstrap.source}: {failure}") from failure
 
 
 def read_property_file(path: str) -> ReadProperties:

@@ -60,8 +60,10 @@ class TopicPatterns:
         try:
             compiled = re2.compile(pattern, options)
         except re2.error as error:
+            reason = error.args[0] if error.args else error
+            words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
             raise InvalidRegularExpression(
-                f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}"
+                f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {words}"
             ) from error
         self._compiled[pattern] = compiled
         if len(self._compiled) > TOPIC_PATTERNS_REMEMBERED:
