@@ -10,11 +10,13 @@ from odradek.cli.completing import brokers_completed
 from odradek.cli.disk import disk
 from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import count, format_bytes, plain, say, show
+from odradek.cli.output import bad, count, format_bytes, plain, say, show, warning
+from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerLoad, DrainProgress
     from odradek.client.admin.plans import Plan
+    from odradek.client.admin.versions import BrokerVersions
     from odradek.client.client import Client
     from odradek.foundation.ids import TopicPartition
 
@@ -23,15 +25,16 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would m
 
 @click.group()
 def brokers() -> None:
-    """List brokers and their disks, drain one before it is removed, fill new ones."""
+    """List brokers, their disks and versions, drain one before it is removed, fill new ones."""
 
 
 brokers.add_command(disk)
 
 
-@brokers.command("list")
+@brokers.command("list", cls=WatchCommand)
+@watch_option
 @session_options
-def list_brokers(session: Session) -> None:
+def list_brokers(session: Session, *, watch: float | None) -> int:
     """Show the live brokers and how much each has.
 
     PREFERRED is how many partitions a broker leads when all is well. DISK tells free and total bytes of its log
@@ -40,17 +43,22 @@ def list_brokers(session: Session) -> None:
     \b
     Examples:
       odradek brokers list
+      odradek brokers list --watch 5
       odradek brokers list --output json | jq '.[] | select(.is_cordoned)'
       odradek brokers list --output json | jq '.[].log_directories[] | select(.is_full)'
     """
-    from odradek.cli.disk_words import directory_document, disk_words
 
     async def work(client: Client) -> list[BrokerLoad]:
         from odradek.client.admin.brokers import BrokerAdmin
 
         return await BrokerAdmin(client).list()
 
-    found = session.run(work)
+    return look(session, work, _show_brokers, every_seconds=watch)
+
+
+def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
+    from odradek.cli.disk_words import directory_document, disk_cell
+
     show(
         session.output,
         headers=("ID", "ADDRESS", "RACK", "REPLICAS", "LEADS", "PREFERRED", "CORDONED", "DISK"),
@@ -62,8 +70,8 @@ def list_brokers(session: Session) -> None:
                 one.replicas,
                 one.leaders,
                 one.preferred_leaders,
-                one.is_cordoned,
-                one.error or disk_words(one.log_directories),
+                warning(True) if one.is_cordoned else False,
+                disk_cell(one.log_directories) if one.error is None else bad(one.error),
             )
             for one in found
         ],
@@ -72,6 +80,35 @@ def list_brokers(session: Session) -> None:
             for one in found
         ],
     )
+
+
+@brokers.command("api-versions")
+@click.argument(
+    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
+)
+@click.option("--compare", is_flag=True, help="Only the APIs and features in which brokers differ.")
+@session_options
+def api_versions(session: Session, *, broker_ids: tuple[int, ...], compare: bool) -> int:
+    """Show which versions of each API brokers speak, and their features (all brokers without IDs).
+
+    Brokers that say the same are shown together.
+
+    \b
+    Examples:
+      odradek brokers api-versions
+      odradek brokers api-versions 1 --output json | jq '.[0].apis[] | select(.name == "Fetch")'
+      odradek brokers api-versions --compare
+    """
+
+    async def work(client: Client) -> dict[int, BrokerVersions]:
+        from odradek.client.admin.versions import broker_versions
+
+        return await broker_versions(client, broker_ids)
+
+    from odradek.cli.broker_versions import show_differences, show_versions
+
+    found = session.run(work)
+    return show_differences(session, found) if compare else show_versions(session, found)
 
 
 @brokers.command()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from odradek.cli.output import format_bytes
+from odradek.cli.output import Styled, bad, format_bytes, warning
+from odradek.client.admin.health import DirectoryStatus, directory_status
 from odradek.client.admin.results import LogDirectory
 
 
@@ -24,6 +25,14 @@ def disk_words(directories: Sequence[LogDirectory]) -> str | None:
         total, usable = room
         parts.append(f"{format_bytes(usable)} of {format_bytes(total)} free")
     return ", ".join(parts) or None
+
+
+def disk_cell(directories: Sequence[LogDirectory]) -> Styled | str | None:
+    """As `disk_words`, in the colour of the worst that a directory has."""
+    words, found = disk_words(directories), {directory_status(one) for one in directories}
+    if found & {DirectoryStatus.FULL, DirectoryStatus.FAILED}:
+        return bad(words)
+    return warning(words) if DirectoryStatus.NEARLY_FULL in found else words
 
 
 def volumes(directories: Iterable[LogDirectory]) -> tuple[int, int] | None:

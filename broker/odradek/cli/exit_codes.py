@@ -23,6 +23,8 @@ class ExitCode(IntEnum):
     EXISTS = 6
     REFUSED = 7
     DAMAGED = 8
+    DEGRADED = 9
+    UNHEALTHY = 10
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
 
@@ -37,6 +39,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.EXISTS: "what was to be created exists already",
     ExitCode.REFUSED: "the broker understood and declined: a value or a state that it does not allow",
     ExitCode.DAMAGED: "dump-log found damage",
+    ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full",
+    ExitCode.UNHEALTHY: "status: partitions cannot be read or written, a disk is full, or there is no controller",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",
     ExitCode.OUTPUT_CLOSED: "the reader of stdout went away (as in `odradek consume t | head`)",
 }

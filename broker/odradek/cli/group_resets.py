@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from odradek.cli.options import Session, parse_partitions
+from odradek.cli.options import Session
 from odradek.cli.output import count, show
+from odradek.cli.partition_names import named_partitions
 from odradek.cli.saved_offsets import SavedOffset, load, save
 from odradek.cli.times import parse_duration_ms, parse_moment_ms
 from odradek.client.admin.groups import GroupAdmin
@@ -96,7 +97,7 @@ async def plan_resets(client: Client, group_id: str, topics: Sequence[str], rese
     Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members.
     """
     committed = await _committed(client, group_id, must_exist=not topics)
-    keys = await _named_partitions(client, topics) if topics else sorted(committed)
+    keys = await named_partitions(client, topics) if topics else sorted(committed)
     offsets = {key: found.offset for key, found in committed.items()}
     targets = await _targets(LogAdmin(client), keys, offsets, reset)
     return [ResetPlan(group_id, key, committed.get(key), CommittedOffset(targets[key])) for key in keys]
@@ -111,7 +112,7 @@ async def plan_from_saved(
     committed = await _committed(client, group_id, must_exist=False)
     wanted = {TopicPartition(one.topic, one.partition): one for one in saved}
     if topics:
-        named = await _named_partitions(client, topics)
+        named = await named_partitions(client, topics)
         missing = [str(key) for key in named if key not in wanted]
         if missing:
             raise UnknownTopicOrPartition(
@@ -165,21 +166,6 @@ async def _committed(
             members = count(len(description.members), "member")
             raise NonEmptyGroup(f"group {group_id!r} has {members}; stop its consumers first")
     return await admin.offsets(group_id)
-
-
-async def _named_partitions(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
-    keys: list[TopicPartition] = []
-    for text in topics:
-        name, colon, numbers = text.partition(":")
-        known = [p.partition for p in (await client.refresh((name,))).topic(name).partitions]
-        wanted = parse_partitions(numbers) if colon else known
-        for number in wanted:
-            if number not in known:
-                raise UnknownTopicOrPartition(
-                    f"topic {name!r} has no partition {number}; it has {len(known)}, numbered from 0"
-                )
-        keys.extend(TopicPartition(name, number) for number in wanted)
-    return keys
 
 
 async def _targets(

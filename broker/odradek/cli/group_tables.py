@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from odradek.cli.output import count, show
+from odradek.cli.output import count, in_color, show, state_in_color
 from odradek.cli.times import format_seconds
 
 Described = Sequence[dict[str, Any]]
@@ -17,7 +17,14 @@ def print_states(groups: Described, *, is_verbose: bool) -> None:
     """One line a group."""
     headers = ["GROUP", "STATE", "TYPE", "COORDINATOR", "ASSIGNOR", "MEMBERS"]
     rows = [
-        [g["group"], g["state"], g["type"], g["coordinator"], g["assignor"], len(g["members"])]
+        [
+            g["group"],
+            state_in_color(g["state"]),
+            g["type"],
+            g["coordinator"],
+            g["assignor"],
+            len(g["members"]),
+        ]
         for g in groups
     ]
     if is_verbose:
@@ -73,9 +80,8 @@ def _print_title(group: dict[str, Any], index: int) -> None:
     lag = f"  lag {count(group['lag'], 'record')}"
     if group["lag_seconds"] is not None:
         lag += f", {format_seconds(group['lag_seconds'])}"
-    click.echo(
-        f"{group['group']}  {group['state']}  {group['type']}  {count(len(group['members']), 'member')}{lag}"
-    )
+    state = in_color(state_in_color(group["state"]))
+    click.echo(f"{group['group']}  {state}  {group['type']}  {count(len(group['members']), 'member')}{lag}")
     if group["commits_refused"]:
         click.echo(group["commits_refused"])
 

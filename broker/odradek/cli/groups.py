@@ -10,7 +10,8 @@ from odradek.cli.completing import groups_completed, one_of
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import say, show
+from odradek.cli.output import say, show, state_in_color
+from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.results import GroupListing
@@ -44,7 +45,7 @@ def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[
     return chosen
 
 
-@click.command("list")
+@click.command("list", cls=WatchCommand)
 @click.option(
     "--state",
     "states",
@@ -61,8 +62,11 @@ def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[
     shell_complete=one_of(TYPES),
     help="Only of these types: classic, consumer; may be repeated.",
 )
+@watch_option
 @session_options
-def list_groups(session: Session, *, states: tuple[str, ...], types: tuple[str, ...]) -> None:
+def list_groups(
+    session: Session, *, states: tuple[str, ...], types: tuple[str, ...], watch: float | None
+) -> int:
     """List the groups.
 
     \b
@@ -79,26 +83,30 @@ def list_groups(session: Session, *, states: tuple[str, ...], types: tuple[str, 
 
         return await GroupAdmin(client).list()
 
-    found = [
-        group
-        for group in session.run(work)
-        if (not wanted_states or group.state.lower() in wanted_states)
-        and (not wanted_types or group.type.lower() in wanted_types)
-    ]
-    show(
-        session.output,
-        headers=("GROUP", "STATE", "TYPE", "PROTOCOL"),
-        rows=[(group.group_id, group.state, group.type, group.protocol_type) for group in found],
-        document=found,
-    )
+    def present(session: Session, listed: list[GroupListing]) -> None:
+        found = [
+            group
+            for group in listed
+            if (not wanted_states or group.state.lower() in wanted_states)
+            and (not wanted_types or group.type.lower() in wanted_types)
+        ]
+        show(
+            session.output,
+            headers=("GROUP", "STATE", "TYPE", "PROTOCOL"),
+            rows=[(one.group_id, state_in_color(one.state), one.type, one.protocol_type) for one in found],
+            document=found,
+        )
+
+    return look(session, work, present, every_seconds=watch)
 
 
-@click.command()
+@click.command(cls=WatchCommand)
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
 @click.option("--all-groups", is_flag=True, help="All groups, as without names.")
 @click.option("--offsets", is_flag=True, help="Show the partitions; this is the default.")
 @click.option("--members", is_flag=True, help="Show the members instead of the partitions.")
 @click.option("--state", is_flag=True, help="Show one line a group; offsets are not asked for.")
+@watch_option
 @session_options
 def describe(
     session: Session,
@@ -108,7 +116,8 @@ def describe(
     offsets: bool,
     members: bool,
     state: bool,
-) -> None:
+    watch: float | None,
+) -> int:
     """Show what groups have committed and how far they are behind (all groups without names).
 
     Lag is counted in records that are not yet committed, and in seconds that the oldest of them has
@@ -120,6 +129,7 @@ def describe(
       odradek groups describe billing
       odradek groups describe billing --members --verbose
       odradek groups describe --state
+      odradek groups describe billing --watch
       odradek groups describe --output json | jq '.[].partitions[].lag_seconds'
     """
     from odradek.cli.group_tables import print_members, print_offsets, print_states
@@ -134,15 +144,17 @@ def describe(
 
         return await describe_groups(client, group_ids, with_offsets=not state)
 
-    described = session.run(work)
-    if session.is_json:
-        say(session.output, "", described)
-    elif state:
-        print_states(described, is_verbose=session.verbose)
-    elif members:
-        print_members(described, is_verbose=session.verbose)
-    else:
-        print_offsets(described, is_verbose=session.verbose)
+    def present(session: Session, described: list[dict[str, Any]]) -> None:
+        if session.is_json:
+            say(session.output, "", described)
+        elif state:
+            print_states(described, is_verbose=session.verbose)
+        elif members:
+            print_members(described, is_verbose=session.verbose)
+        else:
+            print_offsets(described, is_verbose=session.verbose)
+
+    return look(session, work, present, every_seconds=watch)
 
 
 @click.command()

@@ -26,6 +26,7 @@ VERBS = {
     "broker": "odradek.cli.broker:broker",
     "controller": "odradek.cli.controller:controller",
     "cluster": "odradek.cli.cluster:cluster",
+    "status": "odradek.cli.status:status",
     "topics": "odradek.cli.topics:topics",
     "groups": "odradek.cli.groups:groups",
     "configs": "odradek.cli.configs:configs",
@@ -135,7 +136,7 @@ def _forget_stdout() -> None:
     verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 not found, 4 no connection, 5 timeout, 6 exists already, "
-    "7 refused by the broker, 8 damage found, 130 interrupted.",
+    "7 refused by the broker, 8 damage found, 9 degraded, 10 unhealthy, 130 interrupted.",
 )
 @connection_options
 @click.version_option(__version__, prog_name="odradek", message="%(prog)s %(version)s")
@@ -148,6 +149,7 @@ def command_line(
     output: str | None,
     timeout: float | None,
     verbose: bool,
+    color: str | None,
 ) -> None:
     """A distributed log that speaks Apache Kafka's wire protocol.
 
@@ -163,7 +165,10 @@ def command_line(
     the one in use), and else 127.0.0.1:9092. `odradek profile show` tells what is in force and why.
     """
     ctx.obj = GlobalOptions(
-        given=GivenOptions(bootstrap, timeout, command_config, profile), output=output, verbose=verbose
+        given=GivenOptions(bootstrap, timeout, command_config, profile),
+        output=output,
+        verbose=verbose,
+        color=color,
     )
 
 

@@ -7,8 +7,9 @@ options is in `connection_settings`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +24,7 @@ from odradek.cli.connection_settings import (
     GivenOptions,
     resolve,
 )
-from odradek.cli.output import FORMATS, JSON, TABLE
+from odradek.cli.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -38,6 +39,7 @@ class GlobalOptions:
     given: GivenOptions = field(default_factory=GivenOptions)
     output: str | None = None
     verbose: bool = False
+    color: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Session:
     @property
     def is_json(self) -> bool:
         """Whether programs read the output."""
-        return self.output == JSON
+        return self.output in (JSON, JSON_LINES)
 
     @property
     def given_timeout_seconds(self) -> float | None:
@@ -73,13 +75,23 @@ class Session:
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Connect, do `work` with the client, close; errors pass through."""
-        settings = self.settings
-        return interrupts.run(self._run(settings, work))
+        _ = self.settings  # what is wrong with them is said before a loop runs
+        return interrupts.run(self._run(work))
 
-    async def _run(self, settings: ConnectionSettings, work: Callable[[Client], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        async with self.connected() as client:
+            return await work(client)
+
+    @contextlib.asynccontextmanager
+    async def connected(self, *, wait_ms_max: int | None = None) -> AsyncIterator[Client]:
+        """A connected client, which waits for nothing longer than `wait_ms_max`; closed at the end.
+
+        Raises ConnectionFailed and ClientTimeout, with where the address is from.
+        """
         from odradek.client.errors import ClientTimeout, ConnectionFailed
 
-        client = new_client(settings)
+        settings = self.settings
+        client = new_client(settings, wait_ms_max=wait_ms_max)
         try:
             try:
                 await client.connect()
@@ -91,21 +103,24 @@ class Session:
                     "is the default; --bootstrap names another" if source == DEFAULT else f"is from {source}"
                 )
                 raise type(failure)(f"{failure} (the address {origin})") from failure
-            return await work(client)
+            yield client
         finally:
             await client.close()
 
 
-def new_client(settings: ConnectionSettings) -> Client:
-    """A client with these settings, not yet connected."""
+def new_client(settings: ConnectionSettings, *, wait_ms_max: int | None = None) -> Client:
+    """A client with these settings, not yet connected; `wait_ms_max` cuts its timeouts short."""
     from odradek.client.client import Client
+
+    def at_most(timeout_ms: int) -> int:
+        return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
 
     return Client(
         settings.bootstrap.value,
         client_id=settings.client_id,
-        request_timeout_ms=settings.request_timeout_ms,
-        api_timeout_ms=settings.api_timeout_ms,
-        connect_timeout_ms=settings.connect_timeout_ms,
+        request_timeout_ms=at_most(settings.request_timeout_ms),
+        api_timeout_ms=at_most(settings.api_timeout_ms),
+        connect_timeout_ms=at_most(settings.connect_timeout_ms),
         metadata_age_ms_max=settings.metadata_age_ms_max,
     )
 
@@ -138,6 +153,11 @@ def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait."
         ),
         click.option("-v", "--verbose", is_flag=True, help="Show the trace of an error."),
+        click.option(
+            "--color",
+            type=click.Choice(COLORS),
+            help="Mark what is not well; auto, the default, does so on a terminal unless NO_COLOR is set.",
+        ),
     )
     for option in reversed(options):
         function = option(function)
@@ -159,6 +179,7 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
         output: str | None,
         timeout: float | None,
         verbose: bool,
+        color: str | None,
         **rest: Any,
     ) -> Any:
         above = ctx.find_root().obj
@@ -170,6 +191,7 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
             output=output or above.output or TABLE,
             verbose=verbose or above.verbose,
         )
+        use_color(ctx, color or above.color or AUTO)
         return function(session, *arguments, **rest)
 
     return connection_options(with_session)
@@ -181,7 +203,7 @@ def parse_partitions(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
-            raise click.BadParameter(f"{text!r} is no list of partitions; write it like 0 or 0,2 or 0-3")
+            raise click.BadParameter(f"{text!r} is not a list of partitions; write it like 0 or 0,2 or 0-3")
         partitions.extend(range(int(first), int(last) + 1) if dash else (int(first),))
     return tuple(dict.fromkeys(partitions))
 
@@ -192,6 +214,6 @@ def parse_assignments(pairs: tuple[str, ...], *, option: str) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise click.BadParameter(f"{pair!r} is no key=value", param_hint=option)
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE", param_hint=option)
         assignments[key.strip()] = value.strip()
     return assignments

@@ -2,21 +2,82 @@
 
 A verb hands over rows of plain values and never formats JSON itself. Tables are plain text: columns padded to their
 widest cell, numbers to the right, no lines to cut away with `awk`.
+
+Colour marks what is not well (`bad`, `warning`). It is on where stdout is a terminal, unless NO_COLOR is set
+(https://no-color.org) or `--color` says otherwise; what it says is always in the words as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
+import click
+
 TABLE = "table"
 JSON = "json"
 FORMATS = (TABLE, JSON)
+JSON_LINES = "json lines"
+"""As JSON, with each document on one line: what a verb prints that looks again and again."""
+
+AUTO = "auto"
+COLORS = (AUTO, "always", "never")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Styled:
+    """A value with the colour that it has on a terminal, by click's names."""
+
+    value: Any
+    color: str
+
+
+def bad(value: Any) -> Styled:
+    """What does not work: red."""
+    return Styled(value, "red")
+
+
+def warning(value: Any) -> Styled:
+    """What works but is not as it should be: yellow."""
+    return Styled(value, "yellow")
+
+
+def good(value: Any) -> Styled:
+    """What is as it should be, where that is the news: green."""
+    return Styled(value, "green")
+
+
+def state_in_color(state: str) -> Styled | str:
+    """A group's state; one in which its members get no records is marked."""
+    return warning(state) if state in ("PreparingRebalance", "CompletingRebalance", "Dead") else state
+
+
+def use_color(context: click.Context, choice: str) -> None:
+    """Settle for this command whether its output has colour; `choice` is one of COLORS."""
+    if choice == AUTO:
+        refused = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        context.color = sys.stdout.isatty() and not refused
+    else:
+        context.color = choice == "always"
+
+
+def has_color() -> bool:
+    """Whether the command that runs prints in colour."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.color)
+
+
+def in_color(value: Any) -> str:
+    """A value as text for a sentence, coloured when it is `Styled` and colour is on."""
+    if not isinstance(value, Styled):
+        return str(value)
+    return click.style(str(value.value), fg=value.color) if has_color() else str(value.value)
 
 
 def plain(value: Any) -> Any:
@@ -59,8 +120,9 @@ def print_json_line(value: Any) -> None:
 
 
 def render_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """The table's lines, headers first. A cell of None prints as `-`."""
-    cells = [[_cell(value) for value in row] for row in rows]
+    """The table's lines, headers first. A cell of None prints as `-`, a `Styled` one in its colour."""
+    given = [list(row) for row in rows]
+    cells = [[_cell(value) for value in row] for row in given]
     numeric = [
         bool(cells) and all(_is_number(row[column]) for row in cells) for column in range(len(headers))
     ]
@@ -68,19 +130,33 @@ def render_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         max([len(headers[column]), *(len(row[column]) for row in cells)]) for column in range(len(headers))
     ]
     lines = [_line(headers, widths, numeric)]
-    lines.extend(_line(row, widths, numeric) for row in cells)
+    is_colored = has_color()
+    for row, values in zip(cells, given, strict=True):
+        colors = [value.color if is_colored and isinstance(value, Styled) else None for value in values]
+        lines.append(_line(row, widths, numeric, colors))
     return "\n".join(lines)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = (
+def _line(
+    cells: Sequence[str],
+    widths: Sequence[int],
+    numeric: Sequence[bool],
+    colors: Sequence[str | None] = (),
+) -> str:
+    padded = [
         cell.rjust(width) if right else cell.ljust(width)
         for cell, width, right in zip(cells, widths, numeric, strict=True)
-    )
+    ]
+    padded[-1:] = [last.rstrip() for last in padded[-1:]]
+    for column, color in enumerate(colors):
+        if color is not None:
+            padded[column] = click.style(padded[column], fg=color)
     return "  ".join(padded).rstrip()
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, Styled):
+        value = value.value
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -96,18 +172,22 @@ def _is_number(cell: str) -> bool:
 
 def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[Any]], document: Any) -> None:
     """Print `document` as JSON or the rows as a table, as asked."""
-    if output == JSON:
-        print_json(document)
-    else:
+    if not _printed_json(output, document):
         print(render_table(headers, rows))
 
 
 def say(output: str, sentence: str, document: Any) -> None:
     """Print one sentence for people, or `document` as JSON."""
+    if not _printed_json(output, document):
+        print(sentence)
+
+
+def _printed_json(output: str, document: Any) -> bool:
     if output == JSON:
         print_json(document)
-    else:
-        print(sentence)
+    elif output == JSON_LINES:
+        print_json_line(document)
+    return output in (JSON, JSON_LINES)
 
 
 def warn(warning: str | None, *, about: str) -> None:

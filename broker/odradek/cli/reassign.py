@@ -18,6 +18,7 @@ from odradek.cli.moves import (
 )
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import count, say, show
+from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.plans import Plan
@@ -202,14 +203,16 @@ def cancel(session: Session, *, path: str | None, everything: bool) -> None:
     )
 
 
-@reassign.command("list")
+@reassign.command("list", cls=WatchCommand)
+@watch_option
 @session_options
-def list_moves(session: Session) -> None:
+def list_moves(session: Session, *, watch: float | None) -> int:
     """Show what is moving.
 
     \b
     Examples:
       odradek reassign list
+      odradek reassign list --watch
     """
 
     async def work(client: Client) -> dict[TopicPartition, Reassignment]:
@@ -217,7 +220,10 @@ def list_moves(session: Session) -> None:
 
         return await ReassignmentAdmin(client).under_way()
 
-    moving = session.run(work)
+    return look(session, work, _show_moves, every_seconds=watch)
+
+
+def _show_moves(session: Session, moving: dict[TopicPartition, Reassignment]) -> None:
     show(
         session.output,
         headers=("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"),

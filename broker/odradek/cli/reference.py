@@ -15,7 +15,7 @@ from odradek.cli.exit_codes import MEANINGS, ExitCode
 from odradek.cli.main import command_line
 from odradek.client.properties import CLIENT_PROPERTIES
 
-_SHARED = ("bootstrap", "profile", "command_config", "output", "timeout", "verbose")
+_SHARED = ("bootstrap", "profile", "command_config", "output", "timeout", "verbose", "color")
 
 
 def reference() -> str:

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import ConfigSource, ResourceType
+from odradek.client.admin.partition_states import PartitionState, Problem, partition_states
+from odradek.client.admin.results import ConfigSource, ListedOffset, ResourceType
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.metadata import TopicInfo
-from odradek.foundation.ids import TopicPartition
+from odradek.foundation.errors import OdradekError
+
+_FILTERS: Mapping[str, Callable[[PartitionState], bool]] = {
+    "under_replicated": lambda state: Problem.UNDER_REPLICATED in state.problems,
+    "unavailable": lambda state: not state.has_leader,
+    # As kafka-topics has it: a partition without a leader takes no writes either.
+    "under_min_isr": lambda state: not state.has_leader or Problem.UNDER_MIN_ISR in state.problems,
+    "at_min_isr": lambda state: state.is_at_min_isr,
+}
 
 
 async def describe_topics(
-    client: Client, names: Sequence[str], *, with_offsets: bool, with_configs: bool
+    client: Client,
+    names: Sequence[str],
+    *,
+    with_offsets: bool,
+    with_configs: bool,
+    only: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """One object per topic. Raises UnknownTopicOrPartition for a name that is not there."""
+    """One object per topic. Raises UnknownTopicOrPartition for a name that is not there.
+
+    `only` are names of `_FILTERS`: then only partitions that one of them takes, and topics that have any.
+    """
     admin = TopicAdmin(client)
     found = [await admin.describe(name) for name in names] if names else await admin.list()
-    described = [await _describe(client, topic, with_offsets, with_configs) for topic in found]
-    warnings = await ConfigAdmin(client).topic_warnings([topic.name for topic in found])
-    for topic in described:
-        topic["warnings"] = [warnings[topic["name"]]] if topic["name"] in warnings else []
+    states: dict[str, list[PartitionState]] = {topic.name: [] for topic in found}
+    for state in await partition_states(client, found):
+        if not only or any(_FILTERS[name](state) for name in only):
+            states[state.where.topic].append(state)
+    shown = [topic for topic in found if states[topic.name] or not only]
+    warnings = await ConfigAdmin(client).topic_warnings([topic.name for topic in shown])
+    described = []
+    for topic in shown:
+        details = await _describe(client, topic, states[topic.name], with_offsets, with_configs)
+        described.append(details | {"warnings": [warnings[topic.name]] if topic.name in warnings else []})
     return described
 
 
 async def _describe(
-    client: Client, topic: TopicInfo, with_offsets: bool, with_configs: bool
+    client: Client,
+    topic: TopicInfo,
+    states: Sequence[PartitionState],
+    with_offsets: bool,
+    with_configs: bool,
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
         "name": topic.name,
@@ -36,13 +63,16 @@ async def _describe(
         "is_internal": topic.is_internal,
         "partitions": [
             {
-                "partition": partition.partition,
-                "leader": partition.leader,
-                "leader_epoch": partition.leader_epoch,
-                "replicas": list(partition.replicas),
-                "in_sync_replicas": list(partition.in_sync_replicas),
+                "partition": state.where.partition,
+                "leader": state.info.leader,
+                "leader_epoch": state.info.leader_epoch,
+                "replicas": list(state.info.replicas),
+                "in_sync_replicas": list(state.info.in_sync_replicas),
+                "offline_replicas": list(state.info.offline_replicas),
+                "min_in_sync_replicas": state.min_in_sync,
+                "problems": [problem.value for problem in state.problems],
             }
-            for partition in topic.partitions
+            for state in states
         ],
     }
     if with_configs:
@@ -52,10 +82,15 @@ async def _describe(
         }
     if with_offsets:
         logs = LogAdmin(client)
-        keys = [TopicPartition(topic.name, partition.partition) for partition in topic.partitions]
-        first = await logs.list_offsets(dict.fromkeys(keys, EARLIEST))
-        end = await logs.list_offsets(dict.fromkeys(keys, LATEST))
+        keys = [state.where for state in states]
+        first = await logs.list_offsets_each(dict.fromkeys(keys, EARLIEST))
+        end = await logs.list_offsets_each(dict.fromkeys(keys, LATEST))
         for row, key in zip(described["partitions"], keys, strict=True):
-            row["first_offset"] = first[key].offset
-            row["next_offset"] = end[key].offset
+            row["first_offset"] = _offset(first[key])
+            row["next_offset"] = _offset(end[key])
     return described
+
+
+def _offset(found: ListedOffset | OdradekError) -> int | None:
+    """None where nobody leads the partition, so that nobody knows."""
+    return None if isinstance(found, OdradekError) else found.offset

@@ -1,4 +1,4 @@
-"""`odradek topics`: list, create, describe, alter, delete."""
+"""`odradek topics`: what makes, changes and deletes topics; what shows them is in `topic_views`."""
 
 from __future__ import annotations
 
@@ -13,61 +13,34 @@ from odradek.cli.completing import (
     topics_completed,
 )
 from odradek.cli.exit_codes import ExitCode, exit_code_for
+from odradek.cli.lazy import LazyGroup
 from odradek.cli.options import Session, parse_assignments, session_options
-from odradek.cli.output import count, say, show, warn
+from odradek.cli.output import say, show, warn
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
-    from odradek.client.metadata import TopicInfo
 
 _NO_SUCH_TOPIC = "there is no topic '{}'; `odradek topics list` shows those that are"
 
 
-@click.group()
+VERBS = {
+    "list": "odradek.cli.topic_views:list_topics",
+    "create": "odradek.cli.topics:create",
+    "describe": "odradek.cli.topic_views:describe",
+    "alter": "odradek.cli.topics:alter",
+    "delete": "odradek.cli.topics:delete",
+    "offsets": "odradek.cli.topic_records:offsets",
+    "trim": "odradek.cli.topic_records:trim",
+    "elect-leaders": "odradek.cli.topics:elect_leaders",
+}
+
+
+@click.group(cls=LazyGroup, verbs=VERBS)
 def topics() -> None:
-    """List, create, describe, alter and delete topics."""
+    """List, create, describe, alter, trim and delete topics."""
 
 
-@topics.command("list")
-@click.option("--internal", is_flag=True, help="Show internal topics too, such as __consumer_offsets.")
-@session_options
-def list_topics(session: Session, *, internal: bool) -> None:
-    """List the topics.
-
-    \b
-    Examples:
-      odradek topics list
-      odradek topics list --output json | jq -r '.[].name'
-    """
-
-    async def work(client: Client) -> list[TopicInfo]:
-        from odradek.client.admin.topics import TopicAdmin
-
-        return await TopicAdmin(client).list(include_internal=internal)
-
-    found = session.run(work)
-    show(
-        session.output,
-        headers=("TOPIC", "PARTITIONS", "REPLICAS", "ID"),
-        rows=[(t.name, len(t.partitions), _replication_factor(t), t.id) for t in found],
-        document=[
-            {
-                "name": topic.name,
-                "id": topic.id,
-                "partitions": len(topic.partitions),
-                "replication_factor": _replication_factor(topic),
-                "is_internal": topic.is_internal,
-            }
-            for topic in found
-        ],
-    )
-
-
-def _replication_factor(topic: TopicInfo) -> int:
-    return max((len(partition.replicas) for partition in topic.partitions), default=0)
-
-
-@topics.command()
+@click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
 @click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
@@ -153,65 +126,7 @@ def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_f
     return exit_code
 
 
-@topics.command()
-@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
-@click.option("--offsets", is_flag=True, help="Show the first and the next offset of each partition.")
-@click.option("--configs", "with_configs", is_flag=True, help="Show the settings that differ from defaults.")
-@session_options
-def describe(session: Session, *, names: tuple[str, ...], offsets: bool, with_configs: bool) -> None:
-    """Show leaders, replicas and, if asked, offsets and settings of topics (all without names).
-
-    \b
-    Examples:
-      odradek topics describe orders
-      odradek topics describe orders --offsets --configs
-      odradek topics describe --output json
-    """
-
-    async def work(client: Client) -> list[dict[str, Any]]:
-        from odradek.cli.topic_details import describe_topics
-
-        return await describe_topics(client, names, with_offsets=offsets, with_configs=with_configs)
-
-    described = session.run(work)
-    if session.is_json:
-        say(session.output, "", described)
-        return
-    for index, topic in enumerate(described):
-        if index:
-            click.echo()
-        _print_topic(topic, with_offsets=offsets)
-
-
-def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
-    click.echo(
-        f"{topic['name']}  id {topic['id']}  {count(len(topic['partitions']), 'partition')}"
-        + ("  internal" if topic["is_internal"] else "")
-    )
-    for warning in topic["warnings"]:
-        click.echo(f"  warning: {warning}")
-    for key, value in topic.get("configs", {}).items():
-        click.echo(f"  {key}={value}")
-    headers = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC"]
-    if with_offsets:
-        headers += ["FIRST", "NEXT", "RECORDS"]
-    rows = []
-    for partition in topic["partitions"]:
-        row = [
-            partition["partition"],
-            "none" if partition["leader"] < 0 else partition["leader"],
-            partition["leader_epoch"],
-            partition["replicas"],
-            partition["in_sync_replicas"],
-        ]
-        if with_offsets:
-            first, end = partition["first_offset"], partition["next_offset"]
-            row += [first, end, end - first]
-        rows.append(row)
-    show("table", headers=headers, rows=rows, document=None)
-
-
-@topics.command()
+@click.command()
 @click.argument("name", metavar="TOPIC", shell_complete=topics_completed)
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Grow to so many partitions in all.")
 @click.option(
@@ -287,7 +202,7 @@ def alter(
     say(session.output, f"altered  {name}", {"topic": name, "result": "altered"})
 
 
-@topics.command()
+@click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
 @click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
 @session_options
@@ -316,7 +231,7 @@ def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
     return _report(session, outcome, verb="deleted")
 
 
-@topics.command("elect-leaders")
+@click.command("elect-leaders")
 @click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
 @click.option(
     "--partition",

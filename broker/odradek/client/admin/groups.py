@@ -6,7 +6,7 @@ members; that is the same rule that Kafka's own tools live by.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
@@ -49,23 +49,26 @@ class GroupAdmin:
         cluster = await self._client.refresh(())
         found: dict[str, GroupListing] = {}
         for broker_id in sorted(cluster.brokers):
-            response = await self._client.with_retries(lambda: self._list_on(broker_id))  # noqa: B023 (awaited here)
-            for group in response.groups:
-                found[str(group.group_id)] = GroupListing(
-                    group_id=str(group.group_id),
-                    protocol_type=str(group.protocol_type),
-                    state=str(getattr(group, "group_state", "")),
-                    type=str(getattr(group, "group_type", "") or "classic"),
-                )
+            listed = await self._client.with_retries(lambda: self.list_of(broker_id))  # noqa: B023 (awaited here)
+            found |= {group.group_id: group for group in listed}
         return [found[group_id] for group_id in sorted(found)]
 
-    async def _list_on(self, broker_id: int) -> Any:
+    async def list_of(self, broker_id: int) -> Sequence[GroupListing]:
+        """The groups that one broker coordinates. Raises CoordinatorLoadInProgress, ConnectionFailed, …"""
         connection = await self._client.broker(broker_id)
         response = await connection.request(
             ApiKey.LIST_GROUPS, versions=LIST_VERSIONS, states_filter=[], types_filter=[]
         )
         raise_for(int(response.error_code))
-        return response
+        return [
+            GroupListing(
+                group_id=str(group.group_id),
+                protocol_type=str(group.protocol_type),
+                state=str(getattr(group, "group_state", "")),
+                type=str(getattr(group, "group_type", "") or "classic"),
+            )
+            for group in response.groups
+        ]
 
     async def describe(self, group_id: str) -> GroupDescription:
         """One group of either protocol. Raises GroupIdNotFound."""

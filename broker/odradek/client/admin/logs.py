@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from odradek.client.admin.results import (
     ClusterDescription,
@@ -14,9 +14,13 @@ from odradek.client.admin.results import (
     ReplicaSize,
 )
 from odradek.client.client import Client
-from odradek.client.errors import error_for, raise_for
+from odradek.client.errors import RETRIABLE, error_for, raise_for
+from odradek.client.metadata import NO_LEADER
+from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.protocol.api import ApiKey
+
+T = TypeVar("T")
 
 LIST_OFFSETS_VERSIONS = (2, 10)
 DELETE_RECORDS_VERSIONS = (0, 2)
@@ -57,13 +61,72 @@ class LogAdmin:
                     for leader, partitions in by_leader.items()
                 )
             )
-            return {tp: found for answer in answers for tp, found in answer.items()}
+            return {tp: _found(found) for answer in answers for tp, found in answer.items()}
 
         return await self._client.with_retries(attempt)
 
+    async def list_offsets_each(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, ListedOffset | OdradekError]:
+        """As `list_offsets`, but each partition answers with its offset or its own error.
+
+        A partition that nobody leads, or whose leader does not answer, holds the others up for one more try at most.
+        """
+
+        async def attempt(
+            wanted: Iterable[TopicPartition],
+        ) -> dict[TopicPartition, ListedOffset | OdradekError]:
+            by_leader, found = await self._leaders_each(wanted)
+            outcomes = await asyncio.gather(
+                *(
+                    self._list_offsets_on(leader, {tp: timestamps_ms[tp] for tp in keys}, read_committed)
+                    for leader, keys in by_leader.items()
+                ),
+                return_exceptions=True,
+            )
+            return found | _merged(by_leader.values(), outcomes)
+
+        return await self._each(timestamps_ms, attempt)
+
+    async def _leaders_each(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, Any]]:
+        """The partitions by their leaders, and the error of each that has none."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        failed: dict[TopicPartition, Any] = {}
+        wanted = list(partitions)
+        cluster = await self._client.topics(sorted({key.topic for key in wanted}))
+        for key in wanted:
+            try:
+                leader = cluster.partition(key).leader
+            except OdradekError as failure:
+                failed[key] = failure
+                continue
+            if leader == NO_LEADER:
+                failed[key] = LeaderNotAvailable(f"partition {key} has no leader at the moment; try again")
+            else:
+                by_leader.setdefault(leader, []).append(key)
+        return by_leader, failed
+
+    async def _each(
+        self,
+        partitions: Iterable[TopicPartition],
+        attempt: Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, T | OdradekError]]],
+    ) -> dict[TopicPartition, T | OdradekError]:
+        """`attempt` for all, and once more, with a new picture of the cluster, for what may go better then."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        outcome = await attempt(wanted)
+        again = [key for key in wanted if isinstance(outcome[key], RETRIABLE)]
+        if again:
+            self._client.invalidate()
+            outcome |= await attempt(again)
+        return {key: outcome[key] for key in wanted}
+
     async def _list_offsets_on(
         self, leader: int, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
-    ) -> dict[TopicPartition, ListedOffset]:
+    ) -> dict[TopicPartition, ListedOffset | OdradekError]:
         # A leader that was replaced and does not know it yet must not answer (KIP-320).
         leader_epochs = self._client.leader_epochs(timestamps_ms)
         topics: dict[str, list[dict[str, int]]] = {}
@@ -83,12 +146,11 @@ class LogAdmin:
             topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
             timeout=self._client.request_timeout_ms,
         )
-        found: dict[TopicPartition, ListedOffset] = {}
+        found: dict[TopicPartition, ListedOffset | OdradekError] = {}
         for topic in response.topics:
             for partition in topic.partitions:
                 key = TopicPartition(str(topic.name), int(partition.partition_index))
-                raise_for(int(partition.error_code), about=f"partition {key}")
-                found[key] = ListedOffset(
+                found[key] = error_for(int(partition.error_code), about=f"partition {key}") or ListedOffset(
                     offset=int(partition.offset),
                     timestamp_ms=int(partition.timestamp),
                     leader_epoch=int(getattr(partition, "leader_epoch", -1)),
@@ -101,39 +163,69 @@ class LogAdmin:
         async def attempt() -> dict[TopicPartition, int]:
             low: dict[TopicPartition, int] = {}
             for leader, partitions in (await self._client.leaders(before)).items():
-                topics: dict[str, list[dict[str, int]]] = {}
-                for key in partitions:
-                    row = {"partition_index": key.partition, "offset": before[key]}
-                    topics.setdefault(key.topic, []).append(row)
-                response = await (await self._client.broker(leader)).request(
-                    ApiKey.DELETE_RECORDS,
-                    versions=DELETE_RECORDS_VERSIONS,
-                    topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
-                    timeout=self._client.request_timeout_ms,
-                )
-                for topic in response.topics:
-                    for partition in topic.partitions:
-                        key = TopicPartition(str(topic.name), int(partition.partition_index))
-                        raise_for(int(partition.error_code), about=f"partition {key}")
-                        low[key] = int(partition.low_watermark)
+                answer = await self._delete_records_on(leader, {key: before[key] for key in partitions})
+                low |= {key: _found(offset) for key, offset in answer.items()}
             return low
 
         return await self._client.with_retries(attempt)
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """The brokers and who controls them."""
+    async def delete_records_each(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | OdradekError]:
+        """As `delete_records`, but each partition answers with its new log start offset or its own error."""
+
+        async def attempt(wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int | OdradekError]:
+            by_leader, found = await self._leaders_each(wanted)
+            outcomes = await asyncio.gather(
+                *(
+                    self._delete_records_on(leader, {key: before[key] for key in keys})
+                    for leader, keys in by_leader.items()
+                ),
+                return_exceptions=True,
+            )
+            return found | _merged(by_leader.values(), outcomes)
+
+        return await self._each(before, attempt)
+
+    async def _delete_records_on(
+        self, leader: int, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | OdradekError]:
+        topics: dict[str, list[dict[str, int]]] = {}
+        for key, offset in before.items():
+            row = {"partition_index": key.partition, "offset": offset}
+            topics.setdefault(key.topic, []).append(row)
+        response = await (await self._client.broker(leader)).request(
+            ApiKey.DELETE_RECORDS,
+            versions=DELETE_RECORDS_VERSIONS,
+            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            timeout=self._client.request_timeout_ms,
+        )
+        return {
+            key: error_for(int(partition.error_code), about=f"partition {key}")
+            or int(partition.low_watermark)
+            for topic in response.topics
+            for partition in topic.partitions
+            for key in [TopicPartition(str(topic.name), int(partition.partition_index))]
+        }
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """The brokers and who controls them; with `include_fenced` also those that are gone and remembered.
+
+        A broker that does not tell fenced ones (before DescribeCluster 2, KIP-1073) answers without them.
+        """
         response = await (await self._client.any_broker()).request(
             ApiKey.DESCRIBE_CLUSTER,
             versions=DESCRIBE_CLUSTER_VERSIONS,
             include_cluster_authorized_operations=False,
             endpoint_type=BROKERS_ENDPOINT_TYPE,
-            include_fenced_brokers=False,
+            include_fenced_brokers=include_fenced,
         )
         raise_for(int(response.error_code), response.error_message)
         return ClusterDescription(
             cluster_id=str(response.cluster_id),
             controller_id=int(response.controller_id),
-            brokers={int(b.broker_id): (str(b.host), int(b.port), b.rack) for b in response.brokers},
+            brokers=_brokers(b for b in response.brokers if not getattr(b, "is_fenced", False)),
+            fenced=_brokers(b for b in response.brokers if getattr(b, "is_fenced", False)),
         )
 
     async def describe_log_dirs(
@@ -187,6 +279,32 @@ class LogAdmin:
             )
             for producer in answer.active_producers
         ]
+
+
+def _found(outcome: T | OdradekError) -> T:
+    if isinstance(outcome, OdradekError):
+        raise outcome
+    return outcome
+
+
+def _merged(
+    asked: Iterable[list[TopicPartition]],
+    outcomes: Iterable[dict[TopicPartition, T | OdradekError] | BaseException],
+) -> dict[TopicPartition, T | OdradekError]:
+    """One answer of those of several leaders; a leader that failed as a whole fails all that it was asked for."""
+    merged: dict[TopicPartition, T | OdradekError] = {}
+    for keys, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, OdradekError):
+            merged |= dict.fromkeys(keys, outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            merged |= outcome
+    return merged
+
+
+def _brokers(answered: Iterable[Any]) -> dict[int, tuple[str, int, str | None]]:
+    return {int(b.broker_id): (str(b.host), int(b.port), b.rack) for b in answered}
 
 
 def _log_directory(broker_id: int, result: Any) -> LogDirectory:

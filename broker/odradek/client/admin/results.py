@@ -161,11 +161,12 @@ class ListedOffset:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The brokers: id to (host, port, rack)."""
+    """The brokers: id to (host, port, rack); `fenced` are those that are gone and remembered, where asked for."""
 
     cluster_id: str
     controller_id: int
     brokers: Mapping[int, tuple[str, int, str | None]]
+    fenced: Mapping[int, tuple[str, int, str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

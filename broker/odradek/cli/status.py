@@ -1,0 +1,60 @@
+"""`odradek status`: how the cluster is at a glance, with an exit code for scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.exit_codes import ExitCode
+from odradek.cli.options import Session, session_options
+from odradek.cli.watch import WatchCommand, look, watch_option
+
+if TYPE_CHECKING:
+    from odradek.client.admin.health import ClusterHealth
+    from odradek.client.client import Client
+
+PARTITIONS_SHOWN_MAX = 20
+
+
+@click.command(cls=WatchCommand)
+@click.option("--all", "show_all", is_flag=True, help=f"More than {PARTITIONS_SHOWN_MAX} partitions, too.")
+@watch_option
+@session_options
+def status(session: Session, *, show_all: bool, watch: float | None) -> int:
+    """Show how the cluster is: controller, brokers, disks, partitions, moves and groups.
+
+    Ends with 0 when all is well. 9 means degraded: everything is served, but a broker or replicas are missing, or
+    a disk is nearly full. 10 means unhealthy: partitions have no leader or refuse writes with acks=all, a disk
+    is full, or no controller is there. Moves, and leaders that are not the preferred ones, are shown and count as
+    well.
+
+    A broker that is gone is known by the replicas that it should have; Apache Kafka 4.1 remembers one without any.
+
+    \b
+    Examples:
+      odradek status
+      odradek status --watch 5
+      odradek status --output json | jq -r '.findings[].message'
+    """
+
+    async def work(client: Client) -> ClusterHealth:
+        from odradek.client.admin.health_probes import cluster_health
+
+        return await cluster_health(client)
+
+    def present(session: Session, health: ClusterHealth) -> int:
+        from odradek.cli.output import show
+        from odradek.cli.status_view import health_document, print_health
+
+        if session.is_json:
+            show(session.output, headers=(), rows=(), document=health_document(health))
+        else:
+            print_health(health, partitions_max=None if show_all else PARTITIONS_SHOWN_MAX)
+        return _EXIT_CODES[health.verdict]
+
+    return look(session, work, present, every_seconds=watch)
+
+
+# By the number of `health.Verdict`, which is not imported before it is needed.
+_EXIT_CODES = (ExitCode.OK, ExitCode.DEGRADED, ExitCode.UNHEALTHY)

@@ -1,0 +1,171 @@
+"""`odradek topics offsets` and `odradek topics trim`: where records lie, and how old ones are deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.completing import partitions_completed
+from odradek.cli.exit_codes import ExitCode, exit_code_for
+from odradek.cli.options import Session, session_options
+from odradek.cli.output import bad, count, show
+from odradek.cli.watch import WatchCommand, look, watch_option
+
+if TYPE_CHECKING:
+    from odradek.cli.record_offsets import FoundOffset
+    from odradek.cli.trims import Trim
+    from odradek.client.client import Client
+
+
+@click.command(cls=WatchCommand)
+@click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=partitions_completed)
+@click.option(
+    "--at",
+    default="latest",
+    show_default=True,
+    metavar="TIME|earliest|latest|max-timestamp",
+    help="The first record at or after a time, the first kept, the end, or the record with the latest time.",
+)
+@watch_option
+@session_options
+def offsets(session: Session, *, names: tuple[str, ...], at: str, watch: float | None) -> int:
+    """Show the offset of each partition at a time, as kafka-get-offsets does (all topics without names).
+
+    TIME is as for consume: 2026-03-01T12:00:00Z, 5m (ago), or milliseconds since 1970. A dash means that no
+    record is that young.
+
+    \b
+    Examples:
+      odradek topics offsets orders
+      odradek topics offsets orders payments:0,2-3 --at earliest
+      odradek topics offsets orders --at 2026-03-01T12:00:00Z --output json
+      odradek topics offsets orders --at max-timestamp
+    """
+    from odradek.cli.record_offsets import parse_at
+
+    timestamp_ms = parse_at(at)
+
+    async def work(client: Client) -> list[FoundOffset]:
+        from odradek.cli.record_offsets import find_offsets
+
+        return await find_offsets(client, names, timestamp_ms)
+
+    return look(session, work, _show_offsets, every_seconds=watch)
+
+
+def _show_offsets(session: Session, found: list[FoundOffset]) -> int:
+    from odradek.cli.times import format_moment
+
+    show(
+        session.output,
+        headers=("TOPIC", "PARTITION", "OFFSET", "TIMESTAMP", "LEADER EPOCH"),
+        rows=[
+            (
+                one.topic,
+                one.partition,
+                one.offset if one.error is None else bad(type(one.error).__name__),
+                None if one.timestamp_ms is None else format_moment(one.timestamp_ms),
+                one.leader_epoch,
+            )
+            for one in found
+        ],
+        document=[one.document() for one in found],
+    )
+    return _report([one.error for one in found if one.error is not None])
+
+
+def _report(failures: list[Any]) -> int:
+    """One line on stderr for each; the exit code of the first."""
+    for failure in failures:
+        click.echo(f"odradek: {failure}", err=True)
+    return exit_code_for(failures[0]) if failures else ExitCode.OK
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=partitions_completed)
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Delete the records before N.")
+@click.option(
+    "--to-datetime", metavar="TIME", help="Delete the records before the first one at or after a time."
+)
+@click.option("--to-latest", is_flag=True, help="Delete all the records there are.")
+@click.option(
+    "--from-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Offsets for each partition, in the format of kafka-delete-records.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done. This is the default.")
+@click.option("--execute", is_flag=True, help="Do it.")
+@session_options
+def trim(
+    session: Session,
+    *,
+    names: tuple[str, ...],
+    to_offset: int | None,
+    to_datetime: str | None,
+    to_latest: bool,
+    from_file: str | None,
+    dry_run: bool,
+    execute: bool,
+) -> int:
+    """Delete the oldest records of partitions. They cannot be had back.
+
+    An offset past the high watermark is refused, and then nothing is deleted anywhere; one before the first
+    record deletes nothing. Disk space is freed by whole segments, a moment later.
+
+    \b
+    Examples:
+      odradek topics trim orders --to-datetime 7d
+      odradek topics trim orders --to-datetime 2026-03-01T00:00:00Z --execute
+      odradek topics trim orders:0,2 --to-offset 1000 --execute
+      odradek topics trim --from-file offsets.json --execute
+    """
+    from odradek.cli.trims import parse_target
+
+    if dry_run and execute:
+        raise click.UsageError("--dry-run and --execute contradict each other")
+    target = parse_target(
+        names, to_offset=to_offset, to_datetime=to_datetime, to_latest=to_latest, from_file=from_file
+    )
+
+    async def work(client: Client) -> list[Trim]:
+        from odradek.cli.trims import apply_trims, plan_trims
+
+        planned = await plan_trims(client, names, target)
+        return await apply_trims(client, planned) if execute else planned
+
+    trims = session.run(work)
+    _show_trims(session, trims, is_done=execute)
+    return _report([one.error for one in trims if one.error is not None])
+
+
+def _show_trims(session: Session, trims: list[Trim], *, is_done: bool) -> None:
+    headers = [
+        "TOPIC",
+        "PARTITION",
+        "FIRST",
+        "NEW FIRST",
+        "END",
+        "RECORDS GONE" if is_done else "RECORDS TO GO",
+    ]
+    rows = [
+        [
+            one.topic,
+            one.partition,
+            one.first,
+            one.new_first if one.error is None else bad("failed"),
+            one.end,
+            one.records,
+        ]
+        for one in trims
+    ]
+    show(
+        session.output,
+        headers=headers,
+        rows=rows,
+        document={"executed": is_done, "partitions": [one.document() for one in trims]},
+    )
+    if not is_done:
+        total = count(sum(one.records for one in trims), "record")
+        click.echo(f"dry run: nothing was deleted; add --execute to delete {total}", err=True)

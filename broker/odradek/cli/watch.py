@@ -1,0 +1,208 @@
+"""`--watch`: a verb that shows something looks again and again until Ctrl-C, which ends it with 0.
+
+On a terminal the last look is drawn over the one before it (by rich, which knows the terminal's size). Elsewhere one
+look follows the other: tables under the time of the look, JSON as one document on each line. The first look fails as
+the verb does without `--watch`; a later one that fails is shown, and the next is tried. One client serves all looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import io
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from odradek.cli import interrupts
+from odradek.cli.exit_codes import ExitCode
+from odradek.cli.options import Session
+from odradek.cli.output import JSON_LINES, bad, has_color, in_color, print_json_line
+from odradek.foundation.errors import OdradekError
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
+T = TypeVar("T")
+
+SECONDS_DEFAULT = 2.0
+SECONDS_MAX = 86_400.0
+# Without --timeout: a broker that is away is shown as that while somebody watches.
+LOOK_SECONDS_MAX = 5.0
+_OPTION = "--watch"
+_NUMBER = re.compile(r"-?[0-9]*\.?[0-9]+")
+
+
+class WatchCommand(click.Command):
+    """A command with `watch_option`: its number may be left out, also where an argument follows."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _with_seconds(args))
+
+
+def _with_seconds(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a number for each `--watch` that has none."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given: list[str] = []
+    for index, word in enumerate(arguments):
+        following = arguments[index + 1 : index + 2]
+        is_bare = word == _OPTION and not (following and _NUMBER.fullmatch(following[0]))
+        given.append(f"{_OPTION}={SECONDS_DEFAULT:g}" if index < end and is_bare else word)
+    return given
+
+
+def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--watch [SECONDS]`, handed to the verb as `watch`: seconds, or None to look once. Needs `WatchCommand`."""
+    return click.option(
+        _OPTION,
+        "watch",
+        type=click.FloatRange(min=0.1, max=SECONDS_MAX),
+        metavar="[SECONDS]",
+        help=f"Look again every so many seconds ({SECONDS_DEFAULT:g} without a number) until Ctrl-C.",
+    )(function)
+
+
+def look(
+    session: Session,
+    work: Callable[[Client], Awaitable[T]],
+    present: Callable[[Session, T], int | None],
+    *,
+    every_seconds: float | None,
+) -> int:
+    """Do `work` and `present` what it found, once or every so many seconds; the exit code.
+
+    `present` prints to stdout. Its exit code counts where it is asked once. Raises what `work` raises in its first
+    look.
+    """
+    if every_seconds is None:
+        return present(session, session.run(work)) or ExitCode.OK
+    _ = session.settings  # what is wrong with them is said before a loop runs
+    with contextlib.suppress(KeyboardInterrupt):
+        interrupts.run(_watch(session, work, present, every_seconds))
+    return ExitCode.OK
+
+
+async def _watch(
+    session: Session,
+    work: Callable[[Client], Awaitable[T]],
+    present: Callable[[Session, T], int | None],
+    every_seconds: float,
+) -> None:
+    given_seconds = session.given_timeout_seconds
+    wait_ms_max = round(LOOK_SECONDS_MAX * 1000) if given_seconds is None else None
+    view: _View
+    shown = session
+    if session.is_json:
+        shown = dataclasses.replace(session, output=JSON_LINES)
+        view = _JsonLines()
+    else:
+        view = _Screen(every_seconds) if sys.stdout.isatty() else _Tables()
+    has_looked = False
+    async with session.connected(wait_ms_max=wait_ms_max) as client:
+        with contextlib.ExitStack() as open_views:
+            while True:
+                try:
+                    found = await work(client)
+                except (OdradekError, OSError) as failure:
+                    if not has_looked:
+                        raise
+                    view.show_failure(failure)
+                else:
+                    if not has_looked:
+                        open_views.enter_context(view)
+                    has_looked = True
+                    view.show(_captured(present, shown, found))
+                await asyncio.sleep(every_seconds)
+
+
+def _captured(present: Callable[[Session, T], int | None], session: Session, found: T) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        present(session, found)
+    return printed.getvalue()
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+class _View(Protocol):
+    """Where looks are shown, between entering it and leaving it."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, printed: str) -> None:
+        """What a look printed."""
+
+    def show_failure(self, failure: Exception) -> None:
+        """Why a look shows nothing."""
+
+
+class _JsonLines:
+    """One document on each line; for a look that failed its error."""
+
+    def __enter__(self) -> object:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, printed: str) -> None:
+        sys.stdout.write(printed)
+        sys.stdout.flush()
+
+    def show_failure(self, failure: Exception) -> None:
+        print_json_line({"error": type(failure).__name__, "message": str(failure)})
+        sys.stdout.flush()
+
+
+class _Tables(_JsonLines):
+    """One table after the other, each under the time of its look."""
+
+    def show(self, printed: str) -> None:
+        sys.stdout.write(f"{_now()}\n{printed}\n")
+        sys.stdout.flush()
+
+    def show_failure(self, failure: Exception) -> None:
+        self.show(in_color(bad(f"{failure}; trying again")) + "\n")
+
+
+class _Screen:
+    """The terminal: the last look stands in the place of the one before, and stays when the command ends."""
+
+    def __init__(self, every_seconds: float) -> None:
+        # Imported here: no other command has to wait for rich.
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=sys.stdout, no_color=not has_color(), highlight=False)
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        self._every_seconds = every_seconds
+        self._printed = ""
+
+    def __enter__(self) -> object:
+        return self._live.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def show(self, printed: str) -> None:
+        self._printed = printed
+        self._draw(f"{_now()}  every {self._every_seconds:g} s, Ctrl-C ends it\n")
+
+    def show_failure(self, failure: Exception) -> None:
+        self._draw(in_color(bad(f"{_now()}  {failure}; trying again. What it was before:\n")))
+
+    def _draw(self, heading: str) -> None:
+        from rich.console import Group
+        from rich.text import Text
+
+        body = Text.from_ansi(self._printed, no_wrap=True, overflow="ellipsis")
+        self._live.update(Group(Text.from_ansi(heading), body), refresh=True)

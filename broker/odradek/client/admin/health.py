@@ -1,0 +1,173 @@
+"""How well a cluster is: what was found of its brokers, partitions, disks, moves and groups, and a verdict.
+
+`health_probes` asks for it. What makes a verdict is in one place here, `_findings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from odradek.client.admin.partition_states import PartitionState, Problem, count_problems
+from odradek.client.admin.reassignments import Reassignment
+from odradek.client.admin.results import LogDirectory
+from odradek.foundation.ids import TopicPartition
+
+# States of a group that gives out partitions, of both protocols (KIP-848 has the last two).
+REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+# Both have to be: a tenth of a large disk lasts for long, and so do some gigabytes of a small one.
+NEARLY_FULL_SHARE: Final = 0.05
+NEARLY_FULL_BYTES: Final = 20 * 1024**3
+
+
+class Verdict(IntEnum):
+    """How well a cluster is, worse with the number."""
+
+    HEALTHY = 0
+    DEGRADED = 1
+    """All is served, with less to spare than there should be."""
+    UNHEALTHY = 2
+    """Something is not served: partitions that cannot be read or written, or a full disk."""
+
+
+class BrokerStatus(StrEnum):
+    """What is known of a broker."""
+
+    LIVE = "live"
+    SILENT = "silent"
+    """The cluster names it, but it did not answer."""
+    GONE = "gone"
+    """The cluster remembers it, or replicas that it should have, and it is not there."""
+
+
+class DirectoryStatus(StrEnum):
+    """What is known of a log directory."""
+
+    OK = "ok"
+    NEARLY_FULL = "nearly full"
+    FULL = "full"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker with what it has; `address` is None for one that is known by its replicas alone."""
+
+    id: int
+    status: BrokerStatus
+    address: str | None
+    rack: str | None
+    replicas: int
+    leaders: int
+    directories: tuple[LogDirectory, ...] = ()
+    error: str | None = None
+    """Why it is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be, in words."""
+
+    verdict: Verdict
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """A cluster at one moment. `moves` is None while no controller tells them.
+
+    `controller_id` is None while there is none, or where only a broker that forwards to it is known (`is_forwarded`).
+    """
+
+    cluster_id: str
+    controller_id: int | None
+    is_forwarded: bool
+    brokers: tuple[BrokerState, ...]
+    topics: int
+    partitions: int
+    troubled: tuple[PartitionState, ...]
+    """The partitions that have a problem."""
+    moves: Mapping[TopicPartition, Reassignment] | None
+    groups: Mapping[str, int]
+    """How many groups are in each state, of the brokers that answered."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the findings."""
+        return max((finding.verdict for finding in self.findings), default=Verdict.HEALTHY)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is not as it should be, the worst first."""
+        return tuple(sorted(_findings(self), key=lambda finding: -finding.verdict))
+
+    @property
+    def problems(self) -> dict[Problem, int]:
+        """How many partitions have each problem."""
+        return count_problems(self.troubled)
+
+
+def directory_status(directory: LogDirectory) -> DirectoryStatus:
+    """Whether a directory has room. A broker before Kafka 3.3 does not tell (KIP-827): that is `ok`."""
+    if directory.error is not None:
+        return DirectoryStatus.FAILED
+    if directory.usable_bytes < 0 or directory.total_bytes <= 0:
+        return DirectoryStatus.OK
+    if directory.is_full:
+        return DirectoryStatus.FULL
+    share = directory.usable_bytes / directory.total_bytes
+    if share < NEARLY_FULL_SHARE and directory.usable_bytes < NEARLY_FULL_BYTES:
+        return DirectoryStatus.NEARLY_FULL
+    return DirectoryStatus.OK
+
+
+_PARTITION_FINDINGS: Final = (
+    (Problem.OFFLINE, Verdict.UNHEALTHY, "offline: none of their replicas is there"),
+    (Problem.LEADERLESS, Verdict.UNHEALTHY, "without a leader, though a replica is there"),
+    (Problem.UNDER_MIN_ISR, Verdict.UNHEALTHY, "under min.insync.replicas: acks=all writes are refused"),
+    (Problem.UNDER_REPLICATED, Verdict.DEGRADED, "under-replicated"),
+    (Problem.AT_MIN_ISR, Verdict.DEGRADED, "under-replicated and at min.insync.replicas"),
+    (Problem.NOT_PREFERRED, Verdict.HEALTHY, "not led by their preferred leader"),
+)
+
+
+def _findings(health: ClusterHealth) -> Iterator[Finding]:
+    if health.controller_id is None:
+        yield Finding(Verdict.UNHEALTHY, "no controller: topics and leaders cannot change")
+    for broker in health.brokers:
+        yield from _broker_findings(broker)
+    problems = health.problems
+    for problem, verdict, words in _PARTITION_FINDINGS:
+        if problem in problems:
+            yield Finding(verdict, f"{_count(problems[problem], 'partition')} {words}")
+    if health.moves:
+        yield Finding(Verdict.HEALTHY, f"{_count(len(health.moves), 'partition')} moving between brokers")
+    rebalancing = sum(health.groups.get(state, 0) for state in REBALANCING_STATES)
+    if rebalancing:
+        yield Finding(Verdict.HEALTHY, f"{_count(rebalancing, 'group')} rebalancing")
+
+
+def _broker_findings(broker: BrokerState) -> Iterator[Finding]:
+    if broker.status is BrokerStatus.GONE:
+        words = f"broker {broker.id} is gone, with {_count(broker.replicas, 'replica')}"
+        yield Finding(Verdict.DEGRADED, words)
+    if broker.status is BrokerStatus.SILENT:
+        verdict = Verdict.UNHEALTHY if broker.leaders else Verdict.DEGRADED
+        yield Finding(verdict, f"broker {broker.id} does not answer: {broker.error}")
+    for directory in broker.directories:
+        match directory_status(directory):
+            case DirectoryStatus.FAILED:
+                words = f"broker {broker.id}: log directory {directory.path} failed"
+                yield Finding(Verdict.DEGRADED, words)
+            case DirectoryStatus.FULL:
+                words = f"broker {broker.id}: the disk of {directory.path} is full"
+                yield Finding(Verdict.UNHEALTHY, words)
+            case DirectoryStatus.NEARLY_FULL:
+                words = f"broker {broker.id}: the disk of {directory.path} is nearly full"
+                yield Finding(Verdict.DEGRADED, words)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,154 @@
+"""Asks how a cluster is, as far as the protocol tells: one look at brokers, partitions, disks, moves and groups.
+
+Each broker is asked for its log directories and groups at once, and one that does not answer holds nobody up.
+A broker that is gone is known by the replicas that it should have. Where the cluster remembers it (fenced brokers,
+KIP-1073; Apache Kafka from 4.1 on) it is known without any.
+
+Left out: how loaded brokers are, and consumers that are behind (`GroupAdmin`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.client.admin.groups import GroupAdmin
+from odradek.client.admin.health import BrokerState, BrokerStatus, ClusterHealth
+from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.partition_states import PartitionState, moves_under_way, partition_states
+from odradek.client.admin.results import GroupListing, LogDirectory
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, raise_for
+from odradek.client.metadata import NO_LEADER, BrokerInfo
+from odradek.foundation.errors import NotController, OdradekError, RequestTimedOut
+from odradek.foundation.ids import TopicPartition
+from odradek.protocol.api import ApiKey
+
+# Somebody waits for the whole: a broker that answers, answers in milliseconds.
+BROKER_SECONDS_MAX: Final = 5.0
+QUORUM_VERSIONS: Final = (0, 2)
+_METADATA_LOG: Final = TopicPartition("__cluster_metadata", 0)
+
+
+async def cluster_health(client: Client) -> ClusterHealth:
+    """Ask how the cluster is. Raises ConnectionFailed or ClientTimeout where no broker answers at all."""
+    cluster = await client.with_retries(lambda: client.refresh(None))
+    topics = sorted(cluster.topics.values(), key=lambda topic: topic.name)
+    states, moves, quorum, remembered, probes = await asyncio.gather(
+        partition_states(client, topics),
+        moves_under_way(client),
+        _active_controller(client),
+        _fenced_brokers(client),
+        asyncio.gather(*(_probe(client, broker) for broker in cluster.brokers.values())),
+    )
+    has_quorum, active = quorum
+    forwarding = cluster.controller_id if cluster.controller_id != NO_LEADER else None
+    groups = {group.group_id: group.state for probe in probes for group in probe.groups}
+    return ClusterHealth(
+        cluster_id=cluster.cluster_id or "",
+        controller_id=active if has_quorum else forwarding,
+        is_forwarded=not has_quorum,
+        brokers=_brokers(probes, remembered, states),
+        topics=len(topics),
+        partitions=len(states),
+        troubled=tuple(state for state in states if state.problems),
+        moves=moves,
+        groups=dict(sorted(Counter(groups.values()).items())),
+    )
+
+
+# --- what is asked -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """What one broker says of itself."""
+
+    broker: BrokerInfo
+    directories: Sequence[LogDirectory] = ()
+    groups: Sequence[GroupListing] = ()
+    error: str | None = None
+
+
+async def _probe(client: Client, broker: BrokerInfo) -> _Probe:
+    try:
+        async with asyncio.timeout(BROKER_SECONDS_MAX):
+            directories = await LogAdmin(client).describe_log_dirs_of(broker.id, partitions=())
+    except TimeoutError:
+        return _Probe(broker, error=f"it did not answer within {BROKER_SECONDS_MAX:g} s")
+    except OdradekError as failure:
+        return _Probe(broker, error=str(failure))
+    try:
+        async with asyncio.timeout(BROKER_SECONDS_MAX):
+            groups = await GroupAdmin(client).list_of(broker.id)
+    except (OdradekError, TimeoutError):
+        groups = []  # its groups are being loaded, or it just went: what it said before counts
+    return _Probe(broker, directories, groups)
+
+
+async def _active_controller(client: Client) -> tuple[bool, int | None]:
+    """Whether brokers tell of a quorum (KIP-595), and the controller that leads it."""
+    topic, partition = _METADATA_LOG
+    try:
+        async with asyncio.timeout(BROKER_SECONDS_MAX):
+            response = await (await client.any_broker()).request(
+                ApiKey.DESCRIBE_QUORUM,
+                versions=QUORUM_VERSIONS,
+                topics=[{"topic_name": topic, "partitions": [{"partition_index": partition}]}],
+            )
+            raise_for(int(response.error_code))
+            answer = response.topics[0].partitions[0]
+            raise_for(int(answer.error_code))
+    except (NotController, RequestTimedOut, ClientTimeout, TimeoutError):
+        return True, None
+    except (OdradekError, IndexError):
+        return False, None  # a broker without a quorum, or one that does not tell this user
+    leader = int(answer.leader_id)
+    return True, leader if leader >= 0 else None
+
+
+async def _fenced_brokers(client: Client) -> dict[int, tuple[str, int, str | None]]:
+    try:
+        async with asyncio.timeout(BROKER_SECONDS_MAX):
+            return dict((await LogAdmin(client).describe_cluster(include_fenced=True)).fenced)
+    except (OdradekError, TimeoutError):
+        return {}
+
+
+# --- what comes of it --------------------------------------------------------------------------------------------
+
+
+def _brokers(
+    probes: Iterable[_Probe],
+    remembered: Mapping[int, tuple[str, int, str | None]],
+    states: Sequence[PartitionState],
+) -> tuple[BrokerState, ...]:
+    replicas = Counter(broker for state in states for broker in state.info.replicas)
+    leaders = Counter(state.info.leader for state in states)
+    found = {
+        probe.broker.id: BrokerState(
+            id=probe.broker.id,
+            status=BrokerStatus.LIVE if probe.error is None else BrokerStatus.SILENT,
+            address=str(probe.broker.address),
+            rack=probe.broker.rack,
+            replicas=replicas[probe.broker.id],
+            leaders=leaders[probe.broker.id],
+            directories=tuple(probe.directories),
+            error=probe.error,
+        )
+        for probe in probes
+    }
+    for broker_id in sorted((replicas.keys() | remembered.keys()) - found.keys()):
+        host, port, rack = remembered.get(broker_id, ("", 0, None))
+        found[broker_id] = BrokerState(
+            id=broker_id,
+            status=BrokerStatus.GONE,
+            address=f"{host}:{port}" if host else None,
+            rack=rack,
+            replicas=replicas[broker_id],
+            leaders=leaders[broker_id],
+        )
+    return tuple(found[broker_id] for broker_id in sorted(found))

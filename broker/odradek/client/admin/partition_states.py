@@ -1,0 +1,155 @@
+"""What is wrong with partitions: nobody leads them, too few replicas are in sync, or another than the first one leads.
+
+The words are those of Kafka's kafka-topics (`--unavailable-partitions`, `--under-min-isr-partitions`, …). Two things
+are as brokers count them: a partition with fewer replicas than min.insync.replicas needs only those that it has, and a
+replica that a move is adding does not count as missing (KIP-455).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.reassignments import Reassignment, ReassignmentAdmin
+from odradek.client.admin.results import ResourceType
+from odradek.client.client import Client
+from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+
+MIN_IN_SYNC_KEY: Final = "min.insync.replicas"
+# An answer of some hundred kilobytes.
+TOPICS_PER_REQUEST_MAX: Final = 1000
+# Who asks how partitions are asks most of all when something is wrong: what else is known is not kept waiting.
+CONTROLLER_SECONDS_MAX: Final = 5.0
+
+
+class Problem(StrEnum):
+    """What can be wrong with a partition, the worst first."""
+
+    OFFLINE = "offline"
+    """Nobody leads, and no replica is there: brokers are gone or directories failed."""
+    LEADERLESS = "leaderless"
+    """Nobody leads, though a replica is there: it may lack records (unclean.leader.election.enable)."""
+    UNDER_MIN_ISR = "under_min_isr"
+    """Fewer replicas are in sync than min.insync.replicas: writes with acks=all are refused."""
+    AT_MIN_ISR = "at_min_isr"
+    """As many are in sync as min.insync.replicas, and some are not: with one less writes are refused."""
+    UNDER_REPLICATED = "under_replicated"
+    """Some replicas are not in sync."""
+    NOT_PREFERRED = "not_preferred"
+    """Another replica leads than the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition as it is. `min_in_sync` is None where the topic's settings could not be read."""
+
+    where: TopicPartition
+    info: PartitionInfo
+    min_in_sync: int | None
+    is_at_min_isr: bool
+    """As kafka-topics has it: also where no more replicas are to be in sync than are."""
+    problems: tuple[Problem, ...]
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether records can be read."""
+        return not {Problem.OFFLINE, Problem.LEADERLESS}.intersection(self.problems)
+
+
+def state_of(
+    topic: str,
+    partition: PartitionInfo,
+    *,
+    live: Collection[int],
+    min_in_sync: int | None,
+    move: Reassignment | None = None,
+) -> PartitionState:
+    """What is wrong with one partition; `live` are the brokers that are there."""
+    in_sync = len(partition.in_sync_replicas)
+    expected = len(partition.replicas) - len(move.adding if move is not None else ())
+    needed = None if min_in_sync is None else min(min_in_sync, len(partition.replicas))
+    problems: list[Problem] = []
+    if partition.leader == NO_LEADER or partition.leader not in live:
+        there = [one for one in partition.replicas if one in live and one not in partition.offline_replicas]
+        problems.append(Problem.LEADERLESS if there else Problem.OFFLINE)
+    elif partition.replicas and partition.leader != partition.replicas[0]:
+        problems.append(Problem.NOT_PREFERRED)
+    if needed is not None and in_sync < needed:
+        problems.append(Problem.UNDER_MIN_ISR)
+    if in_sync < expected:
+        problems.append(Problem.UNDER_REPLICATED)
+        if in_sync == needed:
+            problems.append(Problem.AT_MIN_ISR)
+    order = list(Problem)
+    return PartitionState(
+        where=TopicPartition(topic, partition.partition),
+        info=partition,
+        min_in_sync=min_in_sync,
+        is_at_min_isr=in_sync == needed,
+        problems=tuple(sorted(problems, key=order.index)),
+    )
+
+
+async def partition_states(client: Client, topics: Sequence[TopicInfo]) -> list[PartitionState]:
+    """The partitions of these topics with what is wrong with them; a topic that cannot be described is left out.
+
+    Reads `min.insync.replicas` of the topics, and what is moving where replicas seem to be missing.
+    """
+    live = client.cluster.brokers
+    described = [topic for topic in topics if not topic.error_code]
+    needed = await _min_in_sync(client, [topic.name for topic in described])
+    moves: Mapping[TopicPartition, Reassignment] = {}
+    if any(len(one.in_sync_replicas) < len(one.replicas) for topic in described for one in topic.partitions):
+        moves = await moves_under_way(client) or {}
+    return [
+        state_of(
+            topic.name,
+            partition,
+            live=live,
+            min_in_sync=needed.get(topic.name),
+            move=moves.get(TopicPartition(topic.name, partition.partition)),
+        )
+        for topic in described
+        for partition in topic.partitions
+    ]
+
+
+def count_problems(states: Iterable[PartitionState]) -> dict[Problem, int]:
+    """How many partitions have each problem, the worst first; without those that nobody has."""
+    counted = Counter(problem for state in states for problem in state.problems)
+    return {problem: counted[problem] for problem in Problem if counted[problem]}
+
+
+async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    configs = ConfigAdmin(client)
+    for part in _portions(names, TOPICS_PER_REQUEST_MAX):
+        described = await configs.describe_many(ResourceType.TOPIC, part, keys=[MIN_IN_SYNC_KEY])
+        for name, entries in described.items():
+            # One that was deleted meanwhile, or that this user may not see, has no number.
+            if isinstance(entries, OdradekError):
+                continue
+            for entry in entries:
+                if entry.value is not None and entry.value.isdigit():
+                    found[name] = int(entry.value)
+    return found
+
+
+def _portions(names: Sequence[str], size_max: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size_max] for start in range(0, len(names), size_max))
+
+
+async def moves_under_way(client: Client) -> Mapping[TopicPartition, Reassignment] | None:
+    """What is moving; None where no controller answers soon, as it is the one who knows."""
+    try:
+        async with asyncio.timeout(CONTROLLER_SECONDS_MAX):
+            return await ReassignmentAdmin(client).under_way()
+    except (OdradekError, TimeoutError):
+        return None

@@ -1,0 +1,72 @@
+"""Which versions of which APIs brokers speak (KIP-35), and their features (KIP-584): what ApiVersions answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek import __version__
+from odradek.client.client import Client
+from odradek.client.connection import SOFTWARE_NAME
+from odradek.client.errors import NoSuchBroker, raise_for
+from odradek.protocol.api import ApiKey
+
+# 3 brings features, 4 those whose lowest version is 0 (KIP-1011).
+API_VERSIONS_VERSIONS: Final = (0, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """What one broker speaks: from the lowest to the highest version of each API, by its key.
+
+    `supported_features` have their lowest and highest version, `finalized_features` the level in force for the
+    cluster; `finalized_epoch` is -1 where the broker does not tell.
+    """
+
+    apis: Mapping[int, tuple[int, int]]
+    supported_features: Mapping[str, tuple[int, int]]
+    finalized_features: Mapping[str, int]
+    finalized_epoch: int
+
+
+async def broker_versions(client: Client, broker_ids: Collection[int] = ()) -> dict[int, BrokerVersions]:
+    """The versions of these brokers, of all without ids. Raises NoSuchBroker, ConnectionFailed."""
+    live = (await client.with_retries(lambda: client.refresh(()))).brokers
+    missing = sorted(set(broker_ids) - live.keys())
+    if missing:
+        raise NoSuchBroker(
+            f"there is no live broker {missing[0]}; the cluster's brokers are: {', '.join(map(str, sorted(live)))}"
+        )
+    wanted = sorted(set(broker_ids) or live)
+    return dict(zip(wanted, await asyncio.gather(*(_of(client, one) for one in wanted)), strict=True))
+
+
+async def _of(client: Client, broker_id: int) -> BrokerVersions:
+    response: Any = await (await client.broker(broker_id)).request(
+        ApiKey.API_VERSIONS,
+        versions=API_VERSIONS_VERSIONS,
+        client_software_name=SOFTWARE_NAME,
+        client_software_version=__version__,
+    )
+    raise_for(int(response.error_code), about=f"broker {broker_id}")
+    return BrokerVersions(
+        apis={int(one.api_key): (int(one.min_version), int(one.max_version)) for one in response.api_keys},
+        supported_features={
+            str(one.name): (int(one.min_version), int(one.max_version))
+            for one in getattr(response, "supported_features", ())
+        },
+        finalized_features={
+            str(one.name): int(one.max_version_level) for one in getattr(response, "finalized_features", ())
+        },
+        finalized_epoch=int(getattr(response, "finalized_features_epoch", -1)),
+    )
+
+
+def api_name(api_key: int) -> str:
+    """The name as Kafka writes it, `ListOffsets`; `Unknown(n)` for an API that this client does not know."""
+    try:
+        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+    except ValueError:
+        return f"Unknown({api_key})"

@@ -1,0 +1,169 @@
+"""What is wrong with a partition, by who leads it and who is in sync."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.client.admin.health import (
+    BrokerState,
+    BrokerStatus,
+    ClusterHealth,
+    DirectoryStatus,
+    Verdict,
+    directory_status,
+)
+from odradek.client.admin.partition_states import PartitionState, Problem, count_problems, state_of
+from odradek.client.admin.reassignments import Reassignment
+from odradek.client.admin.results import LogDirectory
+from odradek.client.metadata import PartitionInfo
+
+GIB = 1024**3
+
+
+def partition(
+    *, leader: int = 1, replicas: tuple[int, ...] = (1, 2, 3), in_sync: tuple[int, ...] = (1, 2, 3)
+) -> PartitionInfo:
+    return PartitionInfo(
+        partition=0,
+        leader=leader,
+        leader_epoch=0,
+        replicas=replicas,
+        in_sync_replicas=in_sync,
+        offline_replicas=(),
+        error_code=0,
+    )
+
+
+def problems(
+    info: PartitionInfo, *, min_in_sync: int | None = 2, live: tuple[int, ...] = (1, 2, 3)
+) -> set[str]:
+    return set(state_of("t", info, live=live, min_in_sync=min_in_sync).problems)
+
+
+def test_a_partition_that_is_well_has_no_problem() -> None:
+    assert problems(partition()) == set()
+
+
+def test_a_replica_out_of_sync_makes_it_under_replicated() -> None:
+    assert problems(partition(in_sync=(1, 2, 3)[:2]), min_in_sync=1) == {"under_replicated"}
+    assert problems(partition(in_sync=(1, 2))) == {"under_replicated", "at_min_isr"}
+    assert problems(partition(in_sync=(1,))) == {"under_replicated", "under_min_isr"}
+    assert problems(partition(in_sync=(1,)), min_in_sync=None) == {"under_replicated"}
+
+
+def test_a_partition_needs_no_more_replicas_than_it_has() -> None:
+    state = state_of("t", partition(replicas=(1,), in_sync=(1,)), live=(1,), min_in_sync=2)
+    assert state.problems == ()
+    assert state.is_at_min_isr
+
+
+def test_another_leader_than_the_first_is_a_problem_of_the_least_kind() -> None:
+    assert problems(partition(leader=2)) == {"not_preferred"}
+
+
+def test_without_a_leader_it_counts_whether_a_replica_is_there() -> None:
+    nobody = partition(leader=-1, in_sync=(1,))
+    assert "leaderless" in problems(nobody, live=(2, 3))
+    assert "offline" in problems(nobody, live=(4,))
+    # A leader that is on no live broker leads nothing, as kafka-topics has it.
+    assert "leaderless" in problems(partition(), live=(2, 3))
+
+
+def test_a_replica_that_a_move_adds_is_not_missing() -> None:
+    moving = partition(replicas=(1, 2, 3, 4), in_sync=(1, 2, 3))
+    move = Reassignment(replicas=(1, 2, 3, 4), adding=(4,), removing=(1,))
+    assert state_of("t", moving, live=(1, 2, 3, 4), min_in_sync=1).problems == (Problem.UNDER_REPLICATED,)
+    assert state_of("t", moving, live=(1, 2, 3, 4), min_in_sync=1, move=move).problems == ()
+
+
+def test_problems_are_counted_the_worst_first() -> None:
+    states = [
+        state_of("t", partition(leader=2), live=(1, 2, 3), min_in_sync=1),
+        state_of("t", partition(leader=-1, in_sync=(1,)), live=(2, 3), min_in_sync=1),
+    ]
+    assert list(count_problems(states).items()) == [
+        (Problem.LEADERLESS, 1),
+        (Problem.AT_MIN_ISR, 1),
+        (Problem.UNDER_REPLICATED, 1),
+        (Problem.NOT_PREFERRED, 1),
+    ]
+
+
+def directory(total: int, usable: int, error: str | None = None) -> LogDirectory:
+    return LogDirectory(
+        broker_id=1, path="/d", total_bytes=total, usable_bytes=usable, replicas={}, error=error
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (directory(100 * GIB, 50 * GIB), DirectoryStatus.OK),
+        (directory(100 * GIB, 4 * GIB), DirectoryStatus.NEARLY_FULL),
+        (directory(10_000 * GIB, 400 * GIB), DirectoryStatus.OK),
+        (directory(100 * GIB, 1024**2), DirectoryStatus.FULL),
+        (directory(100 * GIB, 0), DirectoryStatus.FULL),
+        (directory(-1, -1), DirectoryStatus.OK),
+        (directory(-1, -1, "it failed"), DirectoryStatus.FAILED),
+    ],
+)
+def test_room_in_a_directory(found: LogDirectory, status: DirectoryStatus) -> None:
+    assert directory_status(found) is status
+
+
+def health(
+    *states: PartitionState, brokers: tuple[BrokerState, ...] = (), controller_id: int | None = 1
+) -> ClusterHealth:
+    return ClusterHealth(
+        cluster_id="c",
+        controller_id=controller_id,
+        is_forwarded=True,
+        brokers=brokers,
+        topics=1,
+        partitions=len(states),
+        troubled=states,
+        moves={},
+        groups={},
+    )
+
+
+def broker(
+    status: BrokerStatus, *, leaders: int = 0, directories: tuple[LogDirectory, ...] = ()
+) -> BrokerState:
+    return BrokerState(
+        id=1,
+        status=status,
+        address=None,
+        rack=None,
+        replicas=3,
+        leaders=leaders,
+        directories=directories,
+        error="why",
+    )
+
+
+def test_the_verdict_is_the_worst_that_was_found() -> None:
+    def state(info: PartitionInfo) -> PartitionState:
+        return state_of("t", info, live=(1, 2, 3), min_in_sync=1)
+
+    full = (directory(GIB, 0),)
+    assert health().verdict is Verdict.HEALTHY
+    assert health(state(partition(leader=2))).verdict is Verdict.HEALTHY
+    assert health(state(partition(in_sync=(1, 2)))).verdict is Verdict.DEGRADED
+    assert health(state(partition(leader=-1))).verdict is Verdict.UNHEALTHY
+    assert health(controller_id=None).verdict is Verdict.UNHEALTHY
+    assert health(brokers=(broker(BrokerStatus.GONE),)).verdict is Verdict.DEGRADED
+    assert health(brokers=(broker(BrokerStatus.SILENT),)).verdict is Verdict.DEGRADED
+    assert health(brokers=(broker(BrokerStatus.SILENT, leaders=1),)).verdict is Verdict.UNHEALTHY
+    assert health(brokers=(broker(BrokerStatus.LIVE, directories=full),)).verdict is Verdict.UNHEALTHY
+
+
+def test_findings_are_sentences_with_numbers_that_fit() -> None:
+    found = health(
+        state_of("t", partition(in_sync=(1, 2)), live=(1, 2, 3), min_in_sync=1),
+        brokers=(broker(BrokerStatus.GONE),),
+    )
+    assert [finding.words for finding in found.findings] == [
+        "broker 1 is gone, with 3 replicas",
+        "1 partition under-replicated",
+    ]
