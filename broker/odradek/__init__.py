@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         TopicSpec,
     )
     from odradek.client.client import Client
+    from odradek.client.consumer.blocks import ConsumerRecord
     from odradek.client.consumer.fetches import FetchBounds
-    from odradek.client.consumer.positions import ConsumerRecord
     from odradek.client.consumer.topics import Consumer
     from odradek.client.producer.batches import Delivery, RecordMetadata
     from odradek.client.producer.producer import Producer
@@ -58,7 +58,7 @@ _HOMES = {
     "Compression": "odradek.records.compression",
     "ConfigChange": "odradek.client.admin.results",
     "Consumer": "odradek.client.consumer.topics",
-    "ConsumerRecord": "odradek.client.consumer.positions",
+    "ConsumerRecord": "odradek.client.consumer.blocks",
     "Delivery": "odradek.client.producer.batches",
     "EARLIEST": "odradek.client.admin.logs",
     "FetchBounds": "odradek.client.consumer.fetches",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.cli.json_lines import json_record
 from odradek.cli.record_formats import InputError, NewRecord, parse_json_record, unescape
-from odradek.cli.record_printing import json_record
-from odradek.client.consumer.positions import ConsumerRecord
+from odradek.client.consumer.blocks import ConsumerRecord
 
 octets = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 headers = st.lists(st.tuples(st.text(max_size=5), octets), max_size=4).map(tuple)

@@ -31,7 +31,7 @@ def test_durations(text: str, milliseconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "5x", "m", "-5m", "P", "PT", "5m!", "1h 30m"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration; write it like"):
+    with pytest.raises(ValueError, match="is not a duration; write it like"):
         parse_duration_ms(text)
 
 
@@ -55,7 +55,7 @@ def test_moments(text: str, moment_ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "12345", "2026-13-01"])
 def test_what_is_no_moment(text: str) -> None:
-    with pytest.raises(ValueError, match="is no moment; write it like"):
+    with pytest.raises(ValueError, match="is not a time; write it like"):
         parse_moment_ms(text, now_ms=NOW_MS)
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.consumer.positions import ConsumerRecord, PartitionPosition
+from odradek.client.consumer.blocks import ConsumerRecord
+from odradek.client.consumer.positions import PartitionPosition
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
 from odradek.records.builder import build_batch

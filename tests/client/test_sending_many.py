@@ -11,8 +11,8 @@ import pytest
 import odradek.testing
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
-from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.producer.partitioners import partition_for_key
 from odradek.client.producer.producer import Producer
 from odradek.foundation import errors

@@ -20,10 +20,10 @@ from odradek.client.admin.results import (
     TopicSpec,
 )
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.oldest import timestamps_at
-from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.producer.producer import Producer
 from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition

@@ -17,9 +17,9 @@ from typing import Any, Final
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
+from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
-from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.errors import raise_for
 from odradek.foundation.errors import (
     FencedMemberEpoch,

@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
-from odradek.client.consumer.positions import ConsumerRecord
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC

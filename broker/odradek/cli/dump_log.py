@@ -130,8 +130,8 @@ class _Printer:
             click.echo("  " + _text(fields))
         if not self._with_records or header.is_control:
             return
-        from odradek.cli.record_printing import json_record
-        from odradek.client.consumer.positions import ConsumerRecord
+        from odradek.cli.json_lines import json_record
+        from odradek.client.consumer.blocks import ConsumerRecord
         from odradek.records.batch import BatchView
         from odradek.records.record import records
 

@@ -12,6 +12,7 @@ import click
 
 from odradek.cli.completing import groups_completed, partitions_completed
 from odradek.cli.options import Session, session_options
+from odradek.cli.times import TIME_HELP
 
 if TYPE_CHECKING:
     from odradek.cli.group_resets import ResetPlan
@@ -49,7 +50,7 @@ execute_option = click.option("--execute", is_flag=True, help="Do it.")
 @click.option(
     "--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset, or the nearest there is."
 )
-@click.option("--to-datetime", metavar="TIME", help="The first record at or after a time (ISO 8601).")
+@click.option("--to-datetime", metavar="TIME", help=f"The first record at or after a time: {TIME_HELP}.")
 @click.option("--by-duration", metavar="DURATION", help="So long ago: 1h30m or PT1H30M.")
 @click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")
 @click.option(

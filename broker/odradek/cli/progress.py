@@ -23,6 +23,7 @@ class ProgressBar:
         self._total = total
         self._unit = unit
         self._is_shown = is_shown
+        self._count = 0
         self._done = 0
         self._shown_at = 0.0
         self._bar: Any = None
@@ -42,31 +43,43 @@ class ProgressBar:
                 transient=True,
             )
             self._bar.start()
-            self._row = self._bar.add_task(self._title, total=self._total)
+            self._row = self._bar.add_task(self._title, total=self._total, amount=self._amount())
         return self
 
     def _counts(self) -> list[Any]:
-        from rich.progress import DownloadColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
+        from rich.progress import DownloadColumn, TaskProgressColumn, TextColumn
 
         if self._unit == "bytes" and self._total is not None:
             return [DownloadColumn(binary_units=True), TaskProgressColumn()]
-        if self._total is None:
-            return [TextColumn("{task.completed:,} " + self._unit)]
-        return [MofNCompleteColumn(), TextColumn(self._unit)]
+        return [TextColumn("{task.fields[amount]}")]
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
-            self._bar.update(self._row, completed=self._done)
+            self._show()
             self._bar.stop()
 
-    def advance(self, count: int) -> None:
-        """`count` more are done."""
-        self._done += count
+    def set_total(self, total: int) -> None:
+        """How much there is, once that is known."""
+        self._total = total
+        if self._bar is not None:
+            self._show()
+
+    def advance(self, count: int, *, part: int | None = None) -> None:
+        """`count` more are done; `part` is how much of the total that is, where it counts something else."""
+        self._count += count
+        self._done += count if part is None else part
         if self._bar is None:
             return
         now = time.monotonic()
         if now - self._shown_at >= _REFRESH_SECONDS:
             self._shown_at = now
-            self._bar.update(self._row, completed=self._done)
+            self._show()
+
+    def _show(self) -> None:
+        self._bar.update(self._row, completed=self._done, total=self._total, amount=self._amount())
+
+    def _amount(self) -> str:
+        share = f"{100 * self._done / self._total:3.0f} %  " if self._total else ""
+        return f"{share}{self._count:,} {self._unit}"

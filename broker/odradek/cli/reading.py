@@ -2,53 +2,125 @@
 
 Alone, the end of each partition is asked once at the start, so that reading what there is stops although producers
 go on. In a group the positions are committed after the records were handed over, so that each record is printed at
-least once.
+least once. While it follows, new topics of a pattern and new partitions join in, read from their first record.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 
+from odradek.cli.starting_points import Offsets, Start, starting_offsets
+from odradek.cli.topic_choice import TopicChoice
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
-from odradek.client.consumer.positions import ConsumerRecord
-from odradek.foundation.errors import UnknownTopicOrPartition
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import TOPICS_LOOK_SECONDS
+
+logger = logging.getLogger(__name__)
 
 _POLL_MS = 500
-_RECORDS_PER_POLL = 1_000
+# In a group, so that not too much is printed again after a crash.
+_RECORDS_PER_COMMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """The command's options, checked."""
+    """The command's options, checked. `may_wait` is whether --follow was given, and not only the default."""
 
-    topics: tuple[str, ...]
+    topics: TopicChoice
     partitions: tuple[int, ...] | None
-    is_from_beginning: bool
-    start_ms: int | None
-    offset: int | None
+    start: Start
     end_ms: int | None
     records_max: int | None
     group: str | None
     is_following: bool
+    may_wait: bool
     idle_seconds_max: float | None
     is_read_committed: bool
 
 
-def read(client: Client, plan: ReadPlan) -> AsyncGenerator[list[ConsumerRecord], None]:
-    """Records in lists as they come; ends where the plan says. Close it when you stop before (`aclosing`)."""
-    return _read_group(client, plan) if plan.group is not None else _read_alone(client, plan)
+class Watcher:
+    """Whom the reading tells how it goes. This one does nothing with it."""
+
+    def note(self, text: str) -> None:
+        """Something that a person should know."""
+
+    def total(self, offsets: int) -> None:
+        """How many offsets there are to read."""
+
+    def read(self, records: int, offsets: int) -> None:
+        """So many more records were read, and so many offsets passed."""
 
 
-async def _read_alone(client: Client, plan: ReadPlan) -> AsyncGenerator[list[ConsumerRecord], None]:
-    cluster = await client.with_retries(lambda: client.refresh(plan.topics))
+def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[list[RecordBlock], None]:
+    """Records in blocks as they come; ends where the plan says. Close it when you stop before (`aclosing`)."""
+    return (
+        _read_group(client, plan, watcher) if plan.group is not None else _read_alone(client, plan, watcher)
+    )
+
+
+# --- alone ----------------------------------------------------------------------------------------------------------
+
+
+async def _read_alone(
+    client: Client, plan: ReadPlan, watcher: Watcher
+) -> AsyncGenerator[list[RecordBlock], None]:
+    keys = await _partitions(client, plan, watcher)
+    logs = LogAdmin(client)
+    found = await logs.list_offsets(dict.fromkeys(keys, LATEST), read_committed=plan.is_read_committed)
+    ends = {key: listed.offset for key, listed in found.items()}
+    starts, notes = await starting_offsets(logs, plan.start, ends, may_wait=plan.may_wait)
+    for note in notes:
+        watcher.note(note)
+    if plan.end_ms is not None:
+        until = await logs.list_offsets(dict.fromkeys(keys, plan.end_ms))
+        ends.update((key, listed.offset) for key, listed in until.items() if listed.offset >= 0)
+    if not plan.is_following:
+        watcher.total(sum(max(ends[key] - start, 0) for key, start in starts.items()))
+    # Only an offset to wait for lies beyond a start.
+    first_offset = max(plan.start.offset or 0, 0)
+    left = plan.records_max
+    async with PartitionConsumer(
+        client, is_read_committed=plan.is_read_committed, on_out_of_range="error"
+    ) as consumer:
+        consumer.assign(starts)
+        news = _News(client, plan)
+        idle_since = time.monotonic()
+        while plan.is_following or any(consumer.position(key) < ends[key] for key in keys):
+            if await news.is_due():
+                await _take_up_new(client, plan, consumer)
+            before = _position_sum(consumer)
+            blocks = await consumer.poll_blocks(records_max=left, timeout_ms=_POLL_MS)
+            if not plan.is_following:
+                blocks = [part for block in blocks for part in _part(block, 0, ends[block.topic_partition])]
+            elif first_offset:
+                blocks = [part for block in blocks for part in _part(block, first_offset, block.end_offset)]
+            count = sum(block.record_count for block in blocks)
+            left = None if left is None else left - count
+            if blocks:
+                idle_since = time.monotonic()
+                yield blocks
+            watcher.read(count, _position_sum(consumer) - before)
+            if left == 0 or (not blocks and _is_idle(plan, idle_since)):
+                return
+
+
+async def _partitions(client: Client, plan: ReadPlan, watcher: Watcher) -> list[TopicPartition]:
+    names = await plan.topics.find(client)
+    if not names:
+        if not plan.may_wait:
+            raise plan.topics.nothing_matches()
+        watcher.note("no topic matches yet: waiting for one")
+    cluster = await client.with_retries(lambda: client.refresh(names))
     keys: list[TopicPartition] = []
-    for name in plan.topics:
+    for name in names:
         numbers = [partition.partition for partition in cluster.topic(name).partitions]
         for wanted in plan.partitions or ():
             if wanted not in numbers:
@@ -56,73 +128,110 @@ async def _read_alone(client: Client, plan: ReadPlan) -> AsyncGenerator[list[Con
                     f"topic {name!r} has no partition {wanted}; it has {len(numbers)}, numbered from 0"
                 )
         keys.extend(TopicPartition(name, number) for number in plan.partitions or numbers)
-    logs = LogAdmin(client)
-    found = await logs.list_offsets(dict.fromkeys(keys, LATEST), read_committed=plan.is_read_committed)
-    ends = {key: listed.offset for key, listed in found.items()}
-    starts = await _starts(logs, plan, ends)
-    if plan.end_ms is not None:
-        until = await logs.list_offsets(dict.fromkeys(keys, plan.end_ms))
-        ends.update((key, listed.offset) for key, listed in until.items() if listed.offset >= 0)
-    left = plan.records_max
-    async with PartitionConsumer(
-        client, is_read_committed=plan.is_read_committed, on_out_of_range="error"
-    ) as consumer:
-        consumer.assign(starts)
-        idle_since = time.monotonic()
-        while plan.is_following or any(consumer.position(key) < ends[key] for key in keys):
-            records = await consumer.poll(records_max=_RECORDS_PER_POLL, timeout_ms=_POLL_MS)
-            if not plan.is_following:
-                records = [r for r in records if r.offset < ends[TopicPartition(r.topic, r.partition)]]
-            if left is not None:
-                records = records[:left]
-                left -= len(records)
-            if records:
-                idle_since = time.monotonic()
-                yield records
-            elif _is_idle(plan, idle_since):
-                return
-            if left == 0:
-                return
+    return keys
 
 
-async def _starts(
-    logs: LogAdmin, plan: ReadPlan, ends: dict[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    if plan.is_from_beginning:
-        found = await logs.list_offsets(dict.fromkeys(ends, EARLIEST))
-        return {key: listed.offset for key, listed in found.items()}
-    if plan.start_ms is not None:
-        found = await logs.list_offsets(dict.fromkeys(ends, plan.start_ms))
-        return {key: ends[key] if listed.offset < 0 else listed.offset for key, listed in found.items()}
-    if plan.offset is None:
-        return ends
-    if plan.offset >= 0:
-        return dict.fromkeys(ends, plan.offset)
-    first = await logs.list_offsets(dict.fromkeys(ends, EARLIEST))
-    return {key: max(first[key].offset, end + plan.offset) for key, end in ends.items()}
+def _part(block: RecordBlock, first_offset: int, end_offset: int) -> Iterable[RecordBlock]:
+    """The part of a block that is meant, if there is one."""
+    if block.first_offset < end_offset and block.end_offset > first_offset:
+        part = block.between(first_offset, end_offset)
+        if part.record_count:
+            yield part
 
 
-async def _read_group(client: Client, plan: ReadPlan) -> AsyncGenerator[list[ConsumerRecord], None]:
+def _position_sum(consumer: PartitionConsumer) -> int:
+    return sum(consumer.position(key) for key in consumer.assignment)
+
+
+class _News:
+    """When to look for new topics and partitions again: while following, and not where partitions were named."""
+
+    def __init__(self, client: Client, plan: ReadPlan) -> None:
+        self._client = client
+        self._plan = plan
+        self._looked_at = time.monotonic()
+
+    async def is_due(self) -> bool:
+        """Whether the picture of the cluster was renewed, which is tried every `TOPICS_LOOK_SECONDS`."""
+        now = time.monotonic()
+        is_wanted = self._plan.is_following and self._plan.partitions is None
+        if not is_wanted or now - self._looked_at < TOPICS_LOOK_SECONDS:
+            return False
+        self._looked_at = now
+        try:
+            await self._client.refresh(None if self._plan.topics.patterns else self._plan.topics.names)
+        except OdradekError as failure:
+            logger.debug("no look for new topics: %s", failure)  # the consumer says that the broker is away
+            return False
+        return True
+
+
+def _topics_now(client: Client, plan: ReadPlan) -> list[str]:
+    known = client.cluster.topics
+    return plan.topics.among(
+        (topic.name, topic.is_internal) for topic in known.values() if not topic.error_code
+    )
+
+
+async def _take_up_new(client: Client, plan: ReadPlan, consumer: PartitionConsumer) -> None:
+    known = client.cluster.topics
+    keys = [
+        TopicPartition(name, partition.partition)
+        for name in _topics_now(client, plan)
+        if name in known
+        for partition in known[name].partitions
+    ]
+    kept: Offsets = {key: consumer.position(key) for key in consumer.assignment}
+    if plan.topics.patterns:
+        # A topic that was deleted is read no longer; a name that was given stays.
+        kept = {key: offset for key, offset in kept.items() if key in keys or key.topic in plan.topics.names}
+    new = [key for key in keys if key not in kept]
+    if not new and len(kept) == len(consumer.assignment):
+        return
+    try:
+        found = await LogAdmin(client).list_offsets(dict.fromkeys(new, EARLIEST))
+    except OdradekError as failure:
+        logger.debug("new partitions are looked at again later: %s", failure)
+        return
+    consumer.assign(kept | {key: listed.offset for key, listed in found.items()})
+
+
+# --- in a group -----------------------------------------------------------------------------------------------------
+
+
+async def _read_group(
+    client: Client, plan: ReadPlan, watcher: Watcher
+) -> AsyncGenerator[list[RecordBlock], None]:
     assert plan.group is not None
+    names = await plan.topics.find(client)
+    if not names:
+        if not plan.may_wait:
+            raise plan.topics.nothing_matches()
+        watcher.note("no topic matches yet: waiting for one")
     consumer = GroupConsumer(
         client,
         plan.group,
-        plan.topics,
-        on_no_offset="earliest" if plan.is_from_beginning else "latest",
+        names,
+        on_no_offset="earliest" if plan.start.is_from_beginning else "latest",
         is_read_committed=plan.is_read_committed,
     )
     async with consumer:
-        ends: dict[TopicPartition, int] = {}
+        ends: Offsets = {}
+        news = _News(client, plan)
         idle_since = time.monotonic()
         left = plan.records_max
         while left != 0:
-            wanted = _RECORDS_PER_POLL if left is None else min(left, _RECORDS_PER_POLL)
-            records = await consumer.poll(records_max=wanted, timeout_ms=_POLL_MS)
-            if records:
+            if plan.topics.patterns and await news.is_due():
+                consumer.subscribe(_topics_now(client, plan))
+            wanted = _RECORDS_PER_COMMIT if left is None else min(left, _RECORDS_PER_COMMIT)
+            blocks = await consumer.poll_blocks(records_max=wanted, timeout_ms=_POLL_MS)
+            if blocks:
                 idle_since = time.monotonic()
-                left = None if left is None else left - len(records)
-                yield records
+                count = sum(block.record_count for block in blocks)
+                left = None if left is None else left - count
+                yield blocks
                 await consumer.commit()
+                watcher.read(count, 0)
             elif _is_idle(plan, idle_since):
                 return
             if plan.is_following:

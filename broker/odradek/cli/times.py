@@ -1,6 +1,6 @@
-"""Moments and durations as people type them.
+"""Times and durations as people type them.
 
-A moment: `2026-03-01T12:00:00Z` (UTC when no zone is named, as Kafka's own tools take it), `2026-03-01`,
+A time: `2026-03-01T12:00:00Z` (UTC when no zone is named, as Kafka's own tools take it), `2026-03-01`,
 milliseconds since the Unix epoch, `now`, or a duration that means "so long ago" (`5m`, `1h30m`). A duration:
 `500ms`, `90s`, `5m`, `1h30m`, `2d`, or ISO 8601 (`PT1H30M`), as Kafka's --by-duration has it.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+TIME_HELP = "ISO 8601 (UTC where no zone is given) or 5m for five minutes ago"
+
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _SHORT_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 _SHORT_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -17,6 +19,7 @@ _ISO_DURATION = re.compile(
     r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
     re.IGNORECASE,
 )
+_YEAR_9999_MS = 253_402_300_799_999
 _EPOCH_MS_DIGITS_MIN = 11  # fewer digits would be a year or seconds: say so rather than guess
 
 
@@ -30,11 +33,11 @@ def parse_duration_ms(text: str) -> int:
         return round(
             sum(float(amount) * _UNIT_MS[unit] for unit, amount in iso.groupdict().items() if amount)
         )
-    raise ValueError(f"{text!r} is no duration; write it like 500ms, 90s, 5m, 1h30m, 2d or PT1H30M")
+    raise ValueError(f"{text!r} is not a duration; write it like 500ms, 90s, 5m, 1h30m, 2d or PT1H30M")
 
 
 def parse_moment_ms(text: str, *, now_ms: int) -> int:
-    """Milliseconds since the Unix epoch of a moment. Raises ValueError with what is allowed."""
+    """Milliseconds since the Unix epoch of a time. Raises ValueError with what is allowed."""
     given = text.strip()
     if given == "now":
         return now_ms
@@ -46,8 +49,8 @@ def parse_moment_ms(text: str, *, now_ms: int) -> int:
         moment = datetime.fromisoformat(given)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no moment; write it like 2026-03-01T12:00:00Z, 2026-03-01, 5m (five minutes ago), "
-            "now, or milliseconds since 1970"
+            f"{text!r} is not a time; write it like 2026-03-01T12:00:00 (UTC), 2026-03-01T12:00:00+02:00, "
+            "2026-03-01, 5m (five minutes ago), now, or milliseconds since 1970"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -55,11 +58,13 @@ def parse_moment_ms(text: str, *, now_ms: int) -> int:
 
 
 def format_moment(timestamp_ms: int) -> str:
-    """A timestamp as ISO 8601 in UTC with milliseconds; `-` when there is none."""
+    """A timestamp as ISO 8601 in UTC with milliseconds; `-` when there is none, digits beyond the year 9999."""
     if timestamp_ms < 0:
         return "-"
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z"
+    if timestamp_ms > _YEAR_9999_MS:
+        return str(timestamp_ms)
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, tz=UTC)
+    return f"{moment.isoformat()[:19]}.{timestamp_ms % 1000:03d}Z"
 
 
 def format_seconds(seconds: float) -> str:

@@ -10,6 +10,7 @@ from odradek.cli.completing import partitions_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import bad, count, show
+from odradek.cli.times import TIME_HELP
 from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def _report(failures: list[Any]) -> int:
 @click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=partitions_completed)
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Delete the records before N.")
 @click.option(
-    "--to-datetime", metavar="TIME", help="Delete the records before the first one at or after a time."
+    "--to-datetime",
+    metavar="TIME",
+    help=f"Delete the records before the first one at or after a time: {TIME_HELP}.",
 )
 @click.option("--to-latest", is_flag=True, help="Delete all the records there are.")
 @click.option(

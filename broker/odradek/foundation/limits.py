@@ -101,6 +101,15 @@ PRODUCER_IDS_PER_PARTITION_MAX: Final = 20_000
 CLIENT_RETRY_PAUSE_MS_MIN: Final = 20
 CLIENT_RETRY_PAUSE_MS_MAX: Final = 1_000
 
+# Seconds until a consumer says again that brokers are away, doubled up to a minute: a person sees that it still tries,
+# and a night without a broker is some hundred lines.
+CLIENT_OUTAGE_NEWS_SECONDS_MIN: Final = 10.0
+CLIENT_OUTAGE_NEWS_SECONDS_MAX: Final = 60.0
+
+# Seconds between two looks for new topics and partitions, by a command that follows them: soon enough for somebody who
+# waits, and one small request for all of that time. Kafka's consumers wait five minutes (metadata.max.age.ms).
+TOPICS_LOOK_SECONDS: Final = 5.0
+
 # Further tries for a topic that the broker does not know, within a client's call.
 CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
 

@@ -118,7 +118,7 @@ def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
     position = 0
     for index in range(record_count):
         try:
-            span = _read_span(payload, position)
+            span = read_span(payload, position)
         except IndexError:
             raise CorruptRecord(
                 f"record {index} of {record_count} at byte {position} runs past the end of the batch's"
@@ -132,8 +132,8 @@ def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
         )
 
 
-def _read_span(payload: bytes, position: int) -> RecordSpan:
-    """One record's span. An index past the payload raises IndexError, which the caller translates."""
+def read_span(payload: bytes, position: int) -> RecordSpan:
+    """One record's span. Raises CorruptRecord, and IndexError for an index past the payload: callers translate it."""
     start = position
     byte = payload[position]
     position += 1
@@ -167,7 +167,7 @@ def _read_span(payload: bytes, position: int) -> RecordSpan:
     if position >= end:
         raise CorruptRecord(f"the record at byte {start} ends before its number of headers")
     if payload[position] != 0:
-        _skip_headers(payload, position, end)
+        skip_headers(payload, position, end)
     elif position + 1 != end:
         raise CorruptRecord(f"the record at byte {start} has {end - position - 1} bytes after its last field")
     return _new_tuple(
@@ -214,7 +214,8 @@ def _long_varint(payload: bytes, position: int, bytes_max: int) -> tuple[int, in
     raise CorruptRecord(f"a variable-length integer at byte {position} is longer than it may be")
 
 
-def _skip_headers(payload: bytes, position: int, end: int) -> None:
+def skip_headers(payload: bytes, position: int, end: int) -> None:
+    """Check the headers whose count stands at `position`. Raises CorruptRecord."""
     for _ in _header_spans(payload, position, end):
         pass
 

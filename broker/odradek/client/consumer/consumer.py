@@ -14,13 +14,16 @@ from types import TracebackType
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.epochs import AskedEpoch, EpochEnd, epoch_ends
 from odradek.client.consumer.fetches import FetchBounds, FetchedPartition, fetch
-from odradek.client.consumer.positions import ConsumerRecord, PartitionPosition
+from odradek.client.consumer.outage import Outage
+from odradek.client.consumer.positions import PartitionPosition
 from odradek.client.errors import (
     RETRIABLE,
     ClientClosed,
     ClientTimeout,
+    ConnectionFailed,
     LogTruncated,
     UnsupportedByBroker,
 )
@@ -32,6 +35,8 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.records.batch import BatchView
 
 logger = logging.getLogger(__name__)
+
+_DOUBLINGS_MAX = 10  # far beyond the longest pause
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -66,6 +71,7 @@ class PartitionConsumer:
         self._busy_leaders: set[int] = set()
         self._changed = asyncio.Event()
         self._failure: OdradekError | None = None
+        self._outage = Outage()
         self._tasks = TaskOwner("consumer")
         self._lane = client.new_lane("fetch")
         self._closed = False
@@ -106,6 +112,7 @@ class PartitionConsumer:
                 position.seek(position.position)  # a fetch on its way will not be taken
         self._positions = kept
         self._order = list(kept)
+        self._outage.keep(kept, now=asyncio.get_running_loop().time())
         self._changed.set()
 
     @property
@@ -151,12 +158,25 @@ class PartitionConsumer:
 
         Raises what a partition failed with for good: OffsetOutOfRange, UnknownTopicOrPartition, CorruptRecord, …
         """
-        taken: list[ConsumerRecord] = []
+        blocks = await self.poll_blocks(records_max=records_max, timeout_ms=timeout_ms)
+        return [record for block in blocks for record in block.consumer_records()]
+
+    async def poll_blocks(
+        self, *, records_max: int | None = None, timeout_ms: int = 1_000
+    ) -> list[RecordBlock]:
+        """As `poll`, but by batches whose records are not read yet: for programs that read a topic as fast as it comes.
+
+        Without `records_max` it is all that was fetched: `CHUNKS_PER_PARTITION_MAX` answers of each partition at most.
+        """
+        taken: list[RecordBlock] = []
         if await self._wait_for_data(timeout_ms):
             for key in self._in_turn():
-                self._positions[key].take(records_max - len(taken), into=taken)
-                if len(taken) >= records_max:
-                    break
+                blocks = self._positions[key].take_blocks(records_max)
+                taken += blocks
+                if records_max is not None:
+                    records_max -= sum(block.record_count for block in blocks)
+                    if records_max <= 0:
+                        break
             self._start_fetches()
         return taken
 
@@ -361,12 +381,14 @@ class PartitionConsumer:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
 
     async def _take_answer(self, position: PartitionPosition, answer: FetchedPartition) -> None:
+        self._outage.answered(position.topic_partition, now=asyncio.get_running_loop().time())
         if isinstance(answer.failure, OffsetOutOfRange):
             await self._reset(position, answer.failure)
             return
         if answer.failure is not None:
             self._retry_or_fail([position], answer.failure)
             return
+        position.failures = 0
         position.high_watermark = answer.high_watermark
         position.last_stable_offset = answer.last_stable_offset
         position.log_start_offset = answer.log_start_offset
@@ -391,8 +413,12 @@ class PartitionConsumer:
         logger.debug("fetching again: %s", failure)
         self._client.invalidate()
         now = asyncio.get_running_loop().time()
+        if isinstance(failure, (ConnectionFailed, ClientTimeout)):
+            self._outage.failed((position.topic_partition for position in positions), failure, now=now)
         for position in positions:
-            position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MIN * 5 / 1000
+            position.failures += 1
+            pause_ms = CLIENT_RETRY_PAUSE_MS_MIN * 2 ** min(position.failures, _DOUBLINGS_MAX)
+            position.fetch_at = now + min(pause_ms, CLIENT_RETRY_PAUSE_MS_MAX) / 1000
         self._tasks.start(self._refresh(), name="refresh")
 
     async def _refresh(self) -> None:
@@ -400,4 +426,4 @@ class PartitionConsumer:
         try:
             await self._client.refresh(topics)
         except OdradekError as failure:
-            logger.warning("the metadata could not be refreshed, trying again: %s", failure)
+            logger.debug("the metadata could not be refreshed, trying again: %s", failure)

@@ -19,10 +19,10 @@ from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.assignors import Subscriber, assign_range
+from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
-from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -64,6 +64,7 @@ class GroupConsumer:
     ) -> None:
         self._client = client
         self._topics = tuple(topics)
+        self._added_topics: set[str] = set()
         self._on_no_offset = on_no_offset
         self._membership = Membership(
             client,
@@ -99,6 +100,16 @@ class GroupConsumer:
         """Begin to send heartbeats; the first `poll` joins the group."""
         self._tasks.start(self._heartbeats(), name="heartbeat")
 
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Read these topics from the next `poll` on, which joins the group again if they are others than before.
+
+        Topics that are added here begin at their first record where the group has no offset: they are taken to be new.
+        """
+        if set(topics) != set(self._topics):
+            self._added_topics |= set(topics) - set(self._topics)
+            self._topics = tuple(topics)
+            self._must_join = True
+
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
         """The partitions that this member reads at the moment."""
@@ -129,6 +140,17 @@ class GroupConsumer:
 
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `records_max` records; joins the group first where that is due. Raises as `Consumer.poll`."""
+        await self._be_member()
+        return await self._consumer.poll(records_max=records_max, timeout_ms=timeout_ms)
+
+    async def poll_blocks(
+        self, *, records_max: int | None = None, timeout_ms: int = 1_000
+    ) -> list[RecordBlock]:
+        """As `poll`, by batches; see `Consumer.poll_blocks`."""
+        await self._be_member()
+        return await self._consumer.poll_blocks(records_max=records_max, timeout_ms=timeout_ms)
+
+    async def _be_member(self) -> None:
         if self._closed:
             raise ClientClosed("the consumer is closed")
         if self._failure is not None:
@@ -136,7 +158,6 @@ class GroupConsumer:
             raise failure
         if self._must_join:
             await self._join()
-        return await self._consumer.poll(records_max=records_max, timeout_ms=timeout_ms)
 
     async def commit(self, given: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the offsets `given`, else the position of every partition. A rebalance is left to the next `poll`.
@@ -222,12 +243,15 @@ class GroupConsumer:
         epochs = {key: found.leader_epoch for key, found in committed.items()}
         missing = [key for key in partitions if key not in offsets]
         if missing:
-            if self._on_no_offset == "error":
+            unsure = [key for key in missing if key.topic not in self._added_topics]
+            if self._on_no_offset == "error" and unsure:
                 raise OffsetOutOfRange(
-                    f"group {self._group_id!r} has no committed offset for {missing[0]}; say where to begin"
+                    f"group {self._group_id!r} has no committed offset for {unsure[0]}; say where to begin"
                 )
             where = EARLIEST if self._on_no_offset == "earliest" else LATEST
-            listed = await self._logs.list_offsets(dict.fromkeys(missing, where))
+            listed = await self._logs.list_offsets(
+                {key: where if key in unsure else EARLIEST for key in missing}
+            )
             offsets.update((key, found.offset) for key, found in listed.items())
             epochs.update((key, found.leader_epoch) for key, found in listed.items())
         self._committed = {key: found.offset for key, found in committed.items()}

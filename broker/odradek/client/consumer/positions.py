@@ -13,28 +13,15 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchView
 from odradek.records.control import ControlType, control_type
-from odradek.records.record import Headers, records
+from odradek.records.record import records
 
 # One being read and one that came meanwhile: enough to keep the broker busy, and no more memory than that.
 CHUNKS_PER_PARTITION_MAX = 2
-
-
-class ConsumerRecord(NamedTuple):
-    """One record as it was read. `timestamp_type` is 0 for the producer's clock and 1 for the broker's."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    leader_epoch: int
 
 
 class Chunk(NamedTuple):
@@ -50,9 +37,11 @@ class PartitionPosition:
     """One partition of a consumer."""
 
     __slots__ = (
-        "_reading",
+        "_blocks",
+        "_rest",
         "chunks",
         "epoch",
+        "failures",
         "fetch_at",
         "fetch_epoch",
         "fetch_offset",
@@ -71,6 +60,7 @@ class PartitionPosition:
         self.chunks: deque[Chunk] = deque()
         self.generation = 0
         self.is_fetching = False
+        self.failures = 0  # since the last answer
         self.fetch_at = 0.0  # by the loop's clock: not before, after an error
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -87,7 +77,8 @@ class PartitionPosition:
         self.leader_epoch = -1
         self.generation += 1
         self.chunks.clear()
-        self._reading: Iterator[ConsumerRecord] | None = None
+        self._blocks: Iterator[RecordBlock] | None = None
+        self._rest: RecordBlock | None = None
 
     @property
     def can_fetch(self) -> bool:
@@ -97,7 +88,7 @@ class PartitionPosition:
     @property
     def has_data(self) -> bool:
         """Whether records may be taken without a fetch."""
-        return bool(self.chunks) or self._reading is not None
+        return bool(self.chunks)
 
     def must_validate(self, leader_epoch: int) -> bool:
         """Whether the leader of this epoch may not have what was read before the position."""
@@ -121,23 +112,43 @@ class PartitionPosition:
 
     def take(self, count_max: int, *, into: list[ConsumerRecord]) -> None:
         """Append up to `count_max` records to `into` and move the position past them. Raises CorruptRecord."""
-        while count_max > 0:
-            if self._reading is None:
-                if not self.chunks:
-                    return
-                self._reading = self._read(self.chunks[0])
-            taken = 0
-            for record in self._reading:
-                into.append(record)
-                self.position = record.offset + 1
-                self.epoch = record.leader_epoch
-                taken += 1
-                if taken >= count_max:
-                    return
-            count_max -= taken
-            self._reading = None
-            chunk = self.chunks.popleft()
-            self.position, self.epoch = chunk.next_offset, chunk.last_epoch
+        for block in self.take_blocks(count_max):
+            into += block.consumer_records()
+
+    def take_blocks(self, count_max: int | None = None) -> list[RecordBlock]:
+        """Up to `count_max` records, or all that were fetched; the position moves past them. Raises CorruptRecord,
+        with damage that comes after other records left to the next call.
+        """
+        taken: list[RecordBlock] = []
+        while count_max is None or count_max > 0:
+            try:
+                block = self._next_block()
+                if block is not None and count_max is not None:
+                    if block.record_count > count_max:
+                        block, self._rest = block.split(count_max)
+                    count_max -= block.record_count
+            except CorruptRecord:
+                self._blocks = None
+                if taken:
+                    break
+                raise
+            if block is None:
+                break
+            taken.append(block)
+            self.position, self.epoch = block.end_offset, block.header.leader_epoch
+        return taken
+
+    def _next_block(self) -> RecordBlock | None:
+        block, self._rest = self._rest, None
+        while block is None and self.chunks:
+            if self._blocks is None:
+                self._blocks = self._read(self.chunks[0])
+            block = next(self._blocks, None)
+            if block is None:
+                self._blocks = None
+                chunk = self.chunks.popleft()
+                self.position, self.epoch = chunk.next_offset, chunk.last_epoch
+        return block
 
     def take_batches(self) -> list[BatchView]:
         """Every batch fetched so far, checked but not taken apart; the position moves past them."""
@@ -150,8 +161,7 @@ class PartitionPosition:
             self.position, self.epoch = chunk.next_offset, chunk.last_epoch
         return batches
 
-    def _read(self, chunk: Chunk) -> Iterator[ConsumerRecord]:
-        topic, partition = self.topic_partition
+    def _read(self, chunk: Chunk) -> Iterator[RecordBlock]:
         start = self.position
         aborted = deque(sorted(chunk.aborted))
         aborting: set[int] = set()
@@ -167,19 +177,10 @@ class PartitionPosition:
                 continue
             if header.is_transactional and header.producer_id in aborting:
                 continue
-            for record in records(batch):
-                if record.offset >= start:
-                    yield ConsumerRecord(
-                        topic,
-                        partition,
-                        record.offset,
-                        record.timestamp_ms,
-                        int(header.timestamp_type),
-                        record.key,
-                        record.value,
-                        record.headers,
-                        header.leader_epoch,
-                    )
+            end = header.last_offset + 1
+            block = RecordBlock(self.topic_partition, batch, header, max(start, header.base_offset), end)
+            if start < end and block.record_count:
+                yield block
 
 
 def whole_batches(data: memoryview) -> Iterator[BatchView]:

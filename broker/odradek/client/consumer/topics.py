@@ -20,10 +20,10 @@ from typing import Final
 from odradek.client.admin.logs import EARLIEST, LogAdmin
 from odradek.client.arguments import client_of, topic_name
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
-from odradek.client.consumer.positions import ConsumerRecord
 from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition

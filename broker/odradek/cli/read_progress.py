@@ -1,0 +1,48 @@
+"""How far `consume` is, on stderr."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from types import TracebackType
+
+import click
+
+from odradek.cli.progress import ProgressBar
+from odradek.cli.reading import Watcher
+
+
+class ReadProgress(Watcher):
+    """A bar with the records printed and the share of the offsets passed, and the notes as lines of their own.
+
+    It shows where stdout is a file. Behind a pipe stands a program that mostly prints on the same terminal, as `jq`,
+    `grep` or `less` do, and would have the bar amid its output; `is_wanted` decides otherwise.
+    """
+
+    def __init__(self, *, is_wanted: bool | None) -> None:
+        is_shown = _is_file(sys.stdout.fileno()) if is_wanted is None else is_wanted
+        self._bar = ProgressBar("Reading", total=None, is_shown=is_shown)
+
+    def __enter__(self) -> ReadProgress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.__exit__(kind, failure, trace)
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def total(self, offsets: int) -> None:
+        self._bar.set_total(offsets)
+
+    def read(self, records: int, offsets: int) -> None:
+        self._bar.advance(records, part=offsets)
+
+
+def _is_file(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISREG(mode)

@@ -1,0 +1,74 @@
+"""Which topics a command means: names as they are, and patterns for all topics whose whole name matches.
+
+A pattern is a regular expression in RE2's syntax, as consumer groups take them (KIP-848). An argument is one if it has
+characters of such expressions that no topic's name can have, as in `ord.*`; `orders.eu` is a name. Internal topics
+match no pattern, as for Kafka's consumers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.foundation.errors import UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
+_ONLY_IN_PATTERNS: Final = re.compile(r"[*+?|()\[\]{}^$\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """Names and compiled patterns, as they were given."""
+
+    names: tuple[str, ...]
+    patterns: tuple[Any, ...] = ()
+
+    def among(self, topics: Iterable[tuple[str, bool]]) -> list[str]:
+        """The names that are meant: those given, then the matches among (name, is internal) in order."""
+        matches = sorted(
+            name
+            for name, is_internal in topics
+            if not is_internal and any(p.fullmatch(name) for p in self.patterns)
+        )
+        return list(dict.fromkeys((*self.names, *matches)))
+
+    async def find(self, client: Client) -> list[str]:
+        """The names that are meant now; only the ones given where no pattern asks for all topics."""
+        if not self.patterns:
+            return list(self.names)
+        cluster = await client.with_retries(lambda: client.refresh(None))
+        return self.among((topic.name, topic.is_internal) for topic in cluster.topics.values())
+
+    def nothing_matches(self) -> UnknownTopicOrPartition:
+        """The error for patterns without a single match."""
+        shown = " or ".join(repr(pattern.pattern) for pattern in self.patterns)
+        return UnknownTopicOrPartition(
+            f"no topic matches {shown}; a pattern is a regular expression for the whole name, where .* stands for any "
+            "text. `odradek topics list` shows the topics, --follow waits for one"
+        )
+
+
+def choose_topics(arguments: Sequence[str], *, is_regex: bool = False) -> TopicChoice:
+    """The choice that these arguments make; with `is_regex` all of them are patterns. Raises ValueError."""
+    names = [argument for argument in arguments if not (is_regex or _ONLY_IN_PATTERNS.search(argument))]
+    return TopicChoice(
+        tuple(names), tuple(_compiled(argument) for argument in arguments if argument not in names)
+    )
+
+
+def _compiled(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as failure:
+        reason = failure.args[0].decode() if isinstance(failure.args[0], bytes) else failure
+        raise ValueError(
+            f"the topic pattern {pattern!r} is not a regular expression: {reason}; write .* for any text, as in 'ord.*'"
+        ) from failure

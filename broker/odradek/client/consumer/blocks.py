@@ -1,0 +1,131 @@
+"""The records of one batch as a consumer hands them out: read when asked for, and only as far as asked.
+
+A program that prints or counts a whole topic needs no object per record; `values` makes none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import attrgetter
+from typing import NamedTuple
+
+from odradek.foundation.ids import TopicPartition
+from odradek.records.batch import BatchHeader, BatchView
+from odradek.records.bulk import all_records, values
+from odradek.records.record import Headers, Record
+
+_new_tuple = tuple.__new__
+_offset_of = attrgetter("offset")
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as it was read. `timestamp_type` is 0 for the producer's clock and 1 for the broker's."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    leader_epoch: int
+
+
+class RecordBlock:
+    """The records of one batch with offsets from `first_offset` to before `end_offset`.
+
+    Every method raises CorruptRecord for a batch whose records make no sense.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_records",
+        "_start",
+        "_stop",
+        "end_offset",
+        "first_offset",
+        "header",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        batch: BatchView,
+        header: BatchHeader,
+        first_offset: int,
+        end_offset: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.header = header
+        self.first_offset = first_offset
+        self.end_offset = end_offset
+        self._batch = batch
+        # All records of the batch, shared with other blocks of it, and which of them are this block's.
+        self._records: list[Record] | None = None
+        self._start = 0
+        self._stop = 0
+
+    @property
+    def record_count(self) -> int:
+        """How many records there are. Reads them where only a part of the batch is meant."""
+        if self._records is None and self._is_whole:
+            return self.header.record_count
+        self._read()
+        return self._stop - self._start
+
+    def records(self) -> list[Record]:
+        """The records, without what is the same for all of them."""
+        found = self._read()
+        return found if self._stop - self._start == len(found) else found[self._start : self._stop]
+
+    def values(self) -> list[bytes | None]:
+        """The values alone: half the work of `records`."""
+        if self._records is None and self._is_whole:
+            return values(self._batch)
+        return [record.value for record in self.records()]
+
+    def consumer_records(self) -> list[ConsumerRecord]:
+        """The records with topic, partition and all the rest."""
+        topic, partition = self.topic_partition
+        timestamp_type, leader_epoch = int(self.header.timestamp_type), self.header.leader_epoch
+        return [
+            _new_tuple(
+                ConsumerRecord,
+                (topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers, leader_epoch),
+            )
+            for offset, timestamp_ms, key, value, headers in self.records()
+        ]
+
+    def between(self, first_offset: int, end_offset: int) -> RecordBlock:
+        """The part of this block from one offset to before the other."""
+        if first_offset <= self.first_offset and end_offset >= self.end_offset:
+            return self
+        return self._part(max(first_offset, self.first_offset), min(end_offset, self.end_offset))
+
+    def split(self, count: int) -> tuple[RecordBlock, RecordBlock]:
+        """The first `count` records, and the rest. `count` must be less than there are."""
+        records = self._read()
+        middle = self._start + count
+        offset = records[middle].offset
+        first, rest = self._part(self.first_offset, offset), self._part(offset, self.end_offset)
+        first._records = rest._records = records
+        first._start, first._stop = self._start, middle
+        rest._start, rest._stop = middle, self._stop
+        return first, rest
+
+    def _part(self, first_offset: int, end_offset: int) -> RecordBlock:
+        return RecordBlock(self.topic_partition, self._batch, self.header, first_offset, end_offset)
+
+    def _read(self) -> list[Record]:
+        if self._records is None:
+            found = all_records(self._batch)
+            self._start = bisect_left(found, self.first_offset, key=_offset_of)
+            self._stop = bisect_left(found, self.end_offset, key=_offset_of)
+            self._records = found
+        return self._records
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.first_offset <= self.header.base_offset and self.end_offset > self.header.last_offset
