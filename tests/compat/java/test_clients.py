@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -214,3 +215,17 @@ def test_a_transactional_producer_fails_for_good_with_the_reason(jvm: Any, boots
             producer.initTransactions()
     finally:
         producer.close()
+
+
+@both_versions
+def test_log_directories_have_the_bytes_of_their_volumes(jvm: Any, bootstrap: str, topic: str) -> None:
+    """KIP-827; the broker runs on this machine, so its paths are ours."""
+    admin = java_admin(jvm, bootstrap)
+    (described,) = admin.describeLogDirs([jvm.Integer.valueOf(1)]).allDescriptions().get().values()
+    for path, directory in described.items():
+        usage = os.statvfs(path)
+        assert directory.error() is None
+        assert directory.totalBytes().getAsLong() == usage.f_blocks * usage.f_frsize
+        assert 0 < directory.usableBytes().getAsLong() <= directory.totalBytes().getAsLong()
+        assert any(key.topic() == topic for key in directory.replicaInfos())
+    admin.close()
