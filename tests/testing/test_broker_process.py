@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,8 +17,9 @@ import pytest
 import odradek.testing
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
+from odradek.client.errors import ConnectionFailed
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import InvalidTopic, RecordTooLarge, TopicAlreadyExists
+from odradek.foundation.errors import InvalidTopic, PolicyViolation, RecordTooLarge, TopicAlreadyExists
 from odradek.testing import BrokerFailedToStartError, TestBroker
 
 pytestmark = pytest.mark.integration
@@ -30,6 +31,12 @@ WAIT_SECONDS_MAX = 20
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[TestBroker]:
     with TestBroker(tmp_path / "broker") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBroker]:
+    with TestBroker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
@@ -177,3 +184,86 @@ def test_no_broker_outlives_its_test_process(tmp_path: Path, how: signal.Signals
         owner.send_signal(how)
     wait_until_gone(pid)
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_faults_meet_the_test_and_not_the_fixtures_own_calls(broker: TestBroker) -> None:
+    broker.disconnect("Metadata", times=1)
+    broker.fail("CreateTopics", error="POLICY_VIOLATION", times=1)
+    broker.create_topic("t")
+    broker.delete_topic("t")
+
+    async def connect() -> None:
+        async with Client(broker.bootstrap):
+            pass
+
+    with pytest.raises(ConnectionFailed):
+        asyncio.run(connect())
+    asyncio.run(connect())
+
+    async def create() -> None:
+        async with Client(broker.bootstrap) as client:
+            await TopicAdmin(client).create("t")
+
+    with pytest.raises(PolicyViolation):
+        asyncio.run(create())
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (lambda broker: broker.fail("Prodcue", error="NOT_CONTROLLER"), "did you mean 'Produce'"),
+        (lambda broker: broker.delay("list_offset", 5), "did you mean 'ListOffsets'"),
+        (lambda broker: broker.disconnect("zzz"), "there is no API 'zzz'; names are Kafka's"),
+        (lambda broker: broker.fail("Fetch", error="NOT_LEADER"), "did you mean 'NOT_LEADER_OR_FOLLOWER'"),
+        (lambda broker: broker.fail("Fetch", error="NONE"), "there is no error 'NONE'"),
+        (lambda broker: broker.fail("Fetch", error=4711), "there is no error with the number 4711"),
+        (lambda broker: broker.fail("Fetch", error=6, times=0), "times is 0; it has to be 1 or more"),
+        (lambda broker: broker.fail("Fetch", error=6, after=-1), "after is -1"),
+        (lambda broker: broker.delay("Fetch", -5), "delay_ms is -5; it has to be above 0"),
+        (lambda broker: broker.delay("Fetch", 0), "needs an error, a delay_ms above 0 or close"),
+    ],
+)
+def test_a_fault_that_would_do_nothing_is_refused_and_a_near_name_given(
+    shared_broker: TestBroker, fault: Callable[[TestBroker], None], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        fault(shared_broker)
+
+
+def test_settings_are_checked_and_may_be_any_values(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"settings: there is no setting 'a\.b'; keys are those of Kafka's"):
+        TestBroker(tmp_path, settings={"a.b": 1})
+    with pytest.raises(TypeError, match=r"num\.partitions is None; leave the key out"):
+        TestBroker(tmp_path, settings={"num.partitions": None})
+    with TestBroker(tmp_path, settings={"auto.create.topics.enable": False, "num.partitions": 2}) as broker:
+        broker.create_topic("t", configs={"preallocate": True})
+        assert topics_of(broker) == ["t"]
+
+
+def test_a_broker_is_entered_by_asynchronous_code_too() -> None:
+    async def main() -> None:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        counting = asyncio.create_task(count())
+        async with odradek.testing.broker() as running:
+            folder = running.folder
+            assert running.pid > 0
+        counting.cancel()
+        assert turns > 10  # the loop went on while the process started and ended
+        assert not running.is_running
+        assert not folder.exists()
+
+    asyncio.run(main())
+
+
+def test_a_temporary_folder_goes_where_the_start_fails() -> None:
+    context = odradek.testing.broker(settings={"num.partitions": "none"})
+    with pytest.raises(BrokerFailedToStartError), context:
+        pass
+    assert not context._broker.folder.exists()

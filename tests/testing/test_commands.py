@@ -14,7 +14,7 @@ def test_a_command_waits_for_the_broker_to_be_ready() -> None:
         commands = Commands()
         added: list[dict[str, object]] = []
         answers: list[dict[str, object]] = []
-        faults = SimpleNamespace(add=lambda **fault: added.append(fault))
+        faults = SimpleNamespace(add=lambda **fault: added.append(fault), spare=lambda client_id: None)
         begun = threading.Event()
 
         def ask() -> None:

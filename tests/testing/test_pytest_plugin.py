@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import odradek.testing
+from odradek.testing import pytest_plugin
 
 pytestmark = pytest.mark.integration
 pytest_plugins = ["pytester"]
@@ -90,7 +93,7 @@ def test_an_ini_line_that_is_no_setting_is_refused(pytester: pytest.Pytester) ->
     pytester.makeini("[pytest]\nodradek_settings = num.partitions\n")
     result = run(pytester, "def test_it(odradek_broker): pass\n")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*'num.partitions' is no key=value*"])
+    result.stdout.fnmatch_lines(["*'num.partitions' is not a setting; write key=value*"])
 
 
 def test_the_fixtures_are_listed(pytester: pytest.Pytester) -> None:
@@ -115,3 +118,77 @@ def test_other_runners_use_the_context_manager(pytester: pytest.Pytester) -> Non
         """,
     )
     result.assert_outcomes(passed=1)
+
+
+def test_a_misspelt_setting_is_an_error_that_names_the_right_one(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.odradek_settings({"num.partition": 3, "node.id": 5, "lgo.dirs": "x"})
+        def test_marker(odradek_broker): pass
+
+        @pytest.mark.odradek_settings({"log_segment_bytes": 1})
+        def test_underscores(odradek_broker): pass
+
+        @pytest.mark.odradek_settings(num_partitions=3)
+        def test_names(odradek_broker): pass
+
+        @pytest.mark.odradek_settings("num.partitions=3")
+        def test_text(odradek_broker): pass
+        """,
+    )
+    result.assert_outcomes(errors=4)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*odradek_settings: there is no setting 'num.partition'; did you mean 'num.partitions'[?]; "
+            "there is no setting 'lgo.dirs'; did you mean 'log.dirs'[?]",
+            "*there is no setting 'log_segment_bytes'; did you mean 'log.segment.bytes'[?]",
+            "*odradek_settings takes one mapping of settings:*",
+            "*a mapping of Kafka's keys to values is needed, not 'num.partitions=3'",
+        ]
+    )
+
+
+def test_a_misspelt_setting_in_the_ini_file_is_an_error(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nodradek_settings =\n    # more\n    num.partitons=3\n")
+    result = run(pytester, "def test_it(odradek_broker_session): pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is no setting 'num.partitons'; did you mean 'num.partitions'[?]*"])
+
+
+def test_loading_the_plugin_loads_nothing_else() -> None:
+    program = """
+import sys, pytest
+before = set(sys.modules)
+import odradek.testing.pytest_plugin
+print(*set(sys.modules) - before)
+"""
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert set(loaded) <= {"odradek", "odradek.testing", "odradek.testing.pytest_plugin"}
+
+
+def test_runs_without_a_broker_have_no_hook_of_the_plugin_for_each_test(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        def hooks(request):
+            found = request.config.hook.pytest_runtest_makereport.get_hookimpls()
+            return [hook for hook in found if "odradek" in hook.plugin_name]
+
+        def test_without(request):
+            assert not hooks(request)
+
+        def test_with(request, odradek_broker_session):
+            assert len(hooks(request)) == 1
+        """,
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_an_old_pytest_can_load_the_plugin() -> None:
+    # Wrappers of the new form came with pluggy 1.2; before it, a plugin that has one ends pytest at its start.
+    assert not pytest_plugin._BrokerLogs.pytest_runtest_makereport.pytest_impl["wrapper"]  # type: ignore[attr-defined]

@@ -8,8 +8,19 @@ def error_number(name: str | int) -> int:
     from kio.schema.errors import ErrorCode
 
     if isinstance(name, int):
+        known = {int(code.value) for code in ErrorCode}
+        if name == 0 or name not in known:
+            raise ValueError(
+                f"there is no error with the number {name}; Kafka's are from -1 to {max(known)}, 0 is none"
+            )
         return name
     found = ErrorCode.__members__.get(name.lower())
-    if found is None:
-        raise ValueError(f"there is no error {name!r}; names are Kafka's, such as NOT_LEADER_OR_FOLLOWER")
+    if found is None or not found.value:
+        from odradek.foundation.setting_types import nearest_key
+
+        nearest = nearest_key(name.lower(), ErrorCode.__members__)
+        hint = "names are Kafka's, such as NOT_LEADER_OR_FOLLOWER"
+        raise ValueError(
+            f"there is no error {name!r}; {hint if nearest in (None, 'none') else f'did you mean {nearest.upper()!r}?'}"
+        )
     return int(found.value)

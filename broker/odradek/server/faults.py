@@ -12,7 +12,8 @@ or over the admin port:
 
 `error` is answered instead of doing what was asked; `delay_ms` holds the answer of what was done back;
 `close` (in the process: `disconnect`) closes the connection instead of doing anything. `times` requests are
-hit, all without it, after `after` good ones.
+hit, all without it, after `after` good ones. Requests of one client can be spared (`Faults.spare`): those
+that the test's own fixture makes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import TESTING_FAULTS_MAX
+from odradek.foundation.setting_types import nearest_key
 from odradek.handlers import failures
 from odradek.handlers.context import BrokerParts, RequestContext
 from odradek.handlers.dispatch import Dispatcher
@@ -53,6 +55,11 @@ class Faults:
 
     def __init__(self) -> None:
         self._by_api: dict[int, list[Fault]] = {}
+        self._spared_client_id: str | None = None
+
+    def spare(self, client_id: str) -> None:
+        """Requests of this client meet no fault, and none is used up by them."""
+        self._spared_client_id = client_id
 
     def add(
         self,
@@ -64,11 +71,17 @@ class Faults:
         times: int | None = None,
         after: int = 0,
     ) -> None:
-        """Misbehave from now on. Raises ValueError for an unknown API or error, or when nothing is asked
-        for.
-        """
+        """Misbehave from now on. Raises ValueError for an unknown API or error, or a fault that would do nothing."""
         if error is None and not delay_ms and not disconnect:
-            raise ValueError("a fault needs an error, a delay_ms or close")
+            raise ValueError("a fault needs an error, a delay_ms above 0 or close")
+        if delay_ms is not None and delay_ms < 0:
+            raise ValueError(f"delay_ms is {delay_ms}; it has to be above 0")
+        if times is not None and times < 1:
+            raise ValueError(
+                f"times is {times}; it has to be 1 or more, or left out for a fault without an end"
+            )
+        if after < 0:
+            raise ValueError(f"after is {after}; it has to be 0 or more")
         if sum(len(faults) for faults in self._by_api.values()) >= TESTING_FAULTS_MAX:
             raise ValueError(f"there are {TESTING_FAULTS_MAX} faults already; clear them first")
         fault = Fault(
@@ -84,8 +97,10 @@ class Faults:
         """Behave well again."""
         self._by_api.clear()
 
-    def take(self, api_key: int) -> Fault | None:
+    def take(self, api_key: int, client_id: str = "") -> Fault | None:
         """The fault that this request meets, if any; it counts as one of its times."""
+        if client_id == self._spared_client_id:
+            return None
         for fault in self._by_api.get(api_key, ()):
             if fault.times == 0:
                 continue
@@ -99,11 +114,21 @@ class Faults:
 
 
 def _api_key(name: str) -> int:
-    wanted = name.replace("_", "").lower()
+    wanted = name.replace("_", "").lower() if isinstance(name, str) else repr(name)
     for api_key in ApiKey:
         if api_key.name.replace("_", "").lower() == wanted:
             return int(api_key)
-    raise ValueError(f"there is no API {name!r}; names are Kafka's, such as Produce or list_offsets")
+    names = {_kafka_name(api_key).lower(): _kafka_name(api_key) for api_key in ApiKey}
+    nearest = nearest_key(wanted, names)
+    hint = "names are Kafka's, such as Produce or list_offsets"
+    raise ValueError(
+        f"there is no API {name!r}; {hint if nearest is None else f'did you mean {names[nearest]!r}?'}"
+    )
+
+
+def _kafka_name(api_key: ApiKey) -> str:
+    """`ListOffsets`."""
+    return "".join(word.capitalize() for word in api_key.name.split("_"))
 
 
 class FaultingDispatcher(Dispatcher):
@@ -115,7 +140,7 @@ class FaultingDispatcher(Dispatcher):
 
     def __call__(self, connection: Connection, frame: memoryview) -> Any:
         header = parse_request_header(frame)
-        fault = self._faults.take(header.api_key)
+        fault = self._faults.take(header.api_key, header.client_id)
         if fault is None:
             return super().__call__(connection, frame)
         if fault.disconnect:

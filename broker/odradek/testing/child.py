@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from odradek.cli.start_options import parse
 from odradek.cli.start_run import run
+from odradek.testing.fixture_client import FIXTURE_CLIENT_ID
 
 # How long a command waits for a broker that is just becoming ready.
 READY_SECONDS_MAX: Final = 30.0
@@ -31,6 +32,7 @@ class Commands:
 
     def ready(self, broker: Any) -> None:
         """The broker serves; called in its loop."""
+        broker.faults.spare(FIXTURE_CLIENT_ID)
         self._broker = broker
         self._loop = asyncio.get_running_loop()
         self._is_ready.set()

@@ -15,19 +15,17 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from odradek.foundation import interpreter
+from odradek.testing.settings import setting_text, setting_texts
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
@@ -47,8 +45,8 @@ class BrokerFailedToStartError(RuntimeError):
 class TestBroker:
     """One broker on 127.0.0.1 and a free port; port and data stay the same over `stop`, `kill` and `restart`.
 
-    `settings` are Kafka's server.properties keys. All methods are synchronous and may also be called where an event
-    loop runs: they wait for another process, never for that loop.
+    `settings` are Kafka's server.properties keys; an unknown one raises ValueError. All methods are synchronous and may
+    also be called where an event loop runs: they wait for another process, never for that loop.
     """
 
     __test__ = False  # not a test class, whatever its name says to pytest
@@ -66,7 +64,7 @@ class TestBroker:
         self.data = self.folder / "data"
         self.port = port
         """0 until the first start, when a free one is chosen."""
-        self._settings = {**QUICK_SETTINGS, **{key: str(value) for key, value in (settings or {}).items()}}
+        self._settings = {**QUICK_SETTINGS, **setting_texts(settings or {})}
         self._log_level = log_level
         self._start_seconds_max = start_seconds_max
         self._log = self.folder / "broker.log"
@@ -223,7 +221,7 @@ class TestBroker:
         """Make a topic. Raises `odradek.foundation.errors.TopicAlreadyExists`, `InvalidTopic` and the like."""
         from odradek.testing.topics import create_topic
 
-        settings = {key: str(value) for key, value in (configs or {}).items()}
+        settings = {key: setting_text(value, key) for key, value in (configs or {}).items()}
         _in_thread(
             create_topic,
             self.bootstrap,
@@ -243,7 +241,8 @@ class TestBroker:
         """Answer an API with an error instead of doing it: `broker.fail("produce", error="NOT_LEADER_OR_FOLLOWER")`.
 
         `api` is Kafka's name (`Produce`, `list_offsets`), `error` Kafka's name or number. It ends after `times`
-        requests (None: when cleared), and begins after `after` good ones.
+        requests (None: when cleared), and begins after `after` good ones. `create_topic` and `delete_topic` of this
+        object meet no fault and count for none. Raises ValueError for an unknown name.
         """
         self._command({"do": "fault", "api": api, "error": error, "times": times, "after": after})
 
@@ -271,23 +270,6 @@ class TestBroker:
         problem = json.loads(line).get("error")
         if problem is not None:
             raise ValueError(problem)
-
-
-@contextmanager
-def broker(
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    settings: Mapping[str, object] | None = None,
-    **options: Any,
-) -> Iterator[TestBroker]:
-    """A running TestBroker, ended with the block; without `folder` its data lives in one that is removed then."""
-    made = None if folder is not None else tempfile.mkdtemp(prefix="odradek-")
-    try:
-        with TestBroker(folder or str(made), settings=settings, **options) as running:
-            yield running
-    finally:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
 
 
 def _port_in(ready: str) -> int:

@@ -19,6 +19,7 @@ INI_SETTINGS = "odradek_settings"
 MARKER = "odradek_settings"
 _FIXTURES = ("odradek_broker", "odradek_broker_session")
 _LOG_CHARACTERS_SHOWN = 20_000
+_LOGS_PLUGIN = "odradek-broker-logs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,10 +45,10 @@ def odradek_broker(
     """A broker of this test's own, running; see `odradek.testing.TestBroker`."""
     from odradek.testing.process import TestBroker
 
+    _show_logs(request.config)
     settings = _ini_settings(request.config)
     for marker in reversed(list(request.node.iter_markers(MARKER))):
-        for given in marker.args:
-            settings.update(given)
+        settings.update(_marker_settings(marker))
     with TestBroker(tmp_path_factory.mktemp("odradek"), settings=settings) as broker:
         yield broker
 
@@ -59,29 +60,62 @@ def odradek_broker_session(
     """One broker for the whole session (for each worker, under xdist): quicker, and tests must share it politely."""
     from odradek.testing.process import TestBroker
 
+    _show_logs(request.config)
     with TestBroker(tmp_path_factory.mktemp("odradek"), settings=_ini_settings(request.config)) as broker:
         yield broker
 
 
 def _ini_settings(config: pytest.Config) -> dict[str, object]:
+    from odradek.testing.settings import setting_texts
+
     settings: dict[str, object] = {}
     for line in config.getini(INI_SETTINGS):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
         key, equals, value = line.partition("=")
         if not equals:
-            raise pytest.UsageError(f"{INI_SETTINGS}: {line!r} is no key=value")
+            raise pytest.UsageError(f"{INI_SETTINGS}: {line!r} is not a setting; write key=value")
         settings[key.strip()] = value.strip()
+    try:
+        setting_texts(settings, source=INI_SETTINGS)
+    except ValueError as problem:
+        raise pytest.UsageError(str(problem)) from None
     return settings
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[Any]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the broker's log to the report of a test that failed."""
-    report = yield
-    if report.failed:
-        for name in _FIXTURES:
-            broker = getattr(item, "funcargs", {}).get(name)
-            if broker is not None and broker.logs:
-                report.sections.append((f"log of {name}", broker.logs[-_LOG_CHARACTERS_SHOWN:]))
-    return report
+def _marker_settings(marker: pytest.Mark) -> dict[str, object]:
+    from odradek.testing.settings import setting_texts
+
+    name = f"@pytest.mark.{MARKER}"
+    if marker.kwargs or len(marker.args) != 1:
+        raise pytest.UsageError(f'{name} takes one mapping of settings: {name}({{"num.partitions": 3}})')
+    try:
+        setting_texts(marker.args[0], source=name)
+    except (TypeError, ValueError) as problem:
+        raise pytest.UsageError(str(problem)) from None
+    return dict(marker.args[0])
+
+
+class _BrokerLogs:
+    """Adds the broker's log to the report of a test that failed.
+
+    Registered by the first fixture, so that runs without a broker pay nothing for it.
+    """
+
+    # The old form of a wrapper: an early pluggy knows no other.
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[Any]
+    ) -> Generator[None, Any, None]:
+        outcome = yield
+        report = outcome.get_result()
+        if report.failed:
+            for name in _FIXTURES:
+                broker = getattr(item, "funcargs", {}).get(name)
+                if broker is not None and broker.logs:
+                    report.sections.append((f"log of {name}", broker.logs[-_LOG_CHARACTERS_SHOWN:]))
+
+
+def _show_logs(config: pytest.Config) -> None:
+    if not config.pluginmanager.has_plugin(_LOGS_PLUGIN):
+        config.pluginmanager.register(_BrokerLogs(), _LOGS_PLUGIN)

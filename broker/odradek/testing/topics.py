@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
+from odradek.testing.fixture_client import FIXTURE_CLIENT_ID
 
 
 def create_topic(
@@ -15,7 +16,7 @@ def create_topic(
     """Make a topic and wait until the broker leads its partitions. Raises what the broker answers."""
 
     async def work() -> None:
-        async with Client(bootstrap, client_id="odradek-testing") as client:
+        async with Client(bootstrap, client_id=FIXTURE_CLIENT_ID) as client:
             await TopicAdmin(client).create(
                 name, partitions=partitions, replication_factor=replication_factor, configs=dict(configs)
             )
@@ -27,7 +28,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
     """Delete a topic. Raises what the broker answers."""
 
     async def work() -> None:
-        async with Client(bootstrap, client_id="odradek-testing") as client:
+        async with Client(bootstrap, client_id=FIXTURE_CLIENT_ID) as client:
             await TopicAdmin(client).delete(name)
 
     asyncio.run(work())

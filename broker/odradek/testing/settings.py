@@ -1,0 +1,50 @@
+"""Settings of a broker under test, as a test gives them: any value, but only keys that exist.
+
+A broker warns of an unknown key and goes on, as Apache Kafka does. In a test that is a spelling mistake which makes the
+test pass for the wrong reason, so here it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> dict[str, str]:
+    """The settings as `server.properties` has them. Raises ValueError naming every unknown key, TypeError for others.
+
+    `source` says where they were given.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{source}: a mapping of Kafka's keys to values is needed, not {given!r}")
+    unknown = [problem for key in given if (problem := _problem(key)) is not None]
+    if unknown:
+        raise ValueError(f"{source}: " + "; ".join(unknown))
+    return {key: setting_text(value, f"{source}: {key}") for key, value in given.items()}
+
+
+def _problem(key: Any) -> str | None:
+    """Why there is no such key, and which one may be meant; None where there is one."""
+    from odradek.foundation.broker_settings.protection import promise_of
+    from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
+    from odradek.foundation.setting_types import nearest_key
+    from odradek.foundation.settings import all_settings, find_setting
+
+    if not isinstance(key, str):
+        return f"a key has to be a str, not {key!r}"
+    if find_setting(key) is not None or promise_of(key) is not None or key.startswith(RETIRED_PREFIXES):
+        return None
+    nearest = nearest_key(key.replace("_", "."), all_settings())
+    hint = "keys are those of Kafka's server.properties" if nearest is None else f"did you mean {nearest!r}?"
+    return f"there is no setting {key!r}; {hint}"
+
+
+def setting_text(value: object, what: str) -> str:
+    """One value as Kafka's files and requests have it: `true`, `a,b`. Raises TypeError for None, naming `what`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(str(part) for part in value)
+    if value is None:
+        raise TypeError(f"{what} is None; leave the key out to keep its default")
+    return str(value)
