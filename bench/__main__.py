@@ -10,6 +10,7 @@ python -m bench cluster --quick        three brokers against three, records with
 python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
 python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
 python -m bench growth --gigabytes 20  does a longer log slow it down?
+python -m bench command-line           produce and consume beside kcat, on the same broker and files
 python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
 python -m bench spark                  a Spark job writes, copies and reads a million records
 """
@@ -38,6 +39,8 @@ def main() -> int:
             return _takeover(arguments)
         case "restarts":
             return _restarts(arguments)
+        case "command-line":
+            return _command_line(arguments)
         case "operator":
             return _operator(arguments)
         case "compare":
@@ -49,6 +52,7 @@ def main() -> int:
                 _cluster(arguments, rounds=1),
                 _takeover(arguments),
                 _restarts(arguments),
+                _command_line(arguments),
                 _spark(arguments),
                 _growth(arguments),
             ]
@@ -62,7 +66,8 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    programs = ["compare", "cluster", "takeover", "restarts", "growth", "operator", "spark", "everything"]
+    programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
+    programs += ["everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -142,6 +147,18 @@ def _restarts(arguments: argparse.Namespace) -> int:
     from bench.restarts import restart_in_turn
 
     return restart_in_turn(rounds=arguments.rounds, disk=arguments.disk, is_json=arguments.output == "json")
+
+
+def _command_line(arguments: argparse.Namespace) -> int:
+    from bench import report
+    from bench.command_line import FULL, QUICK, compare_command_lines
+
+    sizes = QUICK if arguments.quick else FULL
+    answers = compare_command_lines(rounds=arguments.rounds, sizes=sizes, disk=arguments.disk)
+    described = report.machine(disk=arguments.disk, rounds=arguments.rounds, is_pinned=False)
+    show = report.document if arguments.output == "json" else report.table
+    print(show(answers.listed(), described=described), end="\n\n", flush=True)
+    return 0
 
 
 def _operator(arguments: argparse.Namespace) -> int:

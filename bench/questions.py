@@ -1,4 +1,4 @@
-"""The questions, with unit and goal, and the answers that rounds gather for both brokers: medians and ratios."""
+"""The questions, with unit and goal, and the answers that rounds gather for both sides: medians and ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: a name, a unit, the goal as a bound on ours / Kafka's, and whether more is better."""
+    """What is asked: a name, a unit, the goal as a bound on ours / the other's, and whether more is better."""
 
     name: str
     unit: str
@@ -65,26 +65,42 @@ CLUSTER_QUESTIONS: Mapping[str, Question] = {
     )
 }
 
+# The command line beside kcat, on the same broker and the same files; a second is that of the whole process.
+COMMAND_LINE_QUESTIONS: Mapping[str, Question] = {
+    question.name: question
+    for question in (
+        Question("produce --file, lines of 100 B", "s", "≤ 3 x", 3.0, False),
+        Question("produce --file, lines of 1 KB", "s", "≤ 3 x", 3.0, False),
+        Question("produce --file, keys and 100 B", "s", "≤ 3 x", 3.0, False),
+        Question("consume, lines of 100 B", "s", "≤ 3 x", 3.0, False),
+        Question("consume, lines of 1 KB", "s", "≤ 3 x", 3.0, False),
+    )
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question answered: both medians, and every round behind them in the order they were run."""
+    """One question answered: both medians, and every round behind them in the order they were run.
+
+    `other` is the value of `other_name`, beside which Odradek is measured.
+    """
 
     question: Question
     odradek: float
-    kafka: float
+    other: float
     rounds: dict[str, list[float]]
+    other_name: str = "kafka"
 
     @property
     def ratio(self) -> float:
-        """Ours / Kafka's, of the medians."""
-        return self.odradek / self.kafka
+        """Ours / the other's, of the medians."""
+        return self.odradek / self.other
 
     @property
     def round_ratios(self) -> list[float]:
-        """Ours / Kafka's, round by round: how far they lie apart tells how quiet the machine was."""
-        pairs = zip(self.rounds["odradek"], self.rounds["kafka"], strict=True)
-        return [ours / kafkas for ours, kafkas in pairs]
+        """Ours / the other's, round by round: how far they lie apart tells how quiet the machine was."""
+        pairs = zip(self.rounds["odradek"], self.rounds[self.other_name], strict=True)
+        return [ours / others for ours, others in pairs]
 
     @property
     def is_met(self) -> bool | None:
@@ -98,12 +114,13 @@ class Answer:
 
 @dataclass(slots=True)
 class Answers:
-    """Every round's value, by question and broker."""
+    """Every round's value, by question and side: ours and `other_name`."""
 
     questions: Mapping[str, Question] = field(default_factory=lambda: QUESTIONS)
     values: dict[str, dict[str, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
+    other_name: str = "kafka"
 
     def add(self, question: str, peer: str, value: float) -> None:
         self.values[question][peer].append(value)
@@ -115,5 +132,6 @@ class Answers:
             if name in self.values:
                 rounds = {peer: list(values) for peer, values in self.values[name].items()}
                 medians = {peer: statistics.median(values) for peer, values in rounds.items()}
-                found.append(Answer(question, medians["odradek"], medians["kafka"], rounds))
+                other = medians[self.other_name]
+                found.append(Answer(question, medians["odradek"], other, rounds, self.other_name))
         return found

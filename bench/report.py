@@ -12,7 +12,7 @@ import psutil
 from bench.questions import Answer
 from tests.support.java import KAFKA_VERSION
 
-_HEAD = ("question", "Odradek", f"Kafka {KAFKA_VERSION}", "unit", "ratio", "rounds' ratios", "goal", "met")
+_TITLES = {"kafka": f"Kafka {KAFKA_VERSION}", "kcat": "kcat"}
 _NUMBERS = {1, 2, 4}  # columns whose texts stand on the right
 
 
@@ -35,8 +35,10 @@ def machine(*, disk: str | None, rounds: int, is_pinned: bool) -> str:
 
 def table(answers: Sequence[Answer], *, described: str) -> str:
     """A Markdown table in even columns below a description of the machine."""
-    rows = [_HEAD, *(_row(answer) for answer in answers)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    other = _TITLES[answers[0].other_name] if answers else ""
+    head = ("question", "Odradek", other, "unit", "ratio", "rounds' ratios", "goal", "met")
+    rows = [head, *(_row(answer) for answer in answers)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = [
         "| "
         + " | ".join(
@@ -64,7 +66,7 @@ def document(answers: Sequence[Answer], *, described: str) -> str:
                     "question": answer.question.name,
                     "unit": answer.question.unit,
                     "odradek": round(answer.odradek, 3),
-                    "kafka": round(answer.kafka, 3),
+                    answer.other_name: round(answer.other, 3),
                     "ratio": round(answer.ratio, 3),
                     "goal": answer.question.goal,
                     "met": answer.is_met,
@@ -87,7 +89,7 @@ def _row(answer: Answer) -> tuple[str, ...]:
     return (
         answer.question.name,
         _number(answer.odradek),
-        _number(answer.kafka),
+        _number(answer.other),
         answer.question.unit,
         f"{answer.ratio:.2f}",
         spread,

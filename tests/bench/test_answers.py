@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bench.questions import CLUSTER_QUESTIONS, QUESTIONS, Answers
+from bench.questions import CLUSTER_QUESTIONS, COMMAND_LINE_QUESTIONS, QUESTIONS, Answers
 from bench.report import document, table
 
 
@@ -20,7 +20,7 @@ def gathered() -> Answers:
 
 def test_a_ratio_is_that_of_the_medians_and_each_round_has_its_own() -> None:
     produce, first_ack = gathered().listed()
-    assert (produce.odradek, produce.kafka, produce.ratio) == (26.0, 20.0, 1.3)
+    assert (produce.odradek, produce.other, produce.ratio) == (26.0, 20.0, 1.3)
     assert produce.round_ratios == [3.0, 1.0, 1.3]
     assert produce.is_met is True
     assert first_ack.is_met is False, "its goal is on our own value, whatever Kafka takes"
@@ -58,3 +58,13 @@ def test_clusters_have_goals_of_their_own() -> None:
         answers.add("produce 1 KB", peer, rate)
     (only,) = answers.listed()
     assert (only.ratio, only.is_met) == (1.4, False)
+
+
+def test_the_command_line_is_measured_beside_kcat() -> None:
+    answers = Answers(COMMAND_LINE_QUESTIONS, other_name="kcat")
+    for tool, seconds in (("odradek", 1.4), ("kcat", 0.7)):
+        answers.add("produce --file, lines of 100 B", tool, seconds)
+    (only,) = answers.listed()
+    assert (only.ratio, only.is_met, only.round_ratios) == (2.0, True, [2.0])
+    assert "| kcat |" in table([only], described="a machine")
+    assert json.loads(document([only], described=""))["answers"][0]["kcat"] == 0.7
