@@ -5,8 +5,6 @@ The names below are the Python client: `from odradek import Client, Producer, Co
 line, which most processes want, load nothing of it. Errors are in `odradek.errors`.
 """
 
-from __future__ import annotations
-
 TYPE_CHECKING = False  # as typing's, which is not imported: a command line would wait for it
 if TYPE_CHECKING:
     from odradek.client.admin.admin import Admin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,6 +130,25 @@ def test_calls_before_the_start_and_after_the_end_say_so() -> None:
             await consumer.commit()
         with pytest.raises(ClientClosed, match="closed before; make another"):
             await consumer.start()
+
+    offline(work)
+
+
+def test_numbers_of_a_record_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(client: Client) -> None:
+        producer = Producer(client)
+        producer._started = True
+        monkeypatch.setattr(client, "_cluster", SimpleNamespace(topics={"t": ()}))
+        with pytest.raises(TypeError, match="partition has to be an int, not a str"):
+            await producer.send("t", b"", partition="0")  # type: ignore[arg-type]
+        monkeypatch.setattr(producer, "_choose", lambda *_: TopicPartition("t", 0))
+        with pytest.raises(TypeError, match="timestamp_ms has to be an int, not a float"):
+            await producer.send("t", b"", timestamp_ms=1.5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="timestamp_ms is -1; it has to be milliseconds since 1970"):
+            await producer.send("t", b"", timestamp_ms=-1)
+        with pytest.raises(ClientClosed, match="started or closed before; make another"):
+            await producer.start()
+        producer._started = False
 
     offline(work)
 

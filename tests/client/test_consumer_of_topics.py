@@ -133,7 +133,6 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
         await fill(client, unique, 1)
         async with Consumer(client, unique) as consumer:
             await Admin(client).topics.create_partitions(unique, total=2)
-            await client.refresh((unique,))
             async with Producer(client) as producer:
                 await producer.send_and_wait(unique, b"new", partition=1)
             assert (await first(consumer, 1))[0].value == b"new"

@@ -101,6 +101,13 @@ def compression_named(given: Compression | str) -> Compression:
     return names[given]
 
 
+def whole_number(given: object, argument: str) -> int:
+    """`given`, which has to be an int. Raises TypeError."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    raise TypeError(f"{argument} has to be an int, not {_kind(given)}")
+
+
 def config_text(given: str | float | bool | None) -> str | None:
     """A setting's value as the wire has it: `60000`, `true`."""
     if isinstance(given, bool):

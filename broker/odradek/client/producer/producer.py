@@ -19,6 +19,7 @@ from odradek.client.arguments import (
     client_of,
     compression_named,
     record_parts,
+    whole_number,
 )
 from odradek.client.client import Client
 from odradek.client.errors import ClientClosed
@@ -102,7 +103,9 @@ class Producer:
         await self.close(is_flushing=failure is None)
 
     async def start(self) -> None:
-        """Get a producer id where one is needed and begin to send."""
+        """Get a producer id where one is needed and begin to send. Raises ClientClosed for a second start."""
+        if self._started or self._closing:
+            raise ClientClosed("the producer was started or closed before; make another")
         await self._sender.start()
         self._started = True
 
@@ -172,10 +175,12 @@ class Producer:
     ) -> Delivery:
         size_bytes = record_bytes(key, value, headers)
         self._check_size(size_bytes)
-        await self._ready(topic, size_bytes)
+        await self._ready(topic, size_bytes, partition)
         target = self._choose(topic, key, partition)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
+        elif whole_number(timestamp_ms, "timestamp_ms") < 0:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}; it has to be milliseconds since 1970")
         queue = self._sender.queue(target)
         before = len(queue.batches)
         delivery, added_bytes = queue.append(
@@ -236,7 +241,7 @@ class Producer:
             end = max(given.fitting(start, self._slice_bytes_max), start + 1)
             size_bytes = given.size_bytes(start, end)
             self._check_size(size_bytes)
-            await self._ready(topic, size_bytes)
+            await self._ready(topic, size_bytes, partition)
             self._put(topic, given, start, end, partition)
             start = end
 
@@ -312,16 +317,22 @@ class Producer:
                 f"a record of {size_bytes} bytes does not fit in the producer's buffer of {self._buffer_bytes_max}"
             )
 
-    async def _ready(self, topic: str, size_bytes: int) -> None:
+    async def _ready(self, topic: str, size_bytes: int, partition: int | None) -> None:
         """Wait for the topic's partitions and for room in the buffer."""
         if topic not in self._client.cluster.topics:
             await self._client.with_retries(lambda: self._known(topic))
+        if partition is not None and whole_number(partition, "partition") >= self._partition_count(topic):
+            # It may have been added since the picture was made.
+            await self._client.with_retries(lambda: self._client.refresh((topic,)))
         if not self._sender.has_room(size_bytes):
             await self._sender.wait_for_room(size_bytes)
 
     async def _known(self, topic: str) -> None:
         # A partition without a leader is enough: its records wait for one as long as for their delivery.
         (await self._client.topics((topic,), allow_creation=True)).topic(topic)
+
+    def _partition_count(self, topic: str) -> int:
+        return len(self._client.cluster.topic(topic).partitions)
 
     def _available(self, topic: str) -> Sequence[int]:
         partitions = self._client.cluster.topic(topic).partitions
