@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cli.exit_codes import ExitCode
 from odradek.protocol.api import ApiKey
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import CHECKOUT, Broker, free_port
@@ -68,10 +69,12 @@ def test_a_full_disk_refuses_writes_and_serves_reads(make_broker: MakeBroker, sm
         assert client.ask(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
-def odradek(broker: Broker, *arguments: str) -> str:
+def odradek(broker: Broker, *arguments: str, code: int = 0) -> str:
     command = [sys.executable, "-m", "odradek", *arguments, "--bootstrap", broker.bootstrap]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == code, done.stderr
+    return done.stdout
 
 
 @pytest.fixture
@@ -120,6 +123,8 @@ def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int]
         (told,) = json.loads(odradek(broker, "brokers", "list", "--output", "json"))[0]["log_directories"]
         assert "full, " in listed and "of 8.0 MiB free" in listed
         assert told["is_full"] and told["path"] == str(small_disk / "data") and told["error"] is None
+        health = odradek(broker, "status", code=ExitCode.UNHEALTHY)
+        assert f"!! broker 1: the disk of {small_disk / 'data'} is full\n" in health
         described = odradek(broker, "groups", "describe", "before")
         assert f"commits are refused: the log directory {small_disk / 'data'} of the coordinator" in described
         (group,) = json.loads(odradek(broker, "groups", "describe", "before", "--output", "json"))
