@@ -127,7 +127,7 @@ def test_directories_on_one_volume_count_it_once(asked: Callable[..., Result]) -
 
 def test_an_unknown_column_is_wrong_use(invoke: Callable[..., Result]) -> None:
     result = invoke("brokers", "disk", "--by", "topic,size")
-    assert "'size' is none of: broker, directory, topic, partition" in result.stderr
+    assert "'size' is not one of: broker, directory, topic, partition" in result.stderr
 
 
 @pytest.mark.parametrize(

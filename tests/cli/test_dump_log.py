@@ -143,4 +143,4 @@ def test_what_is_no_log(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("x")
     assert invoke("dump-log", str(tmp_path / "absent")).exit_code == ExitCode.NOT_FOUND
     assert invoke("dump-log", str(tmp_path)).exit_code == ExitCode.FAILED
-    assert "is no file of a log" in invoke("dump-log", str(tmp_path / "other.txt")).stderr
+    assert "is not a file of a log" in invoke("dump-log", str(tmp_path / "other.txt")).stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,11 +52,10 @@ def test_null_is_told_from_empty(keys: bool) -> None:
     assert print_lines(block((None, None, ()), (b"", b"", ()))) == key + b"NIL\n" + empty + b"\n"
 
 
-def test_null_is_dimmed_on_a_terminal_and_plain_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert null_on_terminal() == b"\x1b[2mNULL\x1b[0m"
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert null_on_terminal() == b"NULL"
+@pytest.mark.parametrize(("color", "shown"), [(True, b"\x1b[2mNULL\x1b[0m"), (False, b"NULL")])
+def test_null_is_dimmed_where_there_is_colour(color: bool, shown: bytes) -> None:
+    with click.Context(click.Command("consume"), color=color):
+        assert null_on_terminal() == shown
 
 
 # --- templates ------------------------------------------------------------------------------------------------------

@@ -136,8 +136,8 @@ def test_version(invoke: Invoke) -> None:
         (["groups", "delete", "g", "--all-groups"], "give a GROUP"),
         (["groups", "describe", "--state", "--members"], "give one of"),
         (["groups", "describe", "g", "--all-groups"], "contradict"),
-        (["groups", "list", "--state", "stable,idle"], "'idle' is none of PreparingRebalance"),
-        (["groups", "list", "--type", "modern"], "'modern' is none of classic"),
+        (["groups", "list", "--state", "stable,idle"], "'idle' is not one of PreparingRebalance"),
+        (["groups", "list", "--type", "modern"], "'modern' is not one of classic"),
         (["groups", "reset-offsets", "g", "--topic", "t"], "say where to"),
         (["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"], "say where to"),
         (

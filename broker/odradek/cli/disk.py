@@ -23,7 +23,7 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     """The names in a comma-separated list, in the order of COLUMNS; a partition's number is told with its topic."""
     names = {name.strip() for name in value.split(",")}
     if unknown := sorted(names - set(COLUMNS)):
-        raise click.BadParameter(f"{unknown[0]!r} is none of: {', '.join(COLUMNS)}")
+        raise click.BadParameter(f"{unknown[0]!r} is not one of: {', '.join(COLUMNS)}")
     if "partition" in names:
         names.add("topic")
     return tuple(name for name in COLUMNS if name in names)

@@ -69,7 +69,7 @@ def find_files(paths: tuple[str, ...]) -> list[str]:
             raise FileNotFoundError(f"{path}: there is no such file or directory")
         if Path(path).is_file():
             if not path.endswith(LOG_SUFFIXES):
-                raise NoLogFileError(f"{path} is no file of a log; those end in {', '.join(LOG_SUFFIXES)}")
+                raise NoLogFileError(f"{path} is not a file of a log; those end in {', '.join(LOG_SUFFIXES)}")
             found.append(path)
             continue
         inside = sorted(

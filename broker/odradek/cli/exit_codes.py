@@ -34,7 +34,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
     ExitCode.USAGE: "wrong use: an unknown option, a value that cannot be read, a setting that is not allowed at start",
     ExitCode.NOT_FOUND: "the topic, partition, group, broker or file named does not exist",
-    ExitCode.CONNECTION: "no broker could be reached at the address, or what answered is no Kafka broker",
+    ExitCode.CONNECTION: "no broker could be reached at the address, or what answered is not a Kafka broker",
     ExitCode.TIMEOUT: "the broker did not answer in the time that --timeout gives",
     ExitCode.EXISTS: "what was to be created exists already",
     ExitCode.REFUSED: "the broker understood and declined: a value or a state that it does not allow",

@@ -41,7 +41,7 @@ def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[
     chosen = {part.strip().lower() for text in given for part in text.split(",") if part.strip()}
     by_lower = {name.lower(): name for name in known}
     for name in sorted(chosen - by_lower.keys()):
-        raise click.BadParameter(f"{name!r} is none of {', '.join(known)}", param_hint=option)
+        raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}", param_hint=option)
     return chosen
 
 
@@ -160,7 +160,7 @@ def describe(
 @click.command()
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
 @click.option("--all-groups", is_flag=True, help="Every group there is.")
-@click.option("--if-exists", is_flag=True, help="A group that is not there is no error.")
+@click.option("--if-exists", is_flag=True, help="A group that is not there is not an error.")
 @session_options
 def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
     """Delete groups with their committed offsets. Their consumers must be stopped first.

@@ -51,7 +51,7 @@ def read_plan(path: str) -> Plan:
             rows = _rows_of(json.loads(file.read()))
     except ValueError as failure:
         raise ValueError(
-            f'{path} is no plan ({failure}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
+            f'{path} is not a plan ({failure}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
             f'"partition": 0, "replicas": [1, 2]}}]}}, as `odradek reassign plan --output json` writes it'
         ) from failure
     plan = dict(rows)

@@ -20,6 +20,8 @@ from uuid import UUID
 
 import click
 
+from odradek.foundation.words import count as count
+
 TABLE = "table"
 JSON = "json"
 FORMATS = (TABLE, JSON)
@@ -97,11 +99,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [plain(item) for item in value]
     return str(value)
-
-
-def count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def text(value: bytes) -> str:

@@ -5,9 +5,9 @@ Here are the lines of a value with what options ask for before it; `templates` a
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
+from odradek.cli.output import has_color
 from odradek.cli.templates import Printer, compile_template
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _DIMMED: Final = b"\x1b[2m%b\x1b[0m"
 
 def null_on_terminal() -> bytes:
     """How a person sees that a key or value is null, and not empty or the text NULL."""
-    return NULL_ON_TERMINAL if os.environ.get("NO_COLOR") else _DIMMED % NULL_ON_TERMINAL
+    return _DIMMED % NULL_ON_TERMINAL if has_color() else NULL_ON_TERMINAL
 
 
 def plain_printer(

@@ -53,7 +53,7 @@ def topics() -> None:
     shell_complete=topic_assignments_completed,
     help="May be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is not an error.")
 @click.option("--validate-only", is_flag=True, help="Check, but make nothing.")
 @session_options
 def create(
@@ -204,7 +204,7 @@ def alter(
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@click.option("--if-exists", is_flag=True, help="A topic that is not there is not an error.")
 @session_options
 def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
     """Delete topics with all their records.

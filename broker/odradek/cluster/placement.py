@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from odradek.foundation.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
+from odradek.foundation.words import count
 
 
 def place(
@@ -98,7 +99,7 @@ def check_assignment(
             )
         if len(replicas) != factor:
             raise InvalidReplicaAssignment(
-                f"partition {number} has {len(replicas)} replicas and partition 0 has {factor}; "
+                f"partition {number} has {count(len(replicas), 'replica')} and partition 0 has {factor}; "
                 "give all the same number"
             )
     return list(assignment)

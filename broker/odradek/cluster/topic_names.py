@@ -27,7 +27,7 @@ def validate_topic_name(name: str) -> None:
     if not name:
         raise InvalidTopic("a topic's name must not be empty")
     if name in (".", ".."):
-        raise InvalidTopic(f"a topic cannot be named {name!r}, since it is no name of a directory")
+        raise InvalidTopic(f"a topic cannot be named {name!r}, as no directory can have that name")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
         raise InvalidTopic(
             f"the topic name of {len(name)} characters is too long ({name[:32]}…): {TOPIC_NAME_LENGTH_MAX} are allowed"

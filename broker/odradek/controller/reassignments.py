@@ -29,6 +29,7 @@ from odradek.foundation.errors import (
     NoReassignmentInProgress,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.words import count
 
 
 def is_under_way(partition: PartitionImage) -> bool:
@@ -81,8 +82,8 @@ def check_target(
     factor = len(target(partition))
     if not may_change_factor and len(wanted) != factor:
         raise InvalidReplicationFactor(
-            f"{where} would get {len(wanted)} replicas instead of {factor}, and the request does not allow its "
-            "replication factor to change"
+            f"{where} would get {count(len(wanted), 'replica')} instead of {factor}, and the request does not "
+            "allow its replication factor to change"
         )
 
 

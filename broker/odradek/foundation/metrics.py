@@ -254,7 +254,9 @@ PARTITIONS_REASSIGNING = _gauge(
     "odradek_partitions_reassigning",
     "Partitions that are moving to other brokers; on the active controller.",
 )
-IS_FENCED = _gauge("odradek_is_fenced", "1 on a broker of a cluster that is no member at the moment, else 0.")
+IS_FENCED = _gauge(
+    "odradek_is_fenced", "1 on a broker that is not a member of its cluster at the moment, else 0."
+)
 CLUSTER_CHANGES_APPLIED = _counter(
     "odradek_cluster_changes_applied_total",
     "Changes that a broker of a cluster was told by controllers, snapshots included.",

@@ -106,7 +106,7 @@ def _check_join(coordinator: Routing, group: ConsumerGroup, request: JoinRequest
     size_max = coordinator.settings.group_consumer_max_size
     if len(group.members) >= size_max and request.member_id not in group.members:
         raise GroupMaxSizeReached(
-            f"the group {group.group_id!r} has group.consumer.max.size = {size_max} members"
+            f"the group {group.group_id!r} is full: group.consumer.max.size is {size_max}"
         )
     names = {name for name, _ in request.protocols}
     for member in group.members.values():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from odradek.cluster.group_configs import FENCED_UNTIL_KEY, fenced_until_ms
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
+from odradek.foundation.words import count
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.shard import Shard, ShardState
 
@@ -84,7 +85,7 @@ def _remove_members(coordinator: Routing, shard: Shard, group_id: str) -> None:
     # What was asked for may be over by the time that a change of the group has been written.
     if group is None or shard.state is not ShardState.ACTIVE or not _is_fenced(coordinator, group_id):
         return
-    logger.info("group %r is fenced: its %d members are removed", group_id, len(group.members))
+    logger.info("group %r is fenced: %s removed", group_id, count(len(group.members), "member"))
     if not isinstance(group, ConsumerGroup):
         group.remove_all()
         return

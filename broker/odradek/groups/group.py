@@ -29,6 +29,7 @@ from odradek.foundation.errors import (
     RequestError,
     UnknownMemberId,
 )
+from odradek.foundation.words import count
 from odradek.groups.members import (
     UNKNOWN_MEMBER,
     AnswerJoin,
@@ -143,7 +144,7 @@ class ClassicGroup(Rebalance):
             return CoordinatorNotAvailable(f"the group {self.group_id!r} is being removed; try again")
         if not self._accepts(request.member_id):
             return GroupMaxSizeReached(
-                f"the group {self.group_id!r} has group.max.size = {self._host.max_size} members"
+                f"the group {self.group_id!r} is full: group.max.size is {self._host.max_size}"
             )
         names = [name for name, _ in request.protocols]
         if not self._supports(request.protocol_type, names):
@@ -401,7 +402,7 @@ class ClassicGroup(Rebalance):
             raise GroupIdNotFound(f"there is no group {self.group_id!r}")
         if self.state is not GroupState.EMPTY:
             raise NonEmptyGroup(
-                f"the group {self.group_id!r} has {len(self.members)} members; stop them first"
+                f"the group {self.group_id!r} has {count(len(self.members), 'member')}; stop them first"
             )
 
     def validate_offset_delete(self) -> None:

@@ -12,6 +12,7 @@ from odradek.foundation.errors import (
     OdradekError,
     RequestError,
 )
+from odradek.foundation.words import count
 from odradek.groups.answers import Answer
 from odradek.groups.consumer_draft import preferred_assignor
 from odradek.groups.consumer_group import ConsumerGroup
@@ -132,7 +133,9 @@ def _validated(shard: Shard, group_id: str) -> Group:
     if isinstance(group, ClassicGroup):
         group.validate_delete()
     elif not group.is_empty:
-        raise NonEmptyGroup(f"the group {group_id!r} has {len(group.members)} members; stop them first")
+        raise NonEmptyGroup(
+            f"the group {group_id!r} has {count(len(group.members), 'member')}; stop them first"
+        )
     return group
 
 

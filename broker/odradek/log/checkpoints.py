@@ -22,6 +22,7 @@ from typing import Final
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.words import count
 from odradek.log.files import Disk
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
@@ -49,9 +50,11 @@ def parse_lines(data: bytes, *, path: str) -> list[str]:
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise CheckpointDamagedError(f"{path} is no text: {error}") from error
+        raise CheckpointDamagedError(f"{path} is not text: {error}") from error
     if len(lines) < 2:
-        raise CheckpointDamagedError(f"{path} has {len(lines)} lines; a version and a count are due at least")
+        raise CheckpointDamagedError(
+            f"{path} has {count(len(lines), 'line')}; a version and a count are due at least"
+        )
     if lines[0].strip() != _VERSION:
         raise CheckpointDamagedError(f"{path} has the version {lines[0]!r}; only {_VERSION} is known")
     if not lines[1].strip().isdigit() or int(lines[1]) != len(lines) - 2:

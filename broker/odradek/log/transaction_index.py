@@ -47,7 +47,7 @@ class TransactionIndex:
             return []
         data = self._disk.read(self.path)
         if len(data) % _ENTRY.size:
-            raise CorruptRecord(f"{self.path} has {len(data)} bytes, which is no whole number of entries")
+            raise CorruptRecord(f"{self.path} has {len(data)} bytes, which is not a whole number of entries")
         found = []
         for version, *fields in _ENTRY.iter_unpack(data):
             if version != 0:

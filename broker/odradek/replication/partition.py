@@ -21,6 +21,7 @@ from odradek.foundation.errors import (
     NotLeaderOrFollower,
     RequestTimedOut,
 )
+from odradek.foundation.words import count
 from odradek.log.log import AppendResult, Origin
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.commits import Commits
@@ -170,7 +171,7 @@ class Partition(LeadingReplica):
         needed = self.in_sync_needed
         if len(self.in_sync_replicas) < needed:
             failure = NotEnoughReplicas(
-                f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs "
+                f"{self.topic_partition} has {count(len(self.in_sync_replicas), 'replica')} in sync and needs "
                 f"{needed} for acks=all; nothing was written. Wait for a replica to catch up or lower "
                 "min.insync.replicas."
             )
@@ -186,8 +187,8 @@ class Partition(LeadingReplica):
         if self.unacknowledged and len(self.in_sync_replicas) < needed:
             self.unacknowledged.fail(
                 NotEnoughReplicasAfterAppend(
-                    f"{self.topic_partition} has {len(self.in_sync_replicas)} replicas in sync and needs {needed} "
-                    "for acks=all; the records were written and may be lost. Send them again."
+                    f"{self.topic_partition} has {count(len(self.in_sync_replicas), 'replica')} in sync and needs "
+                    f"{needed} for acks=all; the records were written and may be lost. Send them again."
                 )
             )
 

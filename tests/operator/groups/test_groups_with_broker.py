@@ -152,7 +152,7 @@ def test_a_group_begins_where_it_is_told_and_only_once(broker: BrokerWithAdmin) 
         world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
         await world.group(name)
         assert await committed(world, name) == [10]
-        assert status(world, name)["startedFrom"] == "Latest, set in 1 partitions"
+        assert status(world, name)["startedFrom"] == "Latest, set in 1 partition"
         await commit(world, name, topic, 3)
         world.reborn()
         await world.group(name)

@@ -14,6 +14,7 @@ from odradek.client.admin.partition_states import PartitionState, Problem, count
 from odradek.client.admin.reassignments import Reassignment
 from odradek.client.admin.results import LogDirectory
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.words import count
 
 # States of a group that gives out partitions, of both protocols (KIP-848 has the last two).
 REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -141,17 +142,17 @@ def _findings(health: ClusterHealth) -> Iterator[Finding]:
     problems = health.problems
     for problem, verdict, words in _PARTITION_FINDINGS:
         if problem in problems:
-            yield Finding(verdict, f"{_count(problems[problem], 'partition')} {words}")
+            yield Finding(verdict, f"{count(problems[problem], 'partition')} {words}")
     if health.moves:
-        yield Finding(Verdict.HEALTHY, f"{_count(len(health.moves), 'partition')} moving between brokers")
+        yield Finding(Verdict.HEALTHY, f"{count(len(health.moves), 'partition')} moving between brokers")
     rebalancing = sum(health.groups.get(state, 0) for state in REBALANCING_STATES)
     if rebalancing:
-        yield Finding(Verdict.HEALTHY, f"{_count(rebalancing, 'group')} rebalancing")
+        yield Finding(Verdict.HEALTHY, f"{count(rebalancing, 'group')} rebalancing")
 
 
 def _broker_findings(broker: BrokerState) -> Iterator[Finding]:
     if broker.status is BrokerStatus.GONE:
-        words = f"broker {broker.id} is gone, with {_count(broker.replicas, 'replica')}"
+        words = f"broker {broker.id} is gone, with {count(broker.replicas, 'replica')}"
         yield Finding(Verdict.DEGRADED, words)
     if broker.status is BrokerStatus.SILENT:
         verdict = Verdict.UNHEALTHY if broker.leaders else Verdict.DEGRADED
@@ -167,7 +168,3 @@ def _broker_findings(broker: BrokerState) -> Iterator[Finding]:
             case DirectoryStatus.NEARLY_FULL:
                 words = f"broker {broker.id}: the disk of {directory.path} is nearly full"
                 yield Finding(Verdict.DEGRADED, words)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -19,6 +19,7 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidReplicationFactor
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.words import count
 
 Assignment = Mapping[TopicPartition, tuple[int, ...]]
 """The replicas of each partition, the preferred leader first."""
@@ -101,8 +102,8 @@ class _Places:
         fit = [broker for broker in self.racks if broker not in others]
         if not fit:
             raise InvalidReplicationFactor(
-                f"{where} is to have {wanted} replicas and only {len(self.racks)} brokers take any: "
-                f"{sorted(self.racks)}; add brokers or lower its replication factor"
+                f"{where} is to have {count(wanted, 'replica')} and only {count(len(self.racks), 'broker')} can "
+                f"take one: {sorted(self.racks)}; add brokers or lower its replication factor"
             )
         return min(fit, key=lambda broker: (taken[self.rack(broker)], self.replicas[broker], broker))
 

@@ -46,7 +46,7 @@ def _server(word: str) -> tuple[str, int]:
     if word.startswith("["):
         host, bracket, port = word[1:].partition("]")
         if not bracket or (port and not port.startswith(":")):
-            raise ValueError(f"{word!r} is no IPv6 address with a port")
+            raise ValueError(f"{word!r} is not an IPv6 address with a port")
         port = port[1:]
     else:
         host, _, port = word.partition(":")
@@ -55,5 +55,5 @@ def _server(word: str) -> tuple[str, int]:
     if not host:
         raise ValueError(f"{word!r} names no host")
     if port and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
-        raise ValueError(f"{port!r} is no port")
+        raise ValueError(f"{port!r} is not a port")
     return host, int(port) if port else DEFAULT_PORT

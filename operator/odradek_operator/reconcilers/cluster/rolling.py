@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odradek.foundation.words import count
 from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
@@ -119,9 +120,9 @@ def _waiting(broker: int, answer: RestartAnswer) -> str:
 
 def _would_be_lost(pod: BrokerPod, partitions: int) -> str:
     return (
-        f"broker {pod.broker} serves and has the only replica of {partitions} partitions, which a new volume would "
-        f"lose; give their topics more replicas, take {REPLACE_ANNOTATION} off its pod again, or delete its pod and "
-        "claim yourself"
+        f"broker {pod.broker} serves and has the only replica of {count(partitions, 'partition')}, which a "
+        f"new volume would lose; give their topics more replicas, take {REPLACE_ANNOTATION} off its pod "
+        "again, or delete its pod and claim yourself"
     )
 
 

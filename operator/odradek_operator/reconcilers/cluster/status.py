@@ -91,7 +91,9 @@ def _ready(found: Findings) -> Condition:
     if serving >= found.wanted:
         if found.roll.left:
             return ready(True, "Rolling", f"all brokers serve; {len(found.roll.left)} are to be restarted")
-        return ready(True, "Serving", f"all {found.wanted} brokers serve")
+        return ready(
+            True, "Serving", "the broker serves" if found.wanted == 1 else f"all {found.wanted} brokers serve"
+        )
     if found.roll.left and serving >= found.wanted - 1:
         return ready(True, "Rolling", f"{serving} of {found.wanted} brokers serve while one restarts")
     reasons = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from odradek.foundation.words import count
 from odradek_operator.gateways.group_values import ActualGroup, DeleteGroup, SetOffsets
 from odradek_operator.reconcilers.consumer_group.facts import (
     Action,
@@ -108,8 +109,8 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
         )
     if group.members:
         message = (
-            f"the group has {len(group.members)} members and has committed nothing, so it begins where they do; stop "
-            "them for a moment to have it begin at initialPosition"
+            f"the group has {count(len(group.members), 'member')} and has committed nothing, so it begins where "
+            "they do; stop them for a moment to have it begin at initialPosition"
         )
         return condition(STARTED, False, "GroupActive", message)
     if actual.resolved is None:
@@ -119,7 +120,7 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
             return condition(STARTED, False, "InvalidPosition", f"{problem}; correct initialPosition")
         partitions = partitions_of(desired.spec.topics, actual.seen)
         return Decision(actions=(Resolve(dict.fromkeys(partitions, when)),))
-    begun = f"{position.at}, set in {len(actual.resolved)} partitions"
+    begun = f"{position.at}, set in {count(len(actual.resolved), 'partition')}"
     return Decision(
         actions=(
             SetOffsets(desired.group_id, actual.resolved),
@@ -158,7 +159,7 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
     elif actual.failure is not None:
         problem = actual.failure.message
     elif actual.group is not None and actual.group.members:
-        problem = f"it has {len(actual.group.members)} members; stop its consumers"
+        problem = f"it has {count(len(actual.group.members), 'member')}; stop its consumers"
     if problem:
         if is_late:
             return replace(go, news=(_kept(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),))
@@ -211,24 +212,21 @@ def _shown(
 
 def _members(desired: Desired, actual: Actual) -> Condition | None:
     assert actual.group is not None
-    count, expected, wanted = len(actual.group.members), desired.spec.members, desired.spec.replicas
+    current, expected, wanted = len(actual.group.members), desired.spec.members, desired.spec.replicas
     if expected is None and wanted is None:
         return None
+    members = count(current, "member")
     low = wanted if expected is None or expected.min is None else expected.min
     high = None if expected is None else expected.max
     if actual.workload is not None and actual.workload.replicas is None and desired.spec.workload is not None:
         named = f"{desired.spec.workload.kind} {desired.spec.workload.name}"
         message = f"there is no {named} to run consumers; make it, or correct workload"
         return condition(MEMBERS_AS_EXPECTED, False, "WorkloadMissing", message)
-    if low is not None and count < low:
-        message = (
-            f"the group has {count} members, and {low} are expected; look at the consumers that are missing"
-        )
+    if low is not None and current < low:
+        message = f"the group has {members}, and {low} are expected; look at the consumers that are missing"
         return condition(MEMBERS_AS_EXPECTED, False, "TooFew", message)
-    if high is not None and count > high:
-        message = (
-            f"the group has {count} members, and at most {high} are expected; look for consumers too many"
-        )
+    if high is not None and current > high:
+        message = f"the group has {members}, and at most {high} are expected; look for consumers too many"
         return condition(MEMBERS_AS_EXPECTED, False, "TooMany", message)
     return condition(MEMBERS_AS_EXPECTED, True, "AsExpected")
 
@@ -248,7 +246,7 @@ def _lag(desired: Desired, shown: ConsumerGroupStatus) -> Condition | None:
     wanted = [f"{objective.messages} messages"] if objective.messages is not None else []
     wanted += [f"{objective.seconds} s"] if objective.seconds is not None else []
     message = (
-        f"the group is behind by more than {' or '.join(wanted)}, in {lag.partitions_behind} partitions; add "
+        f"the group is behind by more than {' or '.join(wanted)}, in {count(lag.partitions_behind, 'partition')}; add "
         "consumers, or look at those that do not commit"
     )
     return condition(LAG_WITHIN_OBJECTIVE, False, "Behind", message)

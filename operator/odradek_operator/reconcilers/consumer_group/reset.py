@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.words import count
 from odradek_operator.gateways.group_values import ActualGroup, SetFence, SetOffsets
 from odradek_operator.reconcilers.consumer_group.facts import Action, Actual, Desired, Note, Offsets, Resolve
 from odradek_operator.reconcilers.consumer_group.positions import (
@@ -84,15 +85,15 @@ def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | No
 def _members_in_the_way(
     desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset
 ) -> Step:
-    count = len(group.members)
+    members = count(len(group.members), "member")
     if wish.when_active is WhenActive.REFUSE:
         why = (
-            f"the group has {count} members; stop its consumers, or set whenActive to Wait or Fence, and give the "
+            f"the group has {members}; stop its consumers, or set whenActive to Wait or Fence, and give the "
             "reset a new id"
         )
         return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if wish.when_active is WhenActive.WAIT:
-        message = f"waits for {count} members to leave; stop the group's consumers"
+        message = f"waits for {members} to leave; stop the group's consumers"
         waiting = replace(known, phase=Phase.WAITING, message=message)
         return Step(status=replace(desired.status, reset=waiting), again_seconds=WAITING_AGAIN_SECONDS)
     return _fence(desired, actual, group, known)
@@ -101,12 +102,12 @@ def _members_in_the_way(
 def _fence(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
     if _seconds_since(known.started_at, actual.now) > FENCING_SECONDS_MAX:
         why = (
-            f"{len(group.members)} members were still there after {FENCING_SECONDS_MAX:g} s; look at the log of broker "
-            f"{group.coordinator}, which coordinates the group, and give the reset a new id"
+            f"after {FENCING_SECONDS_MAX:g} s the group still had {count(len(group.members), 'member')}; look at "
+            f"the log of broker {group.coordinator}, which coordinates the group, and give the reset a new id"
         )
         return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if not known.fenced:
-        message = f"puts out {len(group.members)} members, who come back by themselves"
+        message = f"puts out {count(len(group.members), 'member')}; clients come back by themselves"
         # An applying reset keeps its target: only its fence had run out.
         phase = known.phase if known.phase is Phase.APPLYING else Phase.FENCING
         return Step(
@@ -202,8 +203,9 @@ def was_applied(target: Offsets, *, before: Offsets, now: Offsets) -> bool:
     return all(now.get(where, -1) >= offset for where, offset in target.items())
 
 
-def _done(desired: Desired, actual: Actual, known: ResetStatus, count: int) -> Step:
-    message = f"{count} partitions were set; to: {{at: Snapshot}} with a new id takes that back"
+def _done(desired: Desired, actual: Actual, known: ResetStatus, partitions: int) -> Step:
+    what = f"offsets of {count(partitions, 'partition')} were set"
+    message = f"{what}; to: {{at: Snapshot}} with a new id takes that back"
     done = replace(known, phase=Phase.DONE, message=message, target=None)
     return _ended(desired, actual, done)
 

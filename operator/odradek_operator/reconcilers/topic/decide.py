@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from odradek.foundation.words import count
 from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
 from odradek_operator.reconcilers.decisions import (
     DELETION_SECONDS_MAX,
@@ -365,8 +366,8 @@ def _moving(desired: Desired, actual: Actual, news: list[News]) -> Decision:
 
 def _too_many_partitions(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
     message = (
-        f"the topic has {len(topic.partitions)} partitions, more than the {desired.spec.partitions} that are wanted, "
-        f"and partitions never shrink; set partitions to {len(topic.partitions)}"
+        f"the topic has {count(len(topic.partitions), 'partition')}, more than the {desired.spec.partitions} that are "
+        f"wanted, and partitions never shrink; set partitions to {len(topic.partitions)}"
     )
     return Decision(
         status=observed_status(desired, actual),
