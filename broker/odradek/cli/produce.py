@@ -96,7 +96,7 @@ def produce(
       {"key": "a", "value": {"b": 1}, "headers": [["n", "v"]], "partition": 0, "timestamp_ms": 0}
 
     The command ends when every record is acknowledged; a record that failed makes it fail. What a broker does
-    not take is sent again for --timeout, or else for two minutes. Where it ends early (a line that is no record,
+    not take is sent again for --timeout, or else for two minutes. Where it ends early (a line that is not a record,
     an error, Ctrl-C), it says how many records were written and which --skip-lines goes on from there.
     """
     from odradek.cli.produce_lines import LineFormat, check_json_options

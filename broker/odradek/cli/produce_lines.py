@@ -1,6 +1,6 @@
 """From lines of input to records, many at a time: the options of `odradek produce` that say what a line means.
 
-A line that is no record does not discard those before it: `parse` gives them back together with the error.
+A line that is not a record does not discard those before it: `parse` gives them back together with the error.
 """
 
 from __future__ import annotations
