@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+import odradek.testing
+from odradek.client.admin import configs
 from odradek.client.admin.health import (
     BrokerState,
     BrokerStatus,
@@ -12,9 +16,16 @@ from odradek.client.admin.health import (
     Verdict,
     directory_status,
 )
-from odradek.client.admin.partition_states import PartitionState, Problem, count_problems, state_of
+from odradek.client.admin.partition_states import (
+    PartitionState,
+    Problem,
+    count_problems,
+    partition_states,
+    state_of,
+)
 from odradek.client.admin.reassignments import Reassignment
 from odradek.client.admin.results import LogDirectory
+from odradek.client.client import Client
 from odradek.client.metadata import PartitionInfo
 
 GIB = 1024**3
@@ -167,3 +178,18 @@ def test_findings_are_sentences_with_numbers_that_fit() -> None:
         "broker 1 is gone, with 3 replicas",
         "1 partition under-replicated",
     ]
+
+
+@pytest.mark.integration
+def test_the_settings_of_many_topics_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configs, "RESOURCES_PER_REQUEST_MAX", 2)
+
+    async def numbers(bootstrap: str) -> dict[str, int | None]:
+        async with Client(bootstrap) as client:
+            topics = list((await client.refresh(None)).topics.values())
+            return {one.where.topic: one.min_in_sync for one in await partition_states(client, topics)}
+
+    with odradek.testing.broker() as broker:
+        for number in range(1, 6):
+            broker.create_topic(f"t{number}", configs={"min.insync.replicas": str(number)})
+        assert asyncio.run(numbers(broker.bootstrap)) == {f"t{number}": number for number in range(1, 6)}

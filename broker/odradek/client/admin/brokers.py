@@ -7,7 +7,7 @@ arrived; what has stays where it is until `spread` is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,8 +24,6 @@ from odradek.foundation.ids import TopicPartition
 
 CORDON_KEY: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
-# An answer of some hundred kilobytes.
-TOPICS_PER_REQUEST_MAX: Final = 1000
 
 
 class MovesRefused(RequestError):
@@ -259,21 +257,15 @@ class BrokerAdmin:
             return
         cluster = await self._client.with_retries(lambda: self._client.refresh(None))
         keys = [f"{side}.replication.throttled.replicas" for side in SIDES]
-        throttled: set[str] = set()
-        for names in _portions(sorted(cluster.topics), TOPICS_PER_REQUEST_MAX):
-            found = await self._configs.describe_many(ResourceType.TOPIC, names, keys=keys)
-            throttled |= {
-                name
-                for name, entries in found.items()
-                # One that was deleted meanwhile has no throttle either.
-                if not isinstance(entries, OdradekError)
-                and any(entry.value not in ("", "*", None) for entry in entries)
-            }
+        found = await self._configs.describe_many(ResourceType.TOPIC, sorted(cluster.topics), keys=keys)
+        throttled = {
+            name
+            for name, entries in found.items()
+            # One that was deleted meanwhile has no throttle either.
+            if not isinstance(entries, OdradekError)
+            and any(entry.value not in ("", "*", None) for entry in entries)
+        }
         await self.reassignments.unthrottle(topics=throttled, brokers=sorted(cluster.brokers))
-
-
-def _portions(names: Sequence[str], size_max: int) -> Iterator[Sequence[str]]:
-    return (names[start : start + size_max] for start in range(0, len(names), size_max))
 
 
 def raise_refusals(outcome: Mapping[TopicPartition, OdradekError | None]) -> None:

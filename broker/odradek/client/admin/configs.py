@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
@@ -14,6 +15,8 @@ from odradek.protocol.api import ApiKey
 
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
+# A few keys of so many topics are an answer of some hundred kilobytes.
+RESOURCES_PER_REQUEST_MAX = 1000
 _Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
@@ -51,7 +54,7 @@ class ConfigAdmin:
     async def describe_many(
         self, resource_type: ResourceType, names: Sequence[str], *, keys: Sequence[str] | None = None
     ) -> dict[str, list[ConfigEntry] | OdradekError]:
-        """The configs in force of many topics or groups by one request; each name answers with them or its error."""
+        """The configs in force of many topics or groups, by few requests; each name answers with them or its error."""
         return await self._described(
             self._client.any_broker,
             resource_type,
@@ -129,7 +132,7 @@ class ConfigAdmin:
         include_synonyms: bool,
         include_documentation: bool,
     ) -> Sequence[Any]:
-        async def attempt() -> Any:
+        async def attempt(some: Sequence[str]) -> Any:
             return await (await whom()).request(
                 ApiKey.DESCRIBE_CONFIGS,
                 versions=DESCRIBE_VERSIONS,
@@ -139,13 +142,16 @@ class ConfigAdmin:
                         "resource_name": name,
                         "configuration_keys": None if keys is None else list(keys),
                     }
-                    for name in names
+                    for name in some
                 ],
                 include_synonyms=include_synonyms,
                 include_documentation=include_documentation,
             )
 
-        results: Sequence[Any] = (await self._client.with_retries(attempt)).results
+        results: list[Any] = []
+        for start in range(0, len(names), RESOURCES_PER_REQUEST_MAX):
+            asked = partial(attempt, names[start : start + RESOURCES_PER_REQUEST_MAX])
+            results += (await self._client.with_retries(asked)).results
         return results
 
     async def _altered(

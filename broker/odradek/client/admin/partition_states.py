@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -23,8 +23,6 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 
 MIN_IN_SYNC_KEY: Final = "min.insync.replicas"
-# An answer of some hundred kilobytes.
-TOPICS_PER_REQUEST_MAX: Final = 1000
 # Who asks how partitions are asks most of all when something is wrong: what else is known is not kept waiting.
 CONTROLLER_SECONDS_MAX: Final = 5.0
 
@@ -129,21 +127,15 @@ def count_problems(states: Iterable[PartitionState]) -> dict[Problem, int]:
 
 async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    configs = ConfigAdmin(client)
-    for part in _portions(names, TOPICS_PER_REQUEST_MAX):
-        described = await configs.describe_many(ResourceType.TOPIC, part, keys=[MIN_IN_SYNC_KEY])
-        for name, entries in described.items():
-            # One that was deleted meanwhile, or that this user may not see, has no number.
-            if isinstance(entries, OdradekError):
-                continue
-            for entry in entries:
-                if entry.value is not None and entry.value.isdigit():
-                    found[name] = int(entry.value)
+    described = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, names, keys=[MIN_IN_SYNC_KEY])
+    for name, entries in described.items():
+        # One that was deleted meanwhile, or that this user may not see, has no number.
+        if isinstance(entries, OdradekError):
+            continue
+        for entry in entries:
+            if entry.value is not None and entry.value.isdigit():
+                found[name] = int(entry.value)
     return found
-
-
-def _portions(names: Sequence[str], size_max: int) -> Iterator[Sequence[str]]:
-    return (names[start : start + size_max] for start in range(0, len(names), size_max))
 
 
 async def moves_under_way(client: Client) -> Mapping[TopicPartition, Reassignment] | None:
