@@ -129,6 +129,27 @@ def test_a_broker_that_refuses_is_named_long_before_its_records_are_given_up() -
         )
 
 
+def test_a_broker_that_goes_away_is_told_once_with_what_it_took() -> None:
+    with odradek.testing.broker() as broker:
+        broker.create_topic("left")
+        shell = Shell(broker.bootstrap)
+        with shell.start("produce", "left", "--timeout", "3") as typing:
+            assert typing.stdin is not None
+            typing.stdin.write(b"a\nb\n")
+            typing.stdin.flush()
+            assert shell.run("consume", "left", "--offset", "0", "--follow", "--max", "2") == "a\nb\n"
+            broker.kill()
+            _, error = typing.communicate(b"c\n" * 200_000, timeout=COMMAND_SECONDS_MAX)
+    said = error.decode().splitlines()
+    assert typing.returncode == ExitCode.TIMEOUT, said
+    assert sum("the metadata could not be refreshed" in line for line in said) == 1, said
+    assert sum("wait, as the broker does not take them" in line for line in said) == 1, said
+    assert (
+        "2 of 200002 records were written, all up to line 2; to go on from there, add --skip-lines 2 ("
+        in said[-1]
+    )
+
+
 def test_lines_that_are_skipped_are_there(shell: Shell, unique: str) -> None:
     shell.run("topics", "create", unique, "-p", "1")
     shell.run("produce", unique, "--skip-lines", "2", input="a\nb\nc")

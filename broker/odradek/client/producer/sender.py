@@ -79,6 +79,7 @@ class Sender:
         self._finished = asyncio.Event()
         self._unfinished = 0
         self._flushing = 0
+        self._is_refresh_failing = False
         self._tasks = TaskOwner("producer")
         self.written_count = 0
         self.first_lost_serial: int | None = None
@@ -209,7 +210,12 @@ class Sender:
         try:
             await self._client.refresh(sorted({key.topic for key in self._queues}))
         except OdradekError as failure:
-            logger.warning("the metadata could not be refreshed, trying again: %s", failure)
+            # Once for each outage: this is tried for every batch that failed.
+            level = logging.DEBUG if self._is_refresh_failing else logging.WARNING
+            logger.log(level, "the metadata could not be refreshed, trying again: %s", failure)
+            self._is_refresh_failing = True
+        else:
+            self._is_refresh_failing = False
 
     def _send_to(self, leader: int, queues: list[PartitionQueue]) -> None:
         batches: list[PendingBatch] = []
