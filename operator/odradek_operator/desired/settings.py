@@ -15,10 +15,13 @@ LOG_FOLDER = "/data/log"
 _ZOOKEEPER_WAIT_MS = 300_000
 
 
-def shared_settings(spec: ClusterSpec) -> dict[str, str]:
-    """What brokers and controllers both need: the Cluster's settings over the defaults for its size."""
-    replicas = min(3, spec.brokers.replicas)
-    in_sync = "2" if spec.brokers.replicas >= 3 else "1"
+def shared_settings(spec: ClusterSpec, brokers: int) -> dict[str, str]:
+    """What brokers and controllers both need: the Cluster's settings over the defaults for its size.
+
+    `brokers` is how many there are, not how many are wanted: brokers that cannot be emptied stay, and so do defaults.
+    """
+    replicas = min(3, brokers)
+    in_sync = "2" if brokers >= 3 else "1"
     return {
         "default.replication.factor": str(replicas),
         "min.insync.replicas": in_sync,
@@ -35,7 +38,7 @@ def broker_settings(context: Context) -> dict[str, str]:
     names = {INTERNAL_LISTENER: INTERNAL_PORT}
     names |= {listener_name(listener.name): listener.port for listener in context.spec.listeners}
     return {
-        **shared_settings(context.spec),
+        **shared_settings(context.spec, context.brokers),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": ",".join(f"{name}://:{port}" for name, port in names.items()),
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
@@ -47,7 +50,7 @@ def broker_settings(context: Context) -> dict[str, str]:
 def controller_settings(context: Context) -> dict[str, str]:
     """The file of all controllers."""
     return {
-        **shared_settings(context.spec),
+        **shared_settings(context.spec, context.brokers),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": f"CONTROLLER://:{CONTROLLER_PORT}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",

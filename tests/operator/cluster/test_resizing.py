@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from odradek.foundation.properties import parse_properties
 from odradek_operator.gateways.cluster_admin import RestartAnswer
-from odradek_operator.gateways.kubernetes import PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
+from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
 from tests.operator.support.objects import Change
 from tests.operator.support.world import BROKER_PODS, World
 
@@ -47,6 +48,26 @@ def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: World) ->
     world.change(spec__brokers={"replicas": 3, "config": None})
     world.settle()
     assert world.condition("Scaling") == {}
+
+
+def test_defaults_follow_the_brokers_that_are_there_until_the_others_are_empty(world: World) -> None:
+    before, file = world.pods(), _settings(world)
+    assert (file["default.replication.factor"], file["min.insync.replicas"]) == ("3", "2")
+    world.brokers.too_few = True
+    world.change(spec__brokers={"replicas": 1})
+    for _ in range(8):
+        world.look()
+    assert world.brokers.overrides == {}, "a default was altered while all brokers are there"
+    assert _settings(world) == file and world.replaced(before) == set()
+    ready = world.condition("Ready")
+    assert ready["message"] == "all 3 brokers serve; 1 wanted once the others are empty"
+    # The topics got fewer replicas: the drain ends, and then defaults follow.
+    world.brokers.too_few = False
+    world.settle()
+    assert set(world.pods()) == {"events-broker-0"}
+    assert _settings(world)["default.replication.factor"] == "1"
+    assert world.brokers.overrides["min.insync.replicas"] == "1"
+    assert world.condition("Ready")["message"] == "the broker serves"
 
 
 def test_volumes_grow_and_pods_stay(world: World) -> None:
@@ -138,6 +159,13 @@ def test_new_brokers_are_filled_when_volumes_grow_at_the_same_time(world: World)
     world.change(spec__brokers={"replicas": 4, "storage": {"size": "20Gi"}})
     world.settle()
     assert world.brokers.replicas[3] == 4
+
+
+def _settings(world: World) -> dict[str, str]:
+    """The brokers' file as it is in the ConfigMap."""
+    found = world.get(CONFIG_MAPS, "events-broker")
+    assert found is not None
+    return dict(parse_properties(found["data"]["broker.properties"], source="broker.properties"))
 
 
 def _watch_for_the_loss_of(world: World, *, broker: int) -> None:

@@ -196,6 +196,7 @@ def _findings(
 ) -> Findings:
     return Findings(
         wanted=look.context.spec.brokers.replicas,
+        present=look.context.brokers,
         brokers=brokers,
         controllers=controllers,
         zookeeper=zookeeper,

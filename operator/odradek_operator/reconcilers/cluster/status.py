@@ -25,10 +25,12 @@ ZONES = "Zones"
 class Findings:
     """What a reconcile has found, as far as conditions tell of it. Texts are problems; None is none.
 
-    `unknown` are the brokers that serve and do not tell their settings.
+    `unknown` are the brokers that serve and do not tell their settings. `wanted` is how many brokers the Cluster asks
+    for, `present` how many pods there shall be now: more than wanted until those that are to go are empty.
     """
 
     wanted: int
+    present: int
     brokers: SetState
     controllers: SetState
     zookeeper: SetState | None
@@ -88,21 +90,25 @@ def _ready(found: Findings) -> Condition:
         return ready(False, "ZookeeperNotReady", message)
     if found.controllers.ready == 0:
         return ready(False, "ControllersNotReady", "no controller is ready: nothing can be made or elected")
-    if serving >= found.wanted:
+    # Brokers that are to go serve until they are empty.
+    surplus = f"; {found.wanted} wanted once the others are empty" if found.present > found.wanted else ""
+    if serving >= found.present:
         if found.roll.left:
-            return ready(True, "Rolling", f"all brokers serve; {len(found.roll.left)} are to be restarted")
-        return ready(
-            True, "Serving", "the broker serves" if found.wanted == 1 else f"all {found.wanted} brokers serve"
-        )
-    if found.roll.left and serving >= found.wanted - 1:
-        return ready(True, "Rolling", f"{serving} of {found.wanted} brokers serve while one restarts")
+            message = f"all brokers serve; {len(found.roll.left)} are to be restarted{surplus}"
+            return ready(True, "Rolling", message)
+        serve = "the broker serves" if found.present == 1 else f"all {found.present} brokers serve"
+        return ready(True, "Serving", serve + surplus)
+    if found.roll.left and serving >= found.present - 1:
+        message = f"{serving} of {found.present} brokers serve while one restarts{surplus}"
+        return ready(True, "Rolling", message)
     reasons = [
         f"broker {pod.broker}: {pod.problem or ('stopping' if pod.deleting else 'starting')}"
         for pod in found.pods
         if not pod.ready
     ]
     message = (
-        f"{serving} of {found.wanted} brokers serve; {named(tuple(reasons)) or 'their pods are being made'}"
+        f"{serving} of {found.present} brokers serve; "
+        f"{named(tuple(reasons)) or 'their pods are being made'}{surplus}"
     )
     return ready(False, "BrokersNotReady", message)
 
