@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from odradek.cli.reading import ReadPlan
     from odradek.cli.templates import Printer
     from odradek.client.client import Client
+
+_COLLECTION_OBJECTS = 50_000
 
 
 @click.command()
@@ -204,6 +207,9 @@ async def _print_all(
     from odradek.cli.read_progress import ReadProgress
     from odradek.cli.reading import read
 
+    # A block is thousands of tuples that no cycle holds: looking for cycles among them takes as long as reading them.
+    gc.freeze()
+    gc.set_threshold(_COLLECTION_OBJECTS)
     out = sys.stdout.buffer
     with ReadProgress(is_wanted=is_progress_wanted) as progress:
         async with contextlib.aclosing(read(client, plan, progress)) as records:

@@ -31,13 +31,16 @@ def json_printer(*, is_nested: bool = False) -> Printer:
     def lines(block: RecordBlock) -> bytes:
         topic, partition = block.topic_partition
         beginning = f'{{"topic": {_quoted(topic)}, "partition": {partition}, "offset": '
-        return "".join(
-            [
-                f'{beginning}{offset}, "timestamp_ms": {timestamp_ms}, "timestamp": "{format_moment(timestamp_ms)}", '
+        moment_ms, moment = -1, "-"
+        found: list[str] = []
+        for offset, timestamp_ms, key, value, headers in block.records():
+            if timestamp_ms != moment_ms:  # neighbours mostly share it
+                moment_ms, moment = timestamp_ms, format_moment(timestamp_ms)
+            found.append(
+                f'{beginning}{offset}, "timestamp_ms": {timestamp_ms}, "timestamp": "{moment}", '
                 f'"key{key_part(key)}, "value{value_part(value)}, "headers": {_headers(headers)}}}\n'
-                for offset, timestamp_ms, key, value, headers in block.records()
-            ]
-        ).encode()
+            )
+        return "".join(found).encode()
 
     return lines
 
