@@ -35,6 +35,7 @@ def context() -> Context:
         image="broker:1",
         zookeeper_image="zookeeper:1",
         domain="cluster.local",
+        operator_namespace="odradek-system",
         brokers=3,
         addresses={},
         zones={},
@@ -44,6 +45,10 @@ def context() -> Context:
 def _matches(selector: Thing, labels: dict[str, str]) -> bool:
     """A label selector, as far as charts use it."""
     for wanted in selector.get("matchExpressions", ()):
+        if wanted["operator"] == "Exists":
+            if wanted["key"] not in labels:
+                return False
+            continue
         assert wanted["operator"] == "In"
         if labels.get(wanted["key"]) not in wanted["values"]:
             return False

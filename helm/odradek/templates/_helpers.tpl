@@ -15,6 +15,7 @@
 {{- define "odradek.podLabels" -}}
 app.kubernetes.io/name: odradek
 app.kubernetes.io/instance: {{ include "odradek.cluster" . }}
+odradek.io/cluster: {{ include "odradek.cluster" . }}
 {{- end -}}
 
 {{- define "odradek.labels" -}}

@@ -32,6 +32,7 @@ class Context:
     `brokers` is how many pods there shall be now: more than wanted while some are being emptied. `restart` is the
     last value of the restart annotation. `addresses` are shell words by listener and broker (`host:port`, where
     ${NODE_IP} stands for the node's address), None where none is known yet. `zones` are racks by node.
+    `operator_namespace` is the namespace of the operator's own pod.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Context:
     image: str
     zookeeper_image: str
     domain: str
+    operator_namespace: str
     brokers: int
     restart: str = ""
     addresses: dict[str, tuple[str | None, ...]]
@@ -74,16 +76,22 @@ class Context:
         return given if "/" in given else given + own
 
     def selector(self, component: str) -> dict[str, str]:
-        """The labels by which pods are found; nothing in them ever changes."""
-        return {"app.kubernetes.io/instance": self.name, "app.kubernetes.io/component": component}
+        """The labels by which pods are found. They cannot change after a release: a StatefulSet's selector is fixed.
+
+        `app.kubernetes.io/*` alone would select pods of other software; `odradek.io/cluster` is ours.
+        """
+        return {
+            "app.kubernetes.io/name": "odradek",
+            "app.kubernetes.io/instance": self.name,
+            "app.kubernetes.io/component": component,
+            CLUSTER_LABEL: self.name,
+        }
 
     def labels(self, component: str) -> dict[str, str]:
         """The labels that everything carries."""
         return {
-            "app.kubernetes.io/name": "odradek",
             **self.selector(component),
             "app.kubernetes.io/managed-by": "odradek-operator",
-            CLUSTER_LABEL: self.name,
         }
 
     def manifest(

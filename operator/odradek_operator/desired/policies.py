@@ -58,10 +58,10 @@ def network_policies(context: Context) -> list[Json]:
     ingress = [to_brokers, everybody_may_measure]
     if clients is not None:
         to_brokers["from"] = [brokers, controllers, *clients]
-        # The operator administers through the internal listener, from whichever namespace it is in.
+        # The operator administers through the internal listener. Labels alone would let in any pod that copies them.
         operator = {
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": "odradek-operator"}},
-            "namespaceSelector": {},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.operator_namespace}},
         }
         ingress.append({"ports": [_port(INTERNAL_PORT)], "from": [operator]})
     policies = [

@@ -39,6 +39,7 @@ def context(**spec: Any) -> Context:
         image="odradek:1",
         zookeeper_image="zookeeper:3.9",
         domain="cluster.local",
+        operator_namespace="odradek-system",
         brokers=wanted.brokers.replicas,
         addresses={},
         zones={},
@@ -74,7 +75,7 @@ def test_pods_are_restricted_whatever_users_add(number: int) -> None:
     # What selects pods wins over what users say, and says nothing that changes.
     selector = workload["spec"]["selector"]["matchLabels"]
     assert selector.items() <= template["metadata"]["labels"].items()
-    assert set(selector) == {"app.kubernetes.io/instance", "app.kubernetes.io/component"}
+    assert not {"app.kubernetes.io/version", "helm.sh/chart", "team"} & set(selector)
     assert template["metadata"]["labels"]["team"] == "a"
     # Every path that is written to is a volume.
     mounts = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
@@ -218,6 +219,28 @@ def test_only_who_must_may_talk_to_controllers_and_zookeeper() -> None:
     assert components == {"broker", "controller"}
     named = policies.network_policies(context(network={"clients": [{"podSelector": {}}]}))
     assert {"podSelector": {}} in named[0]["spec"]["ingress"][0]["from"]
+
+
+def test_no_selector_takes_in_a_pod_of_other_software_with_the_recommended_labels() -> None:
+    of = context(listeners=[NODE_PORT])
+    selectors = [
+        *(one["spec"]["selector"]["matchLabels"] for one in workloads(of)),
+        *(one["spec"]["selector"] for one in services.own_services(of)),
+        *(one["spec"]["selector"] for one in services.outside_services(of, 3)),
+        *(one["spec"]["selector"]["matchLabels"] for one in policies.disruption_budgets(of)),
+        *(one["spec"]["podSelector"]["matchLabels"] for one in policies.network_policies(of)),
+    ]
+    assert len(selectors) == 3 + 5 + 4 + 3 + 3
+    for selector in selectors:
+        # A Helm release of the same name with a component of the same name, of which there are many.
+        assert selector["odradek.io/cluster"] == "events" and selector["app.kubernetes.io/name"] == "odradek"
+
+
+def test_the_operator_is_let_in_from_its_own_namespace_alone() -> None:
+    policy = policies.network_policies(context(network={"clients": []}))[0]
+    (operator,) = policy["spec"]["ingress"][-1]["from"]
+    assert operator["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "odradek-system"}
+    assert operator["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "odradek-operator"}
 
 
 def test_bindings_hold_what_clients_and_spark_need() -> None:

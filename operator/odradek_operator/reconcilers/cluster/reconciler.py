@@ -147,6 +147,7 @@ class ClusterReconciler:
             image=image_of(spec, self._settings.broker_image),
             zookeeper_image=(servers.image if servers else None) or self._settings.zookeeper_image,
             domain=self._settings.cluster_domain,
+            operator_namespace=self._settings.home,
             brokers=pods,
             # An annotation that is taken away again asks for nothing.
             restart=str(annotations.get(RESTART_ANNOTATION) or before.restart or ""),
