@@ -30,9 +30,10 @@ def _named(role: dict[str, Any]) -> tuple[str, str | None, str]:
     return (role["kind"], role["metadata"].get("namespace"), role["metadata"]["name"])
 
 
-# What is called, by plural: reading, server-side apply (patch, and create where nothing is there), patches, deletions.
+# What is called, by plural: reading (an object is read by its name before it is applied for the first time, to know
+# whose it is), server-side apply (patch, and create where nothing is there), patches, deletions.
 # kopf watches what it lists. That these suffice is shown where they are used, on a real API server.
-APPLIED = {"list", "create", "patch", "delete"}
+APPLIED = {"get", "list", "create", "patch", "delete"}
 NEEDED = {
     "clusters": {"get", "list", "watch"},
     "topics": {"get", "list", "watch", "patch"},
@@ -40,8 +41,8 @@ NEEDED = {
     "clusters/status": {"patch"},
     "topics/status": {"patch"},
     "consumergroups/status": {"patch"},
-    "statefulsets": {"get", "watch", *APPLIED},
-    "deployments": {"get", "watch", *APPLIED},
+    "statefulsets": {"watch", *APPLIED},
+    "deployments": {"watch", *APPLIED},
     "services": APPLIED,
     "configmaps": APPLIED,
     "serviceaccounts": APPLIED,

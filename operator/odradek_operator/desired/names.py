@@ -17,6 +17,8 @@ BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 ZOOKEEPER: Final = "zookeeper"
 CLUSTER_LABEL: Final = "odradek.io/cluster"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "odradek-operator"
 LISTENER_LABEL: Final = "odradek.io/listener"
 RESTART_ANNOTATION: Final = "odradek.io/restart"
 REPLACE_ANNOTATION: Final = "odradek.io/replace"
@@ -91,7 +93,7 @@ class Context:
         """The labels that everything carries."""
         return {
             **self.selector(component),
-            "app.kubernetes.io/managed-by": "odradek-operator",
+            MANAGED_BY_LABEL: MANAGED_BY,
         }
 
     def manifest(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from odradek_operator.desired.binding import binding_name
-from odradek_operator.desired.names import CLUSTER_LABEL
+from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
@@ -28,6 +28,13 @@ from odradek_operator.gateways.kubernetes import (
     Kubernetes,
     api_of,
     metadata,
+)
+from odradek_operator.reconcilers.cluster.ownership import (
+    Belonging,
+    ObjectsOfOthers,
+    Stranger,
+    belonging,
+    stranger,
 )
 
 OWNED: Final[tuple[Api, ...]] = (
@@ -48,26 +55,50 @@ class Applier:
         """A Cluster is gone."""
         self._applied.pop(key, None)
 
-    async def read(self, key: Key) -> dict[tuple[str, str], Json]:
-        """All objects of a Cluster by kind and name, pods and volume claims among them."""
+    async def read(self, key: Key, uid: str) -> dict[tuple[str, str], Json]:
+        """All objects of the Cluster with this uid by kind and name, pods and volume claims among them."""
+        labels = {CLUSTER_LABEL: key.name, MANAGED_BY_LABEL: MANAGED_BY}
         found: dict[tuple[str, str], Json] = {}
-        for api in (*OWNED, PODS, VOLUME_CLAIMS):
-            for body in await self._kubernetes.list(api, key.namespace, labels={CLUSTER_LABEL: key.name}):
+        for api in OWNED:
+            for body in await self._kubernetes.list(api, key.namespace, labels=labels):
+                if belonging(body, cluster=key.name, uid=uid) is Belonging.OWN:
+                    found[api.kind, metadata(body)["name"]] = body
+        # Their sets own pods. Nobody owns claims, and one that was made by hand for a restored volume has fewer labels.
+        for api, wanted in ((PODS, labels), (VOLUME_CLAIMS, {CLUSTER_LABEL: key.name})):
+            for body in await self._kubernetes.list(api, key.namespace, labels=wanted):
                 found[api.kind, metadata(body)["name"]] = body
         # By its name: who may list Secrets may read those of all others too.
         binding = await self._kubernetes.get(SECRETS, key.namespace, binding_name(key.name))
-        if binding is not None:
+        if binding is not None and belonging(binding, cluster=key.name, uid=uid) is Belonging.OWN:
             found[SECRETS.kind, binding_name(key.name)] = binding
         return found
 
+    async def apply_all(
+        self, key: Key, manifests: Sequence[Json], objects: dict[tuple[str, str], Json]
+    ) -> None:
+        """Apply all of them; those that are not the Cluster's are left out, and named together at the end."""
+        strangers: list[Stranger] = []
+        for manifest in manifests:
+            try:
+                await self.apply(key, manifest, objects)
+            except ObjectsOfOthers as found:
+                strangers += found.strangers
+        if strangers:
+            raise ObjectsOfOthers(strangers)
+
     async def apply(self, key: Key, manifest: Json, objects: dict[tuple[str, str], Json]) -> bool:
-        """Apply one, if it is not there in this form already; `objects` then has it. Returns whether it was applied."""
+        """Apply one, if it is not there in this form already; `objects` then has it. Returns whether it was applied.
+
+        Raises ObjectsOfOthers when an object of this name is there and is not the Cluster's.
+        """
         place = (str(manifest["kind"]), str(metadata(manifest)["name"]))
         digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
         known = self._applied.setdefault(key, {})
         there = objects.get(place)
         if there is not None and known.get(place) == (digest, _version(there)):
             return False
+        if there is None:
+            await self._refuse_to_take_over(key, manifest)
         applied = {
             "apiVersion": manifest["apiVersion"],
             "kind": manifest["kind"],
@@ -75,6 +106,17 @@ class Applier:
         objects[place] = applied
         known[place] = (digest, _version(applied))
         return True
+
+    async def _refuse_to_take_over(self, key: Key, manifest: Json) -> None:
+        """Server-side apply would change what is there, whosever it is."""
+        name = str(metadata(manifest)["name"])
+        there = await self._kubernetes.get(api_of(manifest), key.namespace, name)
+        if there is None:
+            return
+        (owner,) = metadata(manifest)["ownerReferences"]
+        named = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]} | there
+        if (found := stranger(named, cluster=key.name, uid=owner["uid"])) is not None:
+            raise ObjectsOfOthers([found])
 
     async def prune(
         self, key: Key, wanted: Sequence[Json], objects: Mapping[tuple[str, str], Json], *, owner: str

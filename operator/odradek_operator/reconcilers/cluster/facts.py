@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek_operator.desired.names import BROKER, REPLACE_ANNOTATION
+from odradek_operator.desired.names import BROKER, CLUSTER_LABEL, REPLACE_ANNOTATION
 from odradek_operator.gateways.kubernetes import Json, metadata
 
 Objects = Mapping[tuple[str, str], Json]
@@ -79,8 +79,11 @@ def broker_numbers(objects: Objects) -> frozenset[int]:
 
 
 def is_broker(pod: Json) -> bool:
-    """Whether a pod is a broker's."""
-    return (metadata(pod).get("labels") or {}).get("app.kubernetes.io/component") == BROKER
+    """Whether a pod is a broker's: it has its labels, and the name that its StatefulSet gives."""
+    labels = metadata(pod).get("labels") or {}
+    prefix, _, number = str(metadata(pod)["name"]).rpartition("-")
+    is_named = prefix == f"{labels.get(CLUSTER_LABEL)}-{BROKER}" and number.isdecimal()
+    return is_named and labels.get("app.kubernetes.io/component") == BROKER
 
 
 def asks_for_replacement(pod: Json) -> bool:

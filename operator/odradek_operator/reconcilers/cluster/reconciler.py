@@ -26,6 +26,7 @@ from odradek_operator.reconcilers.cluster import facts, scaling
 from odradek_operator.reconcilers.cluster.addresses import PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
+from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.run import Look
 from odradek_operator.reconcilers.cluster.status import Findings, conditions
 from odradek_operator.reconcilers.reconciler import (
@@ -79,6 +80,10 @@ class ClusterReconciler:
         look = await self._begin(key, body, spec, before)
         try:
             return await self._carry_out(look)
+        except ObjectsOfOthers as found:
+            reason = "EarlierCluster" if found.are_earlier else "ObjectsOfOthers"
+            await self._report_unready(look.body, look.before, reason, str(found))
+            return BUSY_SECONDS if found.are_earlier else BLOCKED_SECONDS
         except (Refused, Forbidden) as refusal:
             # Trying again alone changes nothing: who may change something must hear of it.
             await self._report_refusal(look, refusal)
@@ -86,7 +91,7 @@ class ClusterReconciler:
 
     async def _begin(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus) -> Look:
         """What there is, and how many brokers there shall be now."""
-        objects = await self._applier.read(key)
+        objects = await self._applier.read(key, str(metadata(body)["uid"]))
         there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
         brokers_there = scaling.brokers_there(there, facts.broker_numbers(objects), before.movement)
         scale = scaling.scale(wanted=spec.brokers.replicas, there=brokers_there, before=before.movement)

@@ -95,8 +95,7 @@ class Look:
 
     async def apply_accounts(self) -> None:
         """Who the pods are: before all pods, since a pod without its account is not made."""
-        for manifest in policies.service_accounts(self.context):
-            await self.applier.apply(self.key, manifest, self.objects)
+        await self.applier.apply_all(self.key, policies.service_accounts(self.context), self.objects)
 
     async def apply_surroundings(self) -> None:
         """Services, budgets, policies and bindings; then the addresses that brokers will tell follow."""
@@ -110,8 +109,7 @@ class Look:
             binding_secret(self.context),
             spark_config_map(self.context),
         ]
-        for manifest in wanted:
-            await self.applier.apply(self.key, manifest, self.objects)
+        await self.applier.apply_all(self.key, wanted, self.objects)
         found, self.pending = addresses.outside_addresses(
             self.context, self.objects, self.scale.pods, known=self.before.listeners
         )
@@ -162,7 +160,10 @@ class Look:
                 self.key,
                 name,
             )
-            await self.outside.kubernetes.delete(STATEFUL_SETS, self.key.namespace, name, orphan=True)
+            uid = metadata(there or {}).get("uid")
+            await self.outside.kubernetes.delete(
+                STATEFUL_SETS, self.key.namespace, name, uid=uid, orphan=True
+            )
             del self.objects["StatefulSet", name]
             return
         await self.applier.apply(self.key, manifest, self.objects)

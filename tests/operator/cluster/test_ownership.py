@@ -1,0 +1,147 @@
+"""A Cluster changes and deletes its own objects only: an object of somebody else with a name that it needs stays as it
+is, and the Cluster says so.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek_operator.gateways.kubernetes import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Api,
+    Json,
+    metadata,
+)
+from tests.operator.support.world import BROKER_PODS, World
+
+MARKED = {"odradek.io/cluster": "events", "app.kubernetes.io/managed-by": "odradek-operator"}
+NAMES = (
+    (SERVICES, "events-bootstrap"),
+    (SERVICES, "events-brokers"),
+    (CONFIG_MAPS, "events-broker"),
+    (CONFIG_MAPS, "events-spark"),
+    (SERVICE_ACCOUNTS, "events-broker"),
+    (STATEFUL_SETS, "events-broker"),
+    (STATEFUL_SETS, "events-zookeeper"),
+    (DEPLOYMENTS, "events-controller"),
+    (DISRUPTION_BUDGETS, "events-broker"),
+    (NETWORK_POLICIES, "events-broker"),
+    (SECRETS, "events-binding"),
+)
+
+
+def put(world: World, api: Api, name: str, **about: object) -> Json:
+    """Somebody's object."""
+    return world.objects.create(
+        {
+            "apiVersion": api.group_version,
+            "kind": api.kind,
+            "metadata": {"name": name, "namespace": "default", **about},
+            "spec": {"theirs": True, "replicas": 0, "updateStrategy": {"type": "OnDelete"}}
+            | {"template": {"metadata": {"labels": {}}}, "selector": {"matchLabels": {"a": "stranger"}}},
+        }
+    )
+
+
+def controlled_by(kind: str, name: str, api_version: str = "apps/v1") -> list[Json]:
+    """The owner references of an object that something controls."""
+    return [{"apiVersion": api_version, "kind": kind, "name": name, "uid": "x", "controller": True}]
+
+
+@pytest.mark.parametrize(("api", "name"), NAMES, ids=lambda one: one if isinstance(one, str) else one.kind)
+@pytest.mark.parametrize("labels", [{}, MARKED], ids=["plain", "marked"])
+def test_an_object_of_somebody_else_is_named_and_never_touched(
+    api: Api, name: str, labels: dict[str, str]
+) -> None:
+    world = World()
+    # With our labels it still has an owner of its own.
+    owners = controlled_by("Release", "web") if labels else []
+    theirs = put(world, api, name, labels=labels, ownerReferences=owners)
+    for _ in range(6):
+        world.look()
+    kept = world.get(api, name)
+    assert (
+        kept is not None
+        and kept["spec"] == theirs["spec"]
+        and metadata(kept) | {"resourceVersion": ""} == metadata(theirs) | {"resourceVersion": ""}
+    )
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ObjectsOfOthers")
+    assert f"{api.kind} {name}" in ready["message"] and "rename or delete" in ready["message"]
+    told = [one for one in world.kubernetes.told if one.reason == "ObjectsOfOthers"]
+    assert len(told) == 1 and told[0].type == "Warning"
+    # Its owner takes it away.
+    world.delete(api, name)
+    world.settle()
+    assert world.condition("Ready")["status"] == "True" and set(world.pods()) == BROKER_PODS
+
+
+def test_all_that_are_in_the_way_are_named_together() -> None:
+    world = World()
+    put(world, SERVICES, "events-bootstrap")
+    put(world, SECRETS, "events-binding", ownerReferences=controlled_by("Certificate", "web"))
+    for _ in range(3):
+        world.look()
+    message = world.condition("Ready")["message"]
+    assert "Service events-bootstrap, Secret events-binding (of Certificate web)" in message
+    assert world.pods() == {}, "the bootstrap Service leads to somebody else's pods"
+
+
+def test_a_running_cluster_goes_on_when_a_new_listener_meets_a_service_of_somebody_else(world: World) -> None:
+    before = world.pods()
+    put(world, SERVICES, "events-out-1")
+    world.change(spec__listeners=[{"name": "out", "type": "NodePort", "port": 9094}])
+    for _ in range(4):
+        world.look()
+    assert "Service events-out-1" in world.condition("Ready")["message"]
+    assert world.replaced(before) == set()
+    world.change(spec__listeners=[])
+    world.settle()
+    kept = world.get(SERVICES, "events-out-1")
+    assert kept is not None and kept["spec"]["theirs"]
+
+
+def test_what_an_earlier_cluster_of_the_name_leaves_is_waited_for() -> None:
+    world = World()
+    owners = controlled_by("Cluster", "events", "odradek.io/v1")
+    put(world, SERVICES, "events-bootstrap", labels=MARKED, ownerReferences=owners)
+    assert world.look() == 1.0
+    assert world.condition("Ready")["reason"] == "EarlierCluster"
+    world.delete(SERVICES, "events-bootstrap")
+    world.settle()
+
+
+def test_what_was_left_behind_without_an_owner_is_taken_up_again(world: World) -> None:
+    before = world.pods()
+    for api, name in NAMES:
+        # As `kubectl delete cluster --cascade=orphan` leaves them, or a backup that was restored.
+        world.objects.merge(api, "default", name, {"metadata": {"ownerReferences": None}})
+    world.restart_operator()
+    world.settle()
+    for api, name in NAMES:
+        kept = world.get(api, name)
+        assert kept is not None and metadata(kept)["ownerReferences"], name
+    assert world.replaced(before) == set()
+
+
+def test_one_of_its_own_that_lost_its_labels_gets_them_back(world: World) -> None:
+    world.objects.merge(SERVICES, "default", "events-bootstrap", {"metadata": {"labels": None}})
+    world.restart_operator()
+    world.settle()
+    kept = world.get(SERVICES, "events-bootstrap")
+    assert kept is not None and metadata(kept)["labels"].items() >= MARKED.items()
+
+
+def test_a_pod_with_a_brokers_labels_and_another_name_is_no_broker(world: World) -> None:
+    labels = {**MARKED, "app.kubernetes.io/component": "broker"}
+    put(world, PODS, "job-7", labels=labels)
+    world.settle()
+    assert "movement" not in world.status and world.status["brokers"]["ready"] == 3
