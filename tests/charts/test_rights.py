@@ -32,8 +32,8 @@ def _named(role: dict[str, Any]) -> tuple[str, str | None, str]:
 
 # What is called, by plural: reading (an object is read by its name before it is applied for the first time, to know
 # whose it is), server-side apply (patch, and create where nothing is there), patches, deletions.
-# kopf watches what it lists. That these suffice is shown where they are used, on a real API server.
-APPLIED = {"get", "list", "create", "patch", "delete"}
+# What is listed is watched. That these suffice is shown where they are used, on a real API server.
+APPLIED = {"get", "list", "watch", "create", "patch", "delete"}
 NEEDED = {
     "clusters": {"get", "list", "watch"},
     "topics": {"get", "list", "watch", "patch"},
@@ -41,8 +41,8 @@ NEEDED = {
     "clusters/status": {"patch"},
     "topics/status": {"patch"},
     "consumergroups/status": {"patch"},
-    "statefulsets": {"watch", *APPLIED},
-    "deployments": {"watch", *APPLIED},
+    "statefulsets": APPLIED,
+    "deployments": APPLIED,
     "services": APPLIED,
     "configmaps": APPLIED,
     "serviceaccounts": APPLIED,

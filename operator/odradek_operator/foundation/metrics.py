@@ -102,6 +102,10 @@ class ConditionBook:
         """Keep a resource's conditions: True, False or Unknown by type."""
         self._conditions[key] = dict(conditions)
 
+    def keys(self, kind: str) -> list[Key]:
+        """The resources of a kind that conditions were stated of."""
+        return [key for key in self._conditions if key.kind == kind]
+
     def forget(self, key: Key) -> None:
         """A resource is gone."""
         self._conditions.pop(key, None)

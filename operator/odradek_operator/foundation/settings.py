@@ -24,8 +24,8 @@ class OperatorSettings:
     http_port: int = 8080
     workers: int = 8
     resync_seconds: float = 300.0
-    pod_requests_seconds: float = 10.0
-    """How often pods are looked at for what people ask of them by annotation."""
+    looks_seconds: float = 5.0
+    """How often that is looked at which no watch brings: what people ask of pods by annotation, and bindings."""
     cluster_domain: str = "cluster.local"
     """The DNS domain of Services, for brokers' addresses."""
     broker_image: str = ""

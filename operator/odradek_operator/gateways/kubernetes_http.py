@@ -13,7 +13,7 @@ import json
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -43,6 +43,11 @@ logger = logging.getLogger(__name__)
 REQUESTS_UNDER_WAY_MAX: Final = 32
 REQUEST_SECONDS_MAX: Final = 30.0
 PAGE_SIZE: Final = 500
+WATCH_SECONDS_MAX: Final = 300
+# The API server sends a bookmark about once a minute.
+WATCH_SILENT_SECONDS_MAX: Final = 90.0
+# An object has 1.5 MB at most in etcd.
+_WATCH_LINE_BYTES_MAX: Final = 2 * 2**20
 _APPLY: Final = "application/apply-patch+yaml"
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -67,6 +72,7 @@ class KubernetesHttp:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._session: aiohttp.ClientSession | None = None
+        self._watching: aiohttp.ClientSession | None = None
         self._places = asyncio.Semaphore(REQUESTS_UNDER_WAY_MAX)
         self._answers: Counter[tuple[str, int]] = Counter()
 
@@ -80,8 +86,9 @@ class KubernetesHttp:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._watching):
+            if session is not None:
+                await session.close()
 
     def samples(self) -> Iterator[Sample]:
         """How many requests there were, by method and status."""
@@ -109,6 +116,45 @@ class KubernetesHttp:
             if not following:
                 return found
             query["continue"] = following
+
+    async def watch(
+        self, api: Api, namespace: str | None, *, labels: Mapping[str, str]
+    ) -> AsyncIterator[Json]:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS_MAX),
+            "labelSelector": ",".join(f"{key}={value}" for key, value in labels.items()),
+        }
+        if self._watching is None:
+            # Apart from requests, of which so many are bounded: a watch holds its connection.
+            connector = aiohttp.TCPConnector(ssl=self._access.tls or True, limit=0)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SILENT_SECONDS_MAX)
+            self._watching = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, read_bufsize=_WATCH_LINE_BYTES_MAX
+            )
+        path = api.path(namespace)
+        headers = {"Accept": "application/json", **self._access.headers()}
+        try:
+            async with self._watching.get(
+                self._access.server + path, params=query, headers=headers
+            ) as answer:
+                self._answers["GET", answer.status] += 1
+                if answer.status >= 400:
+                    raise _refusal("WATCH", path, answer.status, await answer.read())
+                async for line in answer.content:
+                    change = _parsed(line)
+                    body = change.get("object") or {}
+                    if change.get("type") == "ERROR":
+                        raise _refusal("WATCH", path, int(body.get("code") or 500), line)
+                    if change.get("type") != "BOOKMARK":
+                        yield body
+        except TimeoutError:
+            # Nothing happened, or the connection is dead: the next watch begins with what is there.
+            return
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            reason = str(failure) or type(failure).__name__
+            raise KubernetesError(f"WATCH {path}: the watch broke off: {reason}") from failure
 
     async def create(self, manifest: Json) -> Json:
         path = api_of(manifest).path(metadata(manifest).get("namespace"))
@@ -219,8 +265,7 @@ class KubernetesHttp:
         self._answers[method, status] += 1
         parsed = _parsed(content)
         if status >= 400:
-            message = parsed.get("message") or content[:500].decode(errors="replace")
-            raise _ERRORS.get(status, KubernetesError)(f"{method} {path}: {status}: {message}", status=status)
+            raise _refusal(method, path, status, content)
         return parsed
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -256,6 +301,11 @@ def event_manifest(
         "lastTimestamp": now,
         "count": 1,
     }
+
+
+def _refusal(method: str, path: str, status: int, content: bytes) -> KubernetesError:
+    message = _parsed(content).get("message") or content[:500].decode(errors="replace")
+    return _ERRORS.get(status, KubernetesError)(f"{method} {path}: {status}: {message}", status=status)
 
 
 def _parsed(content: bytes) -> Json:

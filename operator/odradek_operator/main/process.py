@@ -27,9 +27,17 @@ from odradek_operator.foundation.metrics import (
 from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.foundation.watches import Watches
-from odradek_operator.gateways.kubernetes import APIS, CLUSTERS, Api, Kubernetes, KubernetesError, metadata
+from odradek_operator.gateways.kubernetes import (
+    APIS,
+    CLUSTERS,
+    Api,
+    KubernetesError,
+    WatchableKubernetes,
+    metadata,
+)
 from odradek_operator.main.http import HttpServer
 from odradek_operator.main.lease import Lease
+from odradek_operator.main.owned import OwnedWatches, missing_bindings
 from odradek_operator.main.requests import requested
 from odradek_operator.main.watching import Watching
 from odradek_operator.reconcilers.reconciler import Outside, Reconciler
@@ -46,7 +54,7 @@ class Operator:
     def __init__(
         self,
         settings: OperatorSettings,
-        kubernetes: Kubernetes,
+        kubernetes: WatchableKubernetes,
         *,
         reconcilers: Reconcilers,
         login: Callable[[], kopf.ConnectionInfo],
@@ -64,6 +72,7 @@ class Operator:
         self._watching = Watching(
             settings, self._kinds, wake=self.queue.add, watches=self._watches, login=login
         )
+        self._owned = OwnedWatches(kubernetes, settings.namespaces, wake=self.queue.add)
         self._lease = Lease(
             kubernetes,
             namespace=settings.home,
@@ -112,8 +121,10 @@ class Operator:
         at_work = {
             stopping,
             tasks.start(self._resync_for_ever(), name="resync"),
-            tasks.start(self._look_for_requests(), name="look for requests"),
+            tasks.start(self._look_for_ever(), name="look at pods and bindings"),
         }
+        if CLUSTERS in self._kinds:
+            at_work.add(tasks.start(self._owned.run(), name="watch what Clusters own"))
         if self._settings.lease:
             at_work.add(tasks.start(self._lease.keep(), name="keep the Lease"))
         watching = tasks.start(self._watching.run(), name="watches")
@@ -142,14 +153,18 @@ class Operator:
                 except KubernetesError as failure:
                     logger.warning("the resync of %s is left out this time: %s", api.kind, failure)
 
-    async def _look_for_requests(self) -> None:
+    async def _look_for_ever(self) -> None:
+        """Look at what no watch brings: pods and Secrets."""
         while CLUSTERS in self._kinds:
-            await asyncio.sleep(self._settings.pod_requests_seconds)
+            await asyncio.sleep(self._settings.looks_seconds)
             try:
-                for key in await requested(self._kubernetes, self._settings.namespaces):
-                    self.queue.add(key)
+                found = await requested(self._kubernetes, self._settings.namespaces)
+                found |= await missing_bindings(self._kubernetes, self._conditions.keys(CLUSTERS.kind))
             except KubernetesError as failure:
-                logger.warning("brokers' pods cannot be listed now: %s", failure)
+                logger.warning("brokers' pods or bindings cannot be read now: %s", failure)
+                continue
+            for key in found:
+                self.queue.add(key)
         await asyncio.Event().wait()
 
     async def resync(self, api: Api) -> None:

@@ -76,7 +76,8 @@ class Outside:
             return None
 
     async def tell(self, body: Json, reason: str, message: str, *, warning: bool = False) -> None:
-        """Put an event on a resource."""
+        """Put an event on a resource, and a line into the log."""
+        logger.log(logging.WARNING if warning else logging.INFO, "%s: %s: %s", key_of(body), reason, message)
         await self.kubernetes.tell(body, EventType.WARNING if warning else EventType.NORMAL, reason, message)
 
 

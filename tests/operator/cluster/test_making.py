@@ -150,9 +150,41 @@ def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
     world.settle()
     assert world.pods() == before
     assert world.condition("Paused")["status"] == "True"
+    # Nobody looks: what was true before may be true no more.
+    for type in ("Ready", "Rolling"):
+        assert (world.condition(type)["status"], world.condition(type)["reason"]) == ("Unknown", "Paused")
     world.change(metadata__annotations={"odradek.io/paused": None})
     world.settle()
     assert world.condition("Paused") == {} and world.status["image"] == "odradek:2"
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_a_cluster_that_cannot_be_seen_is_unknown(world: World) -> None:
+    refusal = Forbidden("services is forbidden", status=403)
+
+    async def refuse(api: Api, *_: Any, **__: Any) -> Any:
+        raise refusal
+
+    listed = world.kubernetes.list
+    world.kubernetes.list = refuse  # type: ignore[method-assign]
+    with pytest.raises(Forbidden):
+        world.look()
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "CannotLook")
+    assert "services is forbidden" in ready["message"]
+    world.kubernetes.list = listed  # type: ignore[method-assign]
+    world.settle()
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_a_cluster_whose_brokers_do_not_answer_the_operator_is_unknown(world: World) -> None:
+    world.brokers.silent = {0, 1}
+    world.look()
+    assert world.condition("Ready")["status"] == "True", "one of them answers"
+    world.brokers.silent = {0, 1, 2}
+    world.look()
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "NoAnswer")
 
 
 def test_a_spec_that_cannot_be_is_said_and_changes_nothing(world: World) -> None:

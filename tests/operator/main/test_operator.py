@@ -18,10 +18,20 @@ from click.testing import CliRunner
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.gateways.kubernetes import CLUSTERS, LEASES, PODS, STATEFUL_SETS, TOPICS, Json
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    LEASES,
+    PODS,
+    SECRETS,
+    STATEFUL_SETS,
+    TOPICS,
+    Api,
+    Json,
+)
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.cli import main
 from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
+from odradek_operator.main.owned import KINDS
 from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.main.watching import WatchesEnded
@@ -108,6 +118,12 @@ def resource(kind: str, name: str) -> Json:
     }
 
 
+def owned(api: Api, name: str, labels: dict[str, str]) -> Json:
+    """An object that a Cluster may be made of."""
+    about = {"name": name, "namespace": "default", "labels": labels}
+    return {"apiVersion": api.group_version, "kind": api.kind, "metadata": about}
+
+
 def scenario(play: Callable[[ApiServer], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with ApiServer() as server:
@@ -147,7 +163,7 @@ def test_a_request_on_a_pod_wakes_its_cluster() -> None:
             "app.kubernetes.io/managed-by": "odradek-operator",
         }
         # Without the Cluster itself, so that nothing else wakes it.
-        running = Running(server, replace(SETTINGS, pod_requests_seconds=0.05))
+        running = Running(server, replace(SETTINGS, looks_seconds=0.05))
         for pod in ("new-broker-0", "new-broker-1"):
             about = {"name": pod, "namespace": "default", "labels": labels}
             server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})
@@ -159,6 +175,47 @@ def test_a_request_on_a_pod_wakes_its_cluster() -> None:
         asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
         server.objects.merge(PODS, "default", "new-broker-1", asked)
         await running.woken_for(Key("Cluster", "default", "new"))
+        await running.end()
+
+    scenario(play)
+
+
+@pytest.mark.parametrize("api", KINDS, ids=lambda api: api.plural)
+def test_what_a_cluster_owns_wakes_it_when_somebody_deletes_it(api: Api) -> None:
+    async def play(server: ApiServer) -> None:
+        key = Key("Cluster", "default", "new")
+        labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
+        server.objects.create(owned(api, "new-made", labels))
+        # Without the Cluster itself, and long before the resync.
+        running = Running(server)
+        await running.woken_for(key)
+        assert running.seen.empty()
+        server.objects.delete(api, "default", "new-made", uid=None, orphan=False)
+        await running.woken_for(key)
+        server.objects.create(owned(api, "somebody-s", {"odradek.io/cluster": "new"}))
+        server.objects.create(owned(api, "last", {**labels, "odradek.io/cluster": "last"}))
+        await running.woken_for(Key("Cluster", "default", "last"))
+        assert running.seen.empty(), "an object that is not the operator's wakes nobody"
+        await running.end()
+
+    scenario(play)
+
+
+def test_a_binding_that_somebody_deletes_wakes_its_cluster() -> None:
+    async def play(server: ApiServer) -> None:
+        key = Key("Cluster", "default", "new")
+        server.objects.create(owned(SECRETS, "new-binding", {}))
+        server.objects.create(resource("Cluster", "new"))
+        running = Running(server, replace(SETTINGS, looks_seconds=0.05))
+        await running.woken_for(key)
+        seen = server.requests.count(("GET", SECRETS.path("default", "new-binding")))
+        async with asyncio.timeout(SECONDS_MAX):
+            while server.requests.count(("GET", SECRETS.path("default", "new-binding"))) < seen + 3:
+                await asyncio.sleep(0.02)
+        while not running.seen.empty():
+            running.seen.get_nowait()
+        server.objects.delete(SECRETS, "default", "new-binding", uid=None, orphan=False)
+        await running.woken_for(key)
         await running.end()
 
     scenario(play)

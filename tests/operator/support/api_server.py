@@ -120,9 +120,7 @@ class ApiServer:
         return None
 
     def _list(self, request: web.Request, api: Api, namespace: str | None) -> Json:
-        labels = dict(
-            pair.split("=") for pair in request.query.get("labelSelector", "").split(",") if "=" in pair
-        )
+        labels = _labels(request)
         found = self.objects.list(api, namespace, labels)
         start = int(request.query.get("continue") or 0)
         end = start + min(self._page_size, int(request.query.get("limit") or self._page_size))
@@ -143,6 +141,7 @@ class ApiServer:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         await answer.prepare(request)
         changes: asyncio.Queue[Change] = asyncio.Queue()
+        labels = _labels(request)
         since = int(request.query.get("resourceVersion") or 0)
         for change in self.objects.changes:
             if int(change.body["metadata"]["resourceVersion"]) > since:
@@ -158,7 +157,9 @@ class ApiServer:
                     coming.cancel()
                     break
                 change = coming.result()
-                within = namespace is None or change.body["metadata"].get("namespace") == namespace
+                about = change.body["metadata"]
+                within = namespace is None or about.get("namespace") == namespace
+                within = within and labels.items() <= (about.get("labels") or {}).items()
                 if change.body["kind"] != api.kind or not within or self.silent:
                     continue
                 await answer.write(json.dumps({"type": change.type, "object": change.body}).encode() + b"\n")
@@ -197,3 +198,9 @@ class ApiServer:
             case "PATCH":
                 return self.objects.merge(api, namespace, name, sent)
         raise KubernetesError(f"{request.method} is not served", status=405)
+
+
+def _labels(request: web.Request) -> dict[str, str]:
+    """The labels of a selector; only `key=value` is known."""
+    pairs = request.query.get("labelSelector", "").split(",")
+    return dict(pair.split("=") for pair in pairs if "=" in pair)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -37,11 +38,16 @@ from odradek_operator.reconcilers.cluster.ownership import (
     stranger,
 )
 
+logger = logging.getLogger(__name__)
+
 OWNED: Final[tuple[Api, ...]] = (
     SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, STATEFUL_SETS, DEPLOYMENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES,
 )  # fmt: skip
 # Kubernetes counts changes of what is wanted in these; their version changes with each status.
 _COUNTED: Final = frozenset({"StatefulSet", "Deployment", "PodDisruptionBudget"})
+
+
+_WANTED_METADATA: Final = ("annotations", "labels", "ownerReferences")
 
 
 class Applier:
@@ -103,6 +109,10 @@ class Applier:
             "apiVersion": manifest["apiVersion"],
             "kind": manifest["kind"],
         } | await self._kubernetes.apply(manifest)
+        if there is None:
+            logger.info("%s: made %s %s", key, *place)
+        elif (changed := _changed(there, applied)) and _version(there) != _version(applied):
+            logger.info("%s: altered %s %s: %s", key, *place, ", ".join(changed))
         objects[place] = applied
         known[place] = (digest, _version(applied))
         return True
@@ -132,9 +142,20 @@ class Applier:
                 continue
             api = api_of(body)
             if await self._kubernetes.delete(api, key.namespace, place[1], uid=metadata(body).get("uid")):
+                logger.info("%s: deleted %s %s, which is no longer wanted", key, *place)
                 gone.append(body)
                 self._applied.get(key, {}).pop(place, None)
         return gone
+
+
+def _changed(before: Json, after: Json) -> list[str]:
+    """What differs in what is wanted, by its path, two names deep: `spec.replicas`, `data.broker.properties`."""
+    paths: list[str] = []
+    for part in ("metadata", "spec", "data"):
+        old, new = before.get(part) or {}, after.get(part) or {}
+        keys = _WANTED_METADATA if part == "metadata" else sorted({*old, *new})
+        paths += [f"{part}.{key}" for key in keys if old.get(key) != new.get(key)]
+    return paths
 
 
 def _version(body: Json) -> str:

@@ -28,7 +28,7 @@ from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.run import Look
-from odradek_operator.reconcilers.cluster.status import Findings, conditions
+from odradek_operator.reconcilers.cluster.status import Findings, conditions, not_looked_at
 from odradek_operator.reconcilers.reconciler import (
     Outside,
     is_deleted,
@@ -66,7 +66,7 @@ class ClusterReconciler:
             return None
         before = status_of(body, ClusterStatus)
         if is_paused(body):
-            await self._outside.report(body, before, known_conditions(body))
+            await self._outside.report(body, before, not_looked_at(known_conditions(body)))
             return None
         try:
             spec = parse(ClusterSpec, body["spec"])
@@ -77,7 +77,15 @@ class ClusterReconciler:
             message = "no image is known: set spec.image, or start the operator with --broker-image"
             await self._report_unready(body, before, "NoImage", message)
             return None
-        look = await self._begin(key, body, spec, before)
+        try:
+            look = await self._begin(key, body, spec, before)
+        except (Refused, Forbidden) as refusal:
+            message = (
+                "the operator cannot see what there is of this Cluster; give its role this right, or look at the "
+                f"API server: {refusal}"
+            )
+            await self._report_unready(body, before, "CannotLook", message, holds=None)
+            raise
         try:
             return await self._carry_out(look)
         except ObjectsOfOthers as found:
@@ -164,10 +172,18 @@ class ClusterReconciler:
         made = datetime.fromisoformat(str(metadata(body)["creationTimestamp"]).replace("Z", "+00:00"))
         return (self._outside.now() - made).total_seconds() < ADDRESS_SECONDS_MAX
 
-    async def _report_unready(self, body: Json, before: ClusterStatus, reason: str, message: str) -> None:
+    async def _report_unready(
+        self,
+        body: Json,
+        before: ClusterStatus,
+        reason: str,
+        message: str,
+        *,
+        holds: bool | None = False,
+    ) -> None:
         others = [one for one in known_conditions(body) if one.type != READY]
         known = next((one for one in known_conditions(body) if one.type == READY), None)
-        await self._outside.report(body, before, [ready(False, reason, message), *others])
+        await self._outside.report(body, before, [ready(holds, reason, message), *others])
         if known is None or (known.reason, known.message) != (reason, message):
             await self._outside.tell(body, reason, message, warning=True)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from odradek_operator.reconcilers.cluster.addresses import Pending
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 from odradek_operator.reconcilers.cluster.rolling import Roll, named
 from odradek_operator.reconcilers.cluster.scaling import Reason
+from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
 from odradek_operator.resources.cluster import Movement
-from odradek_operator.resources.conditions import Condition, condition, ready
+from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready
 
 ROLLING = "Rolling"
 SCALING = "Scaling"
@@ -73,6 +74,13 @@ def conditions(found: Findings) -> list[Condition]:
     return stated
 
 
+def not_looked_at(known: Iterable[Condition]) -> list[Condition]:
+    """The conditions of a Cluster that the operator leaves alone: whatever they said may be otherwise now."""
+    message = f"the operator does not look at this Cluster while the annotation {PAUSED_ANNOTATION} is true"
+    types = dict.fromkeys([READY, *(one.type for one in known if one.type != PAUSED)])
+    return [condition(type, None, "Paused", message) for type in types]
+
+
 def _full(directories: Mapping[int, str]) -> str:
     # Without free bytes, which change with every look.
     brokers = named(tuple(f"broker {broker} ({path})" for broker, path in sorted(directories.items())))
@@ -90,6 +98,9 @@ def _ready(found: Findings) -> Condition:
         return ready(False, "ZookeeperNotReady", message)
     if found.controllers.ready == 0:
         return ready(False, "ControllersNotReady", "no controller is ready: nothing can be made or elected")
+    if serving and {pod.broker for pod in found.pods if pod.ready} <= set(found.unknown):
+        message = f"the pods of {serving} brokers are ready, and none of them answers the operator"
+        return ready(None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message)
     # Brokers that are to go serve until they are empty.
     surplus = f"; {found.wanted} wanted once the others are empty" if found.present > found.wanted else ""
     if serving >= found.present:

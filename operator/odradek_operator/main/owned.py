@@ -1,0 +1,82 @@
+"""Watches of what Clusters are made of: an object that somebody deletes or edits wakes its Cluster at once.
+
+kopf sees to resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service of
+every namespace; here the API server filters. Secrets are not watched, since who may watch them may read all of them:
+each Cluster's binding is read by its name from time to time (`missing_bindings`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from odradek_operator.desired.binding import binding_name
+from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    CONFIG_MAPS,
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Api,
+    Kubernetes,
+    KubernetesError,
+    WatchableKubernetes,
+    metadata,
+)
+
+logger = logging.getLogger(__name__)
+
+KINDS: Final = (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, DISRUPTION_BUDGETS, NETWORK_POLICIES)
+PAUSE_SECONDS_MIN: Final = 1.0
+PAUSE_SECONDS_MAX: Final = 60.0
+
+
+class OwnedWatches:
+    """One watch for each kind and namespace; no namespaces stand for all."""
+
+    def __init__(
+        self, kubernetes: WatchableKubernetes, namespaces: Sequence[str], *, wake: Callable[[Key], None]
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._wake = wake
+
+    async def run(self) -> None:
+        """Watch until cancelled. A watch that fails is begun again after a pause."""
+        async with asyncio.TaskGroup() as watches:
+            for namespace in self._namespaces:
+                for api in KINDS:
+                    watches.create_task(self._watch_for_ever(api, namespace), name=f"watch {api.plural}")
+
+    async def _watch_for_ever(self, api: Api, namespace: str | None) -> None:
+        pause = PAUSE_SECONDS_MIN
+        while True:
+            try:
+                await self._watch(api, namespace)
+                pause = PAUSE_SECONDS_MIN
+            except KubernetesError as failure:
+                logger.warning("the watch of %s is begun again in %.0f s: %s", api.plural, pause, failure)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    async def _watch(self, api: Api, namespace: str | None) -> None:
+        async for body in self._kubernetes.watch(api, namespace, labels={MANAGED_BY_LABEL: MANAGED_BY}):
+            about = metadata(body)
+            cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
+            if cluster:
+                self._wake(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
+
+
+async def missing_bindings(kubernetes: Kubernetes, clusters: Iterable[Key]) -> set[Key]:
+    """The Clusters whose binding is not there. Raises KubernetesError."""
+    missing: set[Key] = set()
+    for key in clusters:
+        if await kubernetes.get(SECRETS, key.namespace, binding_name(key.name)) is None:
+            missing.add(key)
+    return missing
