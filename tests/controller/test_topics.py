@@ -11,7 +11,7 @@ from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.cluster.sqlite_store import SqliteStore
-from odradek.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.controller.requests import CreatedTopic, NewPartitions, NewTopic
 from odradek.controller.topic_plans import new_topic_id
 from odradek.foundation.errors import (
@@ -30,6 +30,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from tests.support.one_broker import OneBroker
 
 
@@ -206,7 +207,7 @@ def test_topics_are_the_same_after_a_restart_and_the_registry_reads_as_kafkas() 
         await first.controller.create_topics(
             [NewTopic(name="t", partition_count=3, config={"retention.ms": "5"}), NewTopic(name="u")]
         )
-        await first.controller.ensure_topic(CONSUMER_OFFSETS)
+        await first.controller.ensure_topic(OFFSETS_TOPIC)
         await first.controller.create_partitions([NewPartitions(topic="u", total_count=2)])
         before = first.images.current
         node = nodes.read_json("", (await first.store.get("/brokers/topics/t")).data)
@@ -223,7 +224,7 @@ def test_topics_are_the_same_after_a_restart_and_the_registry_reads_as_kafkas() 
         assert after.configs == before.configs
         assert after.cluster_id == before.cluster_id != ""
         assert after.brokers[1].epoch > before.brokers[1].epoch
-        assert after.topics[CONSUMER_OFFSETS].is_internal
+        assert after.topics[OFFSETS_TOPIC].is_internal
         (outcome,) = await second.controller.create_topics([NewTopic(name="t")])
         assert isinstance(outcome, TopicAlreadyExists)
 
@@ -288,10 +289,10 @@ def test_partitions_are_added_and_never_taken_away() -> None:
 def test_internal_topics_have_their_own_settings_and_as_many_replicas_as_can_be() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start({"offsets.topic.num.partitions": "7"})
-        topic = await broker.controller.ensure_topic(CONSUMER_OFFSETS)
-        assert topic is await broker.controller.ensure_topic(CONSUMER_OFFSETS)
+        topic = await broker.controller.ensure_topic(OFFSETS_TOPIC)
+        assert topic is await broker.controller.ensure_topic(OFFSETS_TOPIC)
         assert (len(topic.partitions), topic.partitions[0].replicas, topic.is_internal) == (7, (1,), True)
-        config = broker.images.current.config(ResourceKind.TOPIC, CONSUMER_OFFSETS)
+        config = broker.images.current.config(ResourceKind.TOPIC, OFFSETS_TOPIC)
         assert config["cleanup.policy"] == "compact"
         assert config["segment.bytes"] == "104857600"
         await broker.controller.ensure_topic(TRANSACTION_STATE)

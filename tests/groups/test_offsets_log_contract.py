@@ -11,9 +11,10 @@ import pytest
 
 from odradek.foundation.settings import Settings
 from odradek.groups import positions, rewriting
-from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from odradek.groups.offsets_log import OffsetsLog
 from odradek.groups.offsets_topic import PartitionsOffsetsLog
 from odradek.groups.schema import CommittedOffset
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.records.batch import split
 from odradek.records.builder import build_batch
 from odradek.records.record import records

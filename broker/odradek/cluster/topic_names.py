@@ -6,13 +6,13 @@ import re
 from typing import Final
 
 from odradek.foundation.errors import InvalidTopic
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 
 # Kafka's bound: a directory is named topic-partition, and file names end at 255.
 TOPIC_NAME_LENGTH_MAX: Final = 249
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state"})
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE, "__share_group_state"})
 
 _ALLOWED: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

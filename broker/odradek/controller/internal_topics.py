@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from odradek.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import InvalidTopic
 from odradek.foundation.settings import Settings
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 
 
 def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
@@ -14,7 +15,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
     Kafka refuses to make one while there are fewer brokers than its replication factor (3 by default), which
     leaves a single broker without groups until the setting is lowered; here there are as many replicas as brokers.
     """
-    if name == CONSUMER_OFFSETS:
+    if name == OFFSETS_TOPIC:
         return NewTopic(
             name=name,
             partition_count=settings.offsets_topic_num_partitions,

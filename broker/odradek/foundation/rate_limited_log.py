@@ -1,4 +1,4 @@
-"""Lines in the log that strangers or busy programs cause: a bounded number a minute, and how many were left out."""
+"""Log lines that strangers or busy programs cause: a bounded number a minute, and how many were left out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RateLimitedLog:
         self._log(logging.WARNING, message, arguments)
 
     def tell_left_out(self) -> None:
-        """Write how many lines were left out, if any were, and begin to count anew."""
+        """Write how many lines were left out, if any were, and count those from 0 again."""
         left_out = self._lines - self._lines_max
         self._lines = min(self._lines, self._lines_max)
         if left_out > 0:

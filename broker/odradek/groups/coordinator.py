@@ -22,10 +22,11 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.groups import fencing, housekeeping
 from odradek.groups.consumer_group import ConsumerGroup
 from odradek.groups.loading import holds_nothing, load
-from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from odradek.groups.offsets_log import OffsetsLog
 from odradek.groups.routing import LOAD_RETRY_SECONDS_MAX, Routing, refusal
 from odradek.groups.sessions import SessionTimers
 from odradek.groups.shard import Shard, ShardState
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage, ImageHolder

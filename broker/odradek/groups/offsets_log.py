@@ -7,9 +7,7 @@ The broker gives it partitions (`offsets_topic`), a test a list in memory: the c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import Final, Protocol
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
+from typing import Protocol
 
 
 class OffsetsLog(Protocol):

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Iterable
 from typing import Any, Protocol
 
 from odradek.cluster.image import ImageHolder, TopicImage
-from odradek.groups.offsets_log import OFFSETS_TOPIC
 from odradek.log.log import AppendResult, Origin
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
 from odradek.replication.partitions import Partitions

@@ -20,10 +20,10 @@ from odradek.foundation.errors import (
     NotCoordinator,
     UnsupportedVersion,
 )
-from odradek.groups.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from odradek.groups.offsets_log import OffsetsLog
 from odradek.groups.patterns import TopicPatterns
 from odradek.groups.shard import Shard, ShardState
-from odradek.protocol.group_partitions import partition_of
+from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder

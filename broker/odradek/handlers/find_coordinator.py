@@ -19,11 +19,11 @@ from odradek.foundation.errors import (
     InvalidRequest,
     OdradekError,
 )
-from odradek.groups.offsets_log import OFFSETS_TOPIC
 from odradek.handlers.context import RequestContext
 from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 
 API: Final = ApiKey.FIND_COORDINATOR
 VERSIONS: Final = (0, 6)

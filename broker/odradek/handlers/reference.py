@@ -15,11 +15,6 @@ from odradek.protocol.api import ApiKey
 _MADE = "<!-- Made by `make reference` from the tables of handlers; edits here are lost. -->"
 
 
-def name_of(api_key: int) -> str:
-    """The API's name as Apache Kafka's protocol page writes it: `ListOffsets` for LIST_OFFSETS."""
-    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
-
-
 def page() -> str:
     """The text of docs/reference/protocol.md."""
     return "\n".join(_lines()) + "\n"
@@ -41,14 +36,14 @@ def _lines() -> Iterator[str]:
         versions = f"{handler.version_min} to {handler.version_max}"
         if api_key in ADVERTISED_VERSION_MIN:
             versions += f" (listed from {ADVERTISED_VERSION_MIN[api_key]}, as Kafka does for old librdkafka)"
-        yield f"| {int(api_key)} | {name_of(api_key)} | {versions} |"
+        yield f"| {int(api_key)} | {ApiKey(api_key).kafka_name} | {versions} |"
     yield ""
     yield "A request of another version closes the connection, as with Kafka."
     yield "ApiVersions alone is answered, in version 0."
     yield ""
     yield "A controller's listener serves brokers only. It answers these in addition to some of the above:"
     of_controllers = (api for api in sorted(CONTROLLER_HANDLERS) if api not in HANDLERS)
-    yield ", ".join(f"{name_of(api)} ({int(api)})" for api in of_controllers) + "."
+    yield ", ".join(f"{ApiKey(api).kafka_name} ({int(api)})" for api in of_controllers) + "."
     yield ""
     yield "## Not served"
     yield ""
@@ -59,7 +54,7 @@ def _lines() -> Iterator[str]:
     for absence in ABSENCES:
         of_controller = [api for api in absence.apis if api in CONTROLLER_HANDLERS]
         assert not of_controller, f"{of_controller} are served by controllers"
-        names = ", ".join(f"{name_of(api)} ({int(api)})" for api in absence.apis)
+        names = ", ".join(f"{api.kafka_name} ({int(api)})" for api in absence.apis)
         yield f"| {absence.feature} | {absence.effect} | {names} |"
 
 

@@ -109,6 +109,11 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
 
+    @property
+    def kafka_name(self) -> str:
+        """The name as Apache Kafka's protocol page writes it: `ListOffsets` for LIST_OFFSETS."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
 
 NEVER_FLEXIBLE: Final = 1 << 15
 

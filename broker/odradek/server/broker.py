@@ -37,6 +37,7 @@ from odradek.handlers.fetch_sessions import FetchSessions
 from odradek.log.directory import LogDirectories
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.pieces import LoadProgress
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.flushing import Flusher
 from odradek.replication.housekeeping import Housekeeping
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REGISTRY_FILE: Final = "registry.sqlite"
-# As groups.offsets_log.OFFSETS_TOPIC, whose package is not imported before it is needed.
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 CLEAN_OPENINGS_TOGETHER: Final = 64
 
 

@@ -115,20 +115,16 @@ class Faults:
 
 def _api_key(name: str) -> int:
     wanted = name.replace("_", "").lower() if isinstance(name, str) else repr(name)
-    for api_key in ApiKey:
-        if api_key.name.replace("_", "").lower() == wanted:
-            return int(api_key)
-    names = {_kafka_name(api_key).lower(): _kafka_name(api_key) for api_key in ApiKey}
+    names = {api_key.kafka_name.lower(): api_key for api_key in ApiKey}
+    if wanted in names:
+        return int(names[wanted])
     nearest = nearest_key(wanted, names)
-    hint = "names are Kafka's, such as Produce or list_offsets"
-    raise ValueError(
-        f"there is no API {name!r}; {hint if nearest is None else f'did you mean {names[nearest]!r}?'}"
+    hint = (
+        "names are Kafka's, such as Produce or list_offsets"
+        if nearest is None
+        else f"did you mean {names[nearest].kafka_name!r}?"
     )
-
-
-def _kafka_name(api_key: ApiKey) -> str:
-    """`ListOffsets`."""
-    return "".join(word.capitalize() for word in api_key.name.split("_"))
+    raise ValueError(f"there is no API {name!r}; {hint}")
 
 
 class FaultingDispatcher(Dispatcher):

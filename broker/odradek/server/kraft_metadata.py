@@ -47,11 +47,6 @@ _OF_TOPIC: Final = 2
 _OF_BROKER: Final = 4
 _ID_BYTES: Final = 16
 _FLOAT64_BYTES: Final = 8
-_SINGULAR: Final = {
-    "access control entries": "access control entry",
-    "SCRAM users": "SCRAM user",
-    "quotas of clients": "quota of a client",
-}
 
 
 class KraftMetadata:
@@ -74,11 +69,11 @@ class KraftMetadata:
     def protection(self) -> Sequence[str]:
         """What protected the cluster and is not in force here, one phrase each; empty when nothing did."""
         counted = (
-            (len(self._acls), "access control entries"),
-            (len(self._users), "SCRAM users"),
-            (len(self._quotas), "quotas of clients"),
+            (len(self._acls), "access control entry", "access control entries"),
+            (len(self._users), "SCRAM user", "SCRAM users"),
+            (len(self._quotas), "quota of a client", "quotas of clients"),
         )
-        found = [f"{count} {what if count > 1 else _SINGULAR[what]}" for count, what in counted if count]
+        found = [f"{count} {one if count == 1 else more}" for count, one, more in counted if count]
         keys = {
             key
             for (_, key), text in self._broker_settings.items()
@@ -87,7 +82,7 @@ class KraftMetadata:
         return [*found, *(f"the setting {key}" for key in sorted(keys))]
 
     def replay(self, value: bytes) -> None:
-        """Take one record in. Raises InvalidRequest when it cannot be read."""
+        """Apply one record. Raises InvalidRequest when it cannot be read."""
         view = memoryview(value)
         frame, position = read_unsigned_varint(view, 0)
         kind, position = read_unsigned_varint(view, position)

@@ -67,6 +67,6 @@ async def _of(client: Client, broker_id: int) -> BrokerVersions:
 def api_name(api_key: int) -> str:
     """The name as Kafka writes it, `ListOffsets`; `Unknown(n)` for an API that this client does not know."""
     try:
-        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+        return ApiKey(api_key).kafka_name
     except ValueError:
         return f"Unknown({api_key})"
