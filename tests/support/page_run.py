@@ -26,6 +26,7 @@ from typing import Final
 from tests.support.page_folder import REPOSITORY, make_clone, make_programs
 from tests.support.page_output import console_steps, difference
 from tests.support.pages import SHELL_LANGUAGES, Block
+from tests.support.peers import in_ci, skip_or_fail
 from tests.support.private_network import PrivateNetwork, available
 
 BLOCK_SECONDS_MAX: Final = 60.0
@@ -47,10 +48,6 @@ set -aeE -o pipefail
 
 class BlockFailed(AssertionError):
     """A block did not do what the page says. The message has the block, what it printed, and the other terminals."""
-
-
-class BlockLeftOut(Exception):
-    """A block needs a program that this machine does not have."""
 
 
 class PageRun:
@@ -101,7 +98,7 @@ class PageRun:
                 self.notes.append(f"{block.where}: {block.kind}: {block.directive.words}")
                 continue
             missing = [name for name in _needs(block) if shutil.which(name) is None]
-            if missing and "CI" not in os.environ:
+            if missing and not in_ci():
                 self.notes.append(f"{block.where}: left out, as this machine has no {missing[0]}")
                 continue
             self._play(block)
@@ -278,8 +275,6 @@ class PageRun:
                 raise self._failed(block, "did not end after Ctrl-C", _text(log)) from None
 
     def _require_free_ports(self) -> None:
-        import pytest
-
         text = "".join(block.text for block in self._blocks if not block.is_left_out)
         for port in sorted({9092, *map(int, _PORT.findall(text))}):
             with socket.socket() as tried:
@@ -287,7 +282,7 @@ class PageRun:
                 try:
                     tried.bind(("127.0.0.1", port))
                 except OSError:
-                    pytest.skip(
+                    skip_or_fail(
                         f"no network namespace can be made here (root, or user namespaces), and port {port} is taken"
                     )
 
