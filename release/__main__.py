@@ -20,31 +20,22 @@ import tempfile
 from pathlib import Path
 
 from release import build, changelog, contents, tryout, version
+from release.commands import ReleaseError, git
 from release.distributions import DISTRIBUTIONS
 
 GREEN = Path(".cache/green")
 """Where .ci/run writes the commit that it passed for."""
 
 
-class ReleaseError(Exception):
-    """The release stops, and nothing was changed; the text says why."""
-
-
 def main(arguments: list[str], checkout: Path = version.CHECKOUT) -> int:
     """Release the checkout; the exit code."""
     given = _parse(arguments)
     try:
-        _release(given, checkout)
-    except (
-        ReleaseError,
-        version.VersionError,
-        changelog.ChangelogError,
-        build.BuildError,
-        tryout.TryoutError,
-    ) as failure:
+        files = _release(given, checkout)
+    except ReleaseError as failure:
         print(f"release: {failure}\nrelease: stopped; the checkout is as it was", file=sys.stderr)
         return 1
-    return 0
+    return _upload(files, checkout) if given.upload else 0
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -58,7 +49,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return given
 
 
-def _release(given: argparse.Namespace, checkout: Path) -> None:
+def _release(given: argparse.Namespace, checkout: Path) -> list[Path]:
+    """Make the release, or rehearse it; the files in dist/. Raises ReleaseError, and has changed nothing then."""
     _tools_are_there()
     if given.version is not None:
         _may_be_released(given.version, checkout)
@@ -66,7 +58,7 @@ def _release(given: argparse.Namespace, checkout: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="odradek-release-") as name:
         work = Path(name)
         clone = work / "clone"
-        _git("clone", "--quiet", "--no-hardlinks", str(checkout), str(clone), folder=work)
+        git(work, "clone", "--quiet", "--no-hardlinks", str(checkout), str(clone))
         if given.version is not None:
             _prepare(clone, given.version, checkout)
         released = version.declared(clone)
@@ -78,9 +70,21 @@ def _release(given: argparse.Namespace, checkout: Path) -> None:
         if given.version is not None:
             _take_over(clone, given.version, checkout)
     _report(kept, released, checkout, is_rehearsal=given.version is None)
-    if given.upload:
-        _say("uploading")
-        subprocess.run([sys.executable, "-m", "twine", "upload", *_uploaded(kept)], check=True)
+    return kept
+
+
+def _upload(files: list[Path], checkout: Path) -> int:
+    """Hand the packages to twine; the exit code. The release itself is made by then."""
+    _say("uploading")
+    command = [sys.executable, "-m", "twine", "upload", *map(str, _packages(files))]
+    if subprocess.run(command, check=False).returncode == 0:
+        return 0
+    print(
+        "release: twine did not upload everything. The commit and its tag are made, so only upload again, with\n"
+        f"--skip-existing if the registry has some of the files:\n  {_upload_command(files, checkout)}",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _tools_are_there() -> None:
@@ -94,24 +98,24 @@ def _tools_are_there() -> None:
 
 
 def _may_be_released(wanted: str, checkout: Path) -> None:
-    if _git("status", "--porcelain", folder=checkout):
+    if git(checkout, "status", "--porcelain"):
         raise ReleaseError("the checkout has changes that are not committed: commit or stash them")
-    branch = _git("rev-parse", "--abbrev-ref", "HEAD", folder=checkout)
+    branch = git(checkout, "rev-parse", "--abbrev-ref", "HEAD")
     if branch != "main":
         raise ReleaseError(f"releases are made from main, and {branch} is checked out")
     if version.numbers_of(wanted) < version.numbers_of(version.declared(checkout)):
         raise ReleaseError(f"{wanted} is older than {version.declared(checkout)}, which the checkout has")
-    if _git("tag", "--list", f"v{wanted}", folder=checkout):
+    if git(checkout, "tag", "--list", f"v{wanted}"):
         raise ReleaseError(f"the tag v{wanted} is there already: choose a newer version")
 
 
 def _is_green(checkout: Path) -> None:
     """`.ci/run` passed for HEAD, or passes now."""
-    if _passed(checkout) != _git("rev-parse", "HEAD", folder=checkout):
+    if _passed(checkout) != git(checkout, "rev-parse", "HEAD"):
         _say("running .ci/run, which has not passed for this commit; it takes long")
         if subprocess.run([str(checkout / ".ci" / "run")], cwd=checkout, check=False).returncode != 0:
             raise ReleaseError(".ci/run failed: main has to be green")
-        if _git("status", "--porcelain", folder=checkout):
+        if git(checkout, "status", "--porcelain"):
             raise ReleaseError(".ci/run changed files of the checkout: commit what it generated")
 
 
@@ -127,9 +131,9 @@ def _prepare(clone: Path, wanted: str, checkout: Path) -> None:
     today = datetime.datetime.now(datetime.UTC).date()
     path.write_text(changelog.released(path.read_text(), wanted, today))
     for name in ("user.name", "user.email"):
-        if value := _git("config", "--default", "", "--get", name, folder=checkout):
-            _git("config", name, value, folder=clone)
-    _git("commit", "--quiet", "--all", "--message", f"Release {wanted}", folder=clone)
+        if value := git(checkout, "config", "--default", "", "--get", name):
+            git(clone, "config", name, value)
+    git(clone, "commit", "--quiet", "--all", "--message", f"Release {wanted}")
 
 
 def _build_and_check(clone: Path, work: Path, *, isolated: bool) -> list[Path]:
@@ -167,8 +171,8 @@ def check(made: list[Path], checkout: Path) -> list[str]:
 
 
 def _take_over(clone: Path, wanted: str, checkout: Path) -> None:
-    _git("pull", "--quiet", "--ff-only", str(clone), "HEAD", folder=checkout)
-    _git("tag", "--annotate", f"v{wanted}", "--message", f"Odradek {wanted}", folder=checkout)
+    git(checkout, "pull", "--quiet", "--ff-only", str(clone), "HEAD")
+    git(checkout, "tag", "--annotate", f"v{wanted}", "--message", f"Odradek {wanted}")
 
 
 def _report(files: list[Path], released: str, checkout: Path, *, is_rehearsal: bool) -> None:
@@ -183,9 +187,7 @@ def _report(files: list[Path], released: str, checkout: Path, *, is_rehearsal: b
     charts = [os.path.relpath(path, checkout) for path in files if path.suffix == ".tgz"]
     print("\nmain has the commit and its tag. Nothing was uploaded yet; these commands do it:")
     print("  git push --follow-tags origin main")
-    print(
-        f"  .venv/bin/python -m twine upload {' '.join(os.path.relpath(one, checkout) for one in _uploaded(files))}"
-    )
+    print(f"  {_upload_command(files, checkout)}")
     for chart in charts:
         print(f"  helm push {chart} oci://REGISTRY/charts")
     print(f"  TAG={released} make images")
@@ -195,15 +197,14 @@ def _report(files: list[Path], released: str, checkout: Path, *, is_rehearsal: b
         )
 
 
-def _uploaded(files: list[Path]) -> list[str]:
-    return [str(path) for path in files if path.suffix != ".tgz"]
+def _upload_command(files: list[Path], checkout: Path) -> str:
+    paths = (os.path.relpath(path, checkout) for path in _packages(files))
+    return f".venv/bin/python -m twine upload {' '.join(paths)}"
 
 
-def _git(*arguments: str, folder: Path) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ReleaseError(f"git {' '.join(arguments)} failed: {done.stderr.strip()}")
-    return done.stdout.strip()
+def _packages(files: list[Path]) -> list[Path]:
+    """The sdists and wheels: charts go to another registry."""
+    return [path for path in files if path.suffix != ".tgz"]
 
 
 def _say(text: str) -> None:

@@ -9,24 +9,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from release.commands import git, run
 from release.distributions import DISTRIBUTIONS
-
-
-class BuildError(Exception):
-    """A builder failed; the text is the end of what it said."""
 
 
 def commit_time(checkout: Path) -> str:
     """When HEAD was committed, in seconds since 1970."""
-    return _run(["git", "log", "-1", "--format=%ct"], folder=checkout).strip()
+    return git(checkout, "log", "-1", "--format=%ct")
 
 
 def packages(checkout: Path, target: Path, *, isolated: bool = True) -> list[Path]:
-    """Six files in `target`, sorted. Raises BuildError.
+    """Six files in `target`, sorted. Raises ReleaseError.
 
     `isolated` fetches the build backend for each build; without it the backend of this environment is used.
     """
@@ -35,19 +31,19 @@ def packages(checkout: Path, target: Path, *, isolated: bool = True) -> list[Pat
     for distribution in DISTRIBUTIONS:
         command = [sys.executable, "-m", "build", "--outdir", str(target)]
         command += [] if isolated else ["--no-isolation"]
-        _run([*command, str(checkout / distribution.folder)], folder=checkout, environment=environment)
+        run([*command, str(checkout / distribution.folder)], folder=checkout, environment=environment)
     return sorted(path for path in target.iterdir() if path.name.endswith((".whl", ".tar.gz")))
 
 
 def charts(checkout: Path, target: Path) -> list[Path]:
-    """The charts' packages in `target`; none where Helm is not installed. Raises BuildError."""
+    """The charts' packages in `target`; none where Helm is not installed. Raises ReleaseError."""
     helm = shutil.which("helm")
     if helm is None:
         return []
     target.mkdir(parents=True, exist_ok=True)
     for chart in sorted(path.parent for path in checkout.glob("helm/*/Chart.yaml")):
-        _run([helm, "lint", "--strict", str(chart)], folder=checkout)
-        _run([helm, "package", "--destination", str(target), str(chart)], folder=checkout)
+        run([helm, "lint", "--strict", str(chart)], folder=checkout)
+        run([helm, "package", "--destination", str(target), str(chart)], folder=checkout)
     return sorted(target.glob("*.tgz"))
 
 
@@ -64,10 +60,3 @@ def differences(one: list[Path], other: list[Path]) -> list[str]:
 def digest(path: Path) -> str:
     """SHA-256, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _run(command: list[str], *, folder: Path, environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BuildError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr).strip()[-3000:]}")
-    return done.stdout

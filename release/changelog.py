@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import re
 
+from release.commands import ReleaseError
+
 UNRELEASED = "## Unreleased"
 _NEXT = re.compile(r"^## ", re.MULTILINE)
 
 
-class ChangelogError(Exception):
+class ChangelogError(ReleaseError):
     """The CHANGELOG is not ready for this release; the text says what it lacks."""
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from email.message import Message
 from pathlib import Path, PurePosixPath
 
+from release.commands import git
 from release.distributions import Distribution
 
 _IN_EVERY_SDIST = ("pyproject.toml", "LICENSE", ".gitignore", "PKG-INFO")
@@ -36,7 +37,7 @@ def relative_links(page: str) -> list[str]:
 
 def package_files(checkout: Path, distribution: Distribution) -> set[str]:
     """The package's tracked files, as paths that begin with its import name."""
-    listed = _git(checkout, "ls-files", "--", distribution.package)
+    listed = git(checkout, "ls-files", "--", distribution.package)
     base = PurePosixPath(distribution.package).parent
     return {str(PurePosixPath(line).relative_to(base)) for line in listed.splitlines()}
 
@@ -157,9 +158,3 @@ def _entry_points(name: str, text: str, distribution: Distribution) -> Iterable[
 def _said_on_failure(command: Sequence[str]) -> str | None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else (done.stdout + done.stderr).strip()
-
-
-def _git(checkout: Path, *arguments: str) -> str:
-    return subprocess.run(
-        ["git", *arguments], cwd=checkout, check=True, capture_output=True, text=True
-    ).stdout

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from release.commands import ReleaseError
+
 READY_SECONDS_MAX = 60
 COMMAND_SECONDS_MAX = 120
 INSTALL_SECONDS_MAX = 1200
 
 
-class TryoutError(Exception):
+class TryoutError(ReleaseError):
     """An installed distribution does not do what it is for; the text says which and what it said."""
 
 

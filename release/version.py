@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from release.commands import ReleaseError
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 DECLARED_IN = "broker/odradek/__init__.py"
 _DECLARATION = re.compile(r'^(__version__ = ")(.*)(")$', re.MULTILINE)
@@ -28,7 +30,7 @@ _URLS = re.compile(r"^\[project\.urls\]\n(?:[^\[\n].*\n)*\n", re.MULTILINE)
 _HOME = re.compile(r"^home: .*\n", re.MULTILINE)
 
 
-class VersionError(Exception):
+class VersionError(ReleaseError):
     """A version is not written as ours are; the text says which and how."""
 
 

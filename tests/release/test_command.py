@@ -52,7 +52,9 @@ def uploads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     fake = tmp_path / "python"
     log = tmp_path / "uploads"
     fake.write_text(
-        f'#!/bin/sh\ncase "$3" in upload) echo "$@" >> {log};; *) exec {sys.executable} "$@";; esac\n'
+        '#!/bin/sh\ncase "$3" in\n'
+        f'upload) echo "$@" >> {log}; exit ${{TWINE_EXIT_CODE:-0}};;\n'
+        f'*) exec {sys.executable} "$@";;\nesac\n'
     )
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
@@ -96,11 +98,23 @@ def test_a_release_is_a_commit_a_tag_and_six_files_and_nothing_is_uploaded(
     assert not uploads.exists()
 
 
-def test_upload_hands_the_six_files_to_twine(green: Path, tried: list[str], uploads: Path) -> None:
-    assert run(green, NEW, "--upload") == 0
+@pytest.mark.parametrize("code", [0, 1])
+def test_upload_hands_the_six_files_to_twine_and_says_how_to_repeat_it(
+    code: int,
+    green: Path,
+    tried: list[str],
+    uploads: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TWINE_EXIT_CODE", str(code))
+    assert run(green, NEW, "--upload") == code
     (given,) = uploads.read_text().splitlines()
     names = sorted(Path(word).name for word in given.split()[3:])
     assert len(names) == 6 and all(NEW in name and not name.endswith(".tgz") for name in names)
+    said = capfd.readouterr().err
+    assert ("The commit and its tag are made" in said) == (code != 0)
+    assert "the checkout is as it was" not in said
 
 
 def test_what_does_not_pass_its_tryout_is_not_released(
