@@ -58,6 +58,7 @@ def list_brokers(session: Session, *, watch: float | None) -> int:
 
 def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
     from odradek.cli.disk_words import directory_document, disk_cell
+    from odradek.client.addresses import Address
 
     show(
         session.output,
@@ -65,7 +66,7 @@ def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
         rows=[
             (
                 one.id,
-                f"{one.host}:{one.port}",
+                str(Address(one.host, one.port)),
                 one.rack,
                 one.replicas,
                 one.leaders,
@@ -76,7 +77,7 @@ def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
             for one in found
         ],
         document=[
-            plain(one) | {"log_directories": [directory_document(disk) for disk in one.log_directories]}
+            plain(one) | {"log_directories": list(map(directory_document, one.log_directories))}
             for one in found
         ],
     )

@@ -7,18 +7,16 @@ fetching the one batch at the committed offset.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.cli.disk_words import refusal_words
 from odradek.client.admin.disks import refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupMember, ListedOffset
+from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupMember
 from odradek.client.client import Client
 from odradek.client.consumer.oldest import timestamps_at
-from odradek.client.errors import ClientError
-from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 
 
@@ -58,19 +56,22 @@ async def _offsets(client: Client, group: GroupDescription) -> dict[str, Any]:
     committed = await GroupAdmin(client).offsets(group.group_id)
     owners = {key: member for member in group.members for key in member.assignment}
     keys = sorted({*committed, *owners})
-    ends = await _existing_offsets(client, keys, LATEST)
-    starts = await _existing_offsets(client, keys, EARLIEST)
-    behind: dict[TopicPartition, int] = {}
-    for key in keys:
-        if key in ends and key in committed and committed[key].offset < ends[key].offset:
-            behind[key] = max(committed[key].offset, starts[key].offset)
+    # A group may hold offsets of a topic that was deleted.
+    logs = LogAdmin(client)
+    ends = await logs.known_offsets_at(keys, LATEST)
+    starts = await logs.known_offsets_at(keys, EARLIEST)
+    behind = {
+        key: max(committed[key].offset, starts[key])
+        for key in keys
+        if key in committed and key in starts and key in ends and committed[key].offset < ends[key]
+    }
     oldest = await timestamps_at(client, behind)
     now_ms = time.time_ns() // 1_000_000
     partitions = [
         _partition(
             key,
             committed=committed.get(key),
-            end=ends[key].offset if key in ends else None,
+            end=ends.get(key),
             oldest_ms=oldest.get(key),
             now_ms=now_ms,
             owner=owners.get(key),
@@ -127,23 +128,3 @@ def _member(member: GroupMember) -> dict[str, Any]:
         "epoch": member.epoch,
         "target": None if member.target is None else [str(key) for key in member.target],
     }
-
-
-async def _existing_offsets(
-    client: Client, keys: Sequence[TopicPartition], timestamp_ms: int
-) -> Mapping[TopicPartition, ListedOffset]:
-    """Offsets of those partitions that are still there: a group may hold offsets of a deleted topic."""
-    logs = LogAdmin(client)
-    try:
-        return await logs.list_offsets(dict.fromkeys(keys, timestamp_ms))
-    except UnknownTopicOrPartition:
-        pass
-    found: dict[TopicPartition, ListedOffset] = {}
-    for key in keys:
-        try:
-            found.update(await logs.list_offsets({key: timestamp_ms}))
-        except ClientError:
-            raise
-        except OdradekError:
-            continue
-    return found

@@ -51,10 +51,10 @@ def run(
 
 def _print_hints(broker: Any) -> None:
     from odradek.cli.hints import command_name, hints
+    from odradek.client.addresses import Address
 
     endpoint = broker.endpoints[0]
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    print(hints(f"{host}:{endpoint.port}", command=command_name()), flush=True)
+    print(hints(str(Address(endpoint.host, endpoint.port)), command=command_name()), flush=True)
 
 
 def host_and_port(text: str) -> tuple[str, int]:

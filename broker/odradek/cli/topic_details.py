@@ -8,11 +8,12 @@ from typing import Any
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.partition_states import PartitionState, Problem, partition_states
-from odradek.client.admin.results import ConfigSource, ListedOffset, ResourceType
+from odradek.client.admin.results import ConfigSource, ResourceType
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.metadata import TopicInfo
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
 
 _FILTERS: Mapping[str, Callable[[PartitionState], bool]] = {
     "under_replicated": lambda state: Problem.UNDER_REPLICATED in state.problems,
@@ -42,25 +43,22 @@ async def describe_topics(
         if not only or any(_FILTERS[name](state) for name in only):
             states[state.where.topic].append(state)
     shown = [topic for topic in found if states[topic.name] or not only]
-    warnings = await ConfigAdmin(client).topic_warnings([topic.name for topic in shown])
-    described = []
-    for topic in shown:
-        details = await _describe(client, topic, states[topic.name], with_offsets, with_configs)
-        described.append(details | {"warnings": [warnings[topic.name]] if topic.name in warnings else []})
+    names = [topic.name for topic in shown]
+    warnings = await ConfigAdmin(client).topic_warnings(names)
+    described = [_document(topic, states[topic.name], warnings.get(topic.name)) for topic in shown]
+    if with_configs:
+        await _add_configs(client, described)
+    if with_offsets:
+        await _add_offsets(client, described, [state.where for name in names for state in states[name]])
     return described
 
 
-async def _describe(
-    client: Client,
-    topic: TopicInfo,
-    states: Sequence[PartitionState],
-    with_offsets: bool,
-    with_configs: bool,
-) -> dict[str, Any]:
-    described: dict[str, Any] = {
+def _document(topic: TopicInfo, states: Sequence[PartitionState], warning: str | None) -> dict[str, Any]:
+    return {
         "name": topic.name,
         "id": str(topic.id),
         "is_internal": topic.is_internal,
+        "warnings": [] if warning is None else [warning],
         "partitions": [
             {
                 "partition": state.where.partition,
@@ -75,22 +73,29 @@ async def _describe(
             for state in states
         ],
     }
-    if with_configs:
-        entries = await ConfigAdmin(client).describe(ResourceType.TOPIC, topic.name)
-        described["configs"] = {
-            entry.name: entry.value for entry in entries if entry.source is ConfigSource.TOPIC
+
+
+async def _add_configs(client: Client, described: Sequence[dict[str, Any]]) -> None:
+    names = [topic["name"] for topic in described]
+    found = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, names)
+    for topic in described:
+        entries = found[topic["name"]]
+        if isinstance(entries, OdradekError):
+            raise entries
+        topic["configs"] = {
+            entry.name: entry.value
+            for entry in sorted(entries, key=lambda entry: entry.name)
+            if entry.source is ConfigSource.TOPIC
         }
-    if with_offsets:
-        logs = LogAdmin(client)
-        keys = [state.where for state in states]
-        first = await logs.list_offsets_each(dict.fromkeys(keys, EARLIEST))
-        end = await logs.list_offsets_each(dict.fromkeys(keys, LATEST))
-        for row, key in zip(described["partitions"], keys, strict=True):
-            row["first_offset"] = _offset(first[key])
-            row["next_offset"] = _offset(end[key])
-    return described
 
 
-def _offset(found: ListedOffset | OdradekError) -> int | None:
-    """None where nobody leads the partition, so that nobody knows."""
-    return None if isinstance(found, OdradekError) else found.offset
+async def _add_offsets(
+    client: Client, described: Sequence[dict[str, Any]], keys: Sequence[TopicPartition]
+) -> None:
+    """The first and the next offset, None where nobody leads the partition, so that nobody knows."""
+    logs = LogAdmin(client)
+    first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)
+    for topic in described:
+        for row in topic["partitions"]:
+            key = TopicPartition(topic["name"], row["partition"])
+            row["first_offset"], row["next_offset"] = first.get(key), end.get(key)

@@ -72,16 +72,15 @@ def replicas(found: Directories) -> list[ReplicaOnDisk]:
 async def refused_commits(client: Client, groups: Sequence[GroupDescription]) -> dict[str, LogDirectory]:
     """The groups whose commits are refused, each with the full log directory that its offsets are in.
 
-    Groups whose coordinator does not answer are left out.
+    Groups whose coordinator does not answer are left out; all are where the offsets topic cannot be described.
     """
     coordinators = {group.coordinator for group in groups if group.coordinator >= 0}
     if not coordinators:
         return {}
     try:
-        cluster = await client.topics([OFFSETS_TOPIC])
-        count = len(cluster.topics[OFFSETS_TOPIC].partitions)
-    except (OdradekError, KeyError):
-        return {}
+        count = len((await client.topics([OFFSETS_TOPIC])).topic(OFFSETS_TOPIC).partitions)
+    except OdradekError:
+        return {}  # nobody may see it, or this kind of broker keeps offsets elsewhere
     wanted = {
         group.group_id: TopicPartition(OFFSETS_TOPIC, partition_of(group.group_id, count)) for group in groups
     }

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from odradek.client.addresses import Address
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.health import BrokerState, BrokerStatus, ClusterHealth
 from odradek.client.admin.logs import LogAdmin
@@ -146,7 +147,7 @@ def _brokers(
         found[broker_id] = BrokerState(
             id=broker_id,
             status=BrokerStatus.GONE,
-            address=f"{host}:{port}" if host else None,
+            address=str(Address(host, port)) if host else None,
             rack=rack,
             replicas=replicas[broker_id],
             leaders=leaders[broker_id],

@@ -65,6 +65,15 @@ class LogAdmin:
 
         return await self._client.with_retries(attempt)
 
+    async def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """As `list_offsets`, of one time for all partitions, and only the offsets."""
+        listed = await self.list_offsets(
+            dict.fromkeys(partitions, timestamp_ms), read_committed=read_committed
+        )
+        return {key: found.offset for key, found in listed.items()}
+
     async def list_offsets_each(
         self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | OdradekError]:
@@ -87,6 +96,13 @@ class LogAdmin:
             return found | _merged(by_leader.values(), outcomes)
 
         return await self._each(timestamps_ms, attempt)
+
+    async def known_offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        """As `offsets_at`, without the partitions that answer with an error: those deleted, or without a leader."""
+        found = await self.list_offsets_each(dict.fromkeys(partitions, timestamp_ms))
+        return {key: one.offset for key, one in found.items() if not isinstance(one, OdradekError)}
 
     async def _leaders_each(
         self, partitions: Iterable[TopicPartition]
