@@ -80,20 +80,25 @@ def test_two_members_share_and_one_goes_on_alone(bootstrap: str, unique: str) ->
     async def work(client: Client) -> None:
         await fill(client, unique, 0, partitions=2)
         shares: dict[str, int] = {}
+        polled = asyncio.Event()
+
+        async def until(expected: dict[str, int]) -> None:
+            while shares != expected:
+                polled.clear()
+                await polled.wait()
 
         async def member(name: str) -> None:
             async with Consumer(client, unique, group_id=unique, heartbeat_interval_ms=100) as consumer:
                 while True:
                     await consumer.poll(timeout_ms=100)
                     shares[name] = len(consumer.assignment)
+                    polled.set()
 
         one, two = asyncio.create_task(member("one")), asyncio.create_task(member("two"))
-        while shares != {"one": 1, "two": 1}:
-            await asyncio.sleep(0.02)
+        await until({"one": 1, "two": 1})
         two.cancel()
         await asyncio.wait([two])
-        while shares["one"] < 2:
-            await asyncio.sleep(0.02)
+        await until({"one": 2, "two": 1})
         one.cancel()
         await asyncio.wait([one])
 

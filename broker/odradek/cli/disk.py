@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from odradek.cli.completing import brokers_completed, one_of, topics_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import format_bytes, show
@@ -30,17 +31,26 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
 
 
 @click.command()
-@click.argument("broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]")
+@click.argument(
+    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
+)
 @click.option(
     "--by",
     callback=_columns,
     default="topic",
     show_default=True,
     metavar="COLUMN[,…]",
+    shell_complete=one_of(COLUMNS),
     help="What to add up by: any of broker, directory, topic, partition.",
 )
 @click.option(
-    "-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this one; may be repeated."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    shell_complete=topics_completed,
+    help="Only this one; may be repeated.",
 )
 @session_options
 def disk(
@@ -90,21 +100,13 @@ def disk(
 
 async def _ask(client: Client, broker_ids: Sequence[int], topics: Sequence[str]) -> Directories:
     from odradek.client.admin.disks import directories
-    from odradek.client.errors import NoSuchBroker
-    from odradek.foundation.ids import TopicPartition
 
     partitions = None
     if topics:
-        partitions = [
-            TopicPartition(topic, one.partition)
-            for topic in topics
-            for one in (await client.topics(topics)).topic(topic).partitions
-        ]
+        known = await client.topics(topics)
+        partitions = [key for topic in topics for key in known.partitions(topic)]
     cluster = await client.with_retries(lambda: client.refresh(()))
-    for broker_id in broker_ids:
-        if broker_id not in cluster.brokers:
-            there = ", ".join(map(str, sorted(cluster.brokers)))
-            raise NoSuchBroker(f"there is no live broker {broker_id}; the cluster's brokers are: {there}")
+    cluster.require_brokers(broker_ids)
     return await directories(client, broker_ids or cluster.brokers, partitions=partitions)
 
 

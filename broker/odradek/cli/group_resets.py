@@ -120,13 +120,13 @@ async def plan_from_saved(
             )
         wanted = {key: wanted[key] for key in named}
     logs = LogAdmin(client)
-    first = await logs.list_offsets(dict.fromkeys(wanted, EARLIEST))
-    end = await logs.list_offsets(dict.fromkeys(wanted, LATEST))
+    first = await logs.offsets_at(wanted, EARLIEST)
+    end = await logs.offsets_at(wanted, LATEST)
     plans: list[ResetPlan] = []
     for key, one in wanted.items():
         after = None
         if one.offset is not None:
-            offset = min(max(one.offset, first[key].offset), end[key].offset)
+            offset = min(max(one.offset, first[key]), end[key])
             is_there = offset == one.offset
             after = CommittedOffset(
                 offset, one.leader_epoch if is_there else -1, one.metadata if is_there else ""
@@ -171,12 +171,12 @@ async def _committed(
 async def _targets(
     logs: LogAdmin, keys: Sequence[TopicPartition], committed: Mapping[TopicPartition, int], reset: Reset
 ) -> dict[TopicPartition, int]:
-    first = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, EARLIEST))).items()}
-    end = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, LATEST))).items()}
+    first = await logs.offsets_at(keys, EARLIEST)
+    end = await logs.offsets_at(keys, LATEST)
     at_time: dict[TopicPartition, int] = {}
     if reset.kind == "time":
-        listed = await logs.list_offsets(dict.fromkeys(keys, reset.value))
-        at_time = {key: end[key] if found.offset < 0 else found.offset for key, found in listed.items()}
+        found = await logs.offsets_at(keys, reset.value)
+        at_time = {key: end[key] if offset < 0 else offset for key, offset in found.items()}
     targets: dict[TopicPartition, int] = {}
     for key in keys:
         match reset.kind:

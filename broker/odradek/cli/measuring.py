@@ -17,7 +17,6 @@ from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError
-from odradek.foundation.ids import TopicPartition
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 # Every so many records one is timed: timing each would be most of the work.
@@ -125,13 +124,10 @@ async def measure_consume(
     client: Client, topic: str, *, record_count: int, partition_bytes: int, is_decoding: bool
 ) -> Measurement:
     """Read up to `record_count` records from the beginning, or all there are."""
-    info = (await client.refresh((topic,))).topic(topic)
-    keys = [TopicPartition(topic, partition.partition) for partition in info.partitions]
+    keys = (await client.refresh((topic,))).partitions(topic)
     logs = LogAdmin(client)
-    starts = {
-        k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, EARLIEST))).items()
-    }
-    ends = {k: found.offset for k, found in (await logs.list_offsets(dict.fromkeys(keys, LATEST))).items()}
+    starts = await logs.offsets_at(keys, EARLIEST)
+    ends = await logs.offsets_at(keys, LATEST)
     records = size_bytes = 0
     latencies_ms: list[float] = []
     bounds = FetchBounds(partition_bytes_max=partition_bytes)

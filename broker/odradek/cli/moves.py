@@ -19,6 +19,7 @@ from odradek.cli.output import count, format_bytes, show
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
     from odradek.client.admin.plans import Plan
+    from odradek.client.admin.reassignments import Reassignment
     from odradek.foundation.ids import TopicPartition
 
 _LOOK_SECONDS = 1.0
@@ -107,6 +108,22 @@ def show_plan(session: Session, plan: Plan, before: Mapping[TopicPartition, tupl
         ],
         document=plan_document(plan),
     )
+
+
+MOVES_HEADERS = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
+
+
+def move_rows(moving: Mapping[TopicPartition, Reassignment]) -> list[tuple[Any, ...]]:
+    """What is moving as rows under `MOVES_HEADERS`."""
+    return [(*where, one.replicas, one.adding, one.removing) for where, one in sorted(moving.items())]
+
+
+def move_documents(moving: Mapping[TopicPartition, Reassignment]) -> list[dict[str, Any]]:
+    """What is moving, for programs."""
+    return [
+        {"topic": where.topic, "partition": where.partition, "move": one}
+        for where, one in sorted(moving.items())
+    ]
 
 
 async def begin(

@@ -6,23 +6,18 @@ from collections.abc import Sequence
 
 from odradek.cli.options import parse_partitions
 from odradek.client.client import Client
-from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 
 
 async def named_partitions(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that `TOPIC[:PARTITIONS]` texts name, each once.
+    """The partitions that `TOPIC[:PARTITIONS]` texts name, each once; one request, however many they are.
 
     Raises UnknownTopicOrPartition, click.BadParameter for numbers that are none.
     """
-    keys: dict[TopicPartition, None] = {}
+    wanted: list[tuple[str, tuple[int, ...] | None]] = []
     for text in texts:
-        name, colon, numbers = text.partition(":")
-        known = [p.partition for p in (await client.refresh((name,))).topic(name).partitions]
-        for number in parse_partitions(numbers) if colon else known:
-            if number not in known:
-                raise UnknownTopicOrPartition(
-                    f"topic {name!r} has no partition {number}; it has {len(known)}, numbered from 0"
-                )
-            keys[TopicPartition(name, number)] = None
-    return list(keys)
+        topic, colon, numbers = text.partition(":")
+        wanted.append((topic, parse_partitions(numbers) if colon else None))
+    topics = sorted({topic for topic, _ in wanted})
+    cluster = await client.with_retries(lambda: client.refresh(topics))
+    return list(dict.fromkeys(key for topic, numbers in wanted for key in cluster.partitions(topic, numbers)))

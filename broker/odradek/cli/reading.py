@@ -19,7 +19,7 @@ from odradek.client.client import Client
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
-from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import TOPICS_LOOK_SECONDS
 
@@ -66,6 +66,16 @@ def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[lis
     )
 
 
+async def _topics(client: Client, plan: ReadPlan, watcher: Watcher) -> list[str]:
+    """The topics that are meant now. Raises UnknownTopicOrPartition where there are none and the plan does not wait."""
+    names = await plan.topics.find(client)
+    if not names:
+        if not plan.may_wait:
+            raise plan.topics.nothing_matches()
+        watcher.note("no topic matches yet: waiting for one")
+    return names
+
+
 # --- alone ----------------------------------------------------------------------------------------------------------
 
 
@@ -74,14 +84,13 @@ async def _read_alone(
 ) -> AsyncGenerator[list[RecordBlock], None]:
     keys = await _partitions(client, plan, watcher)
     logs = LogAdmin(client)
-    found = await logs.list_offsets(dict.fromkeys(keys, LATEST), read_committed=plan.is_read_committed)
-    ends = {key: listed.offset for key, listed in found.items()}
+    ends = await logs.offsets_at(keys, LATEST, read_committed=plan.is_read_committed)
     starts, notes = await starting_offsets(logs, plan.start, ends, may_wait=plan.may_wait)
     for note in notes:
         watcher.note(note)
     if plan.end_ms is not None:
-        until = await logs.list_offsets(dict.fromkeys(keys, plan.end_ms))
-        ends.update((key, listed.offset) for key, listed in until.items() if listed.offset >= 0)
+        until = await logs.offsets_at(keys, plan.end_ms)
+        ends.update((key, offset) for key, offset in until.items() if offset >= 0)
     if not plan.is_following:
         watcher.total(sum(max(ends[key] - start, 0) for key, start in starts.items()))
     # Only an offset to wait for lies beyond a start.
@@ -91,10 +100,10 @@ async def _read_alone(
         client, is_read_committed=plan.is_read_committed, on_out_of_range="error"
     ) as consumer:
         consumer.assign(starts)
-        news = _News(client, plan)
+        looks = _ClusterLooks(client, plan)
         idle_since = time.monotonic()
         while plan.is_following or any(consumer.position(key) < ends[key] for key in keys):
-            if await news.is_due():
+            if await looks.has_looked():
                 await _take_up_new(client, plan, consumer)
             before = _position_sum(consumer)
             blocks = await consumer.poll_blocks(records_max=left, timeout_ms=_POLL_MS)
@@ -113,22 +122,9 @@ async def _read_alone(
 
 
 async def _partitions(client: Client, plan: ReadPlan, watcher: Watcher) -> list[TopicPartition]:
-    names = await plan.topics.find(client)
-    if not names:
-        if not plan.may_wait:
-            raise plan.topics.nothing_matches()
-        watcher.note("no topic matches yet: waiting for one")
+    names = await _topics(client, plan, watcher)
     cluster = await client.with_retries(lambda: client.refresh(names))
-    keys: list[TopicPartition] = []
-    for name in names:
-        numbers = [partition.partition for partition in cluster.topic(name).partitions]
-        for wanted in plan.partitions or ():
-            if wanted not in numbers:
-                raise UnknownTopicOrPartition(
-                    f"topic {name!r} has no partition {wanted}; it has {len(numbers)}, numbered from 0"
-                )
-        keys.extend(TopicPartition(name, number) for number in plan.partitions or numbers)
-    return keys
+    return [key for name in names for key in cluster.partitions(name, plan.partitions)]
 
 
 def _part(block: RecordBlock, first_offset: int, end_offset: int) -> Iterable[RecordBlock]:
@@ -143,7 +139,7 @@ def _position_sum(consumer: PartitionConsumer) -> int:
     return sum(consumer.position(key) for key in consumer.assignment)
 
 
-class _News:
+class _ClusterLooks:
     """When to look for new topics and partitions again: while following, and not where partitions were named."""
 
     def __init__(self, client: Client, plan: ReadPlan) -> None:
@@ -151,8 +147,8 @@ class _News:
         self._plan = plan
         self._looked_at = time.monotonic()
 
-    async def is_due(self) -> bool:
-        """Whether the picture of the cluster was renewed, which is tried every `TOPICS_LOOK_SECONDS`."""
+    async def has_looked(self) -> bool:
+        """Renew the picture of the cluster where that is due, every `TOPICS_LOOK_SECONDS`; whether it was renewed."""
         now = time.monotonic()
         is_wanted = self._plan.is_following and self._plan.partitions is None
         if not is_wanted or now - self._looked_at < TOPICS_LOOK_SECONDS:
@@ -181,19 +177,19 @@ async def _take_up_new(client: Client, plan: ReadPlan, consumer: PartitionConsum
         if name in known
         for partition in known[name].partitions
     ]
-    kept: Offsets = {key: consumer.position(key) for key in consumer.assignment}
+    kept = set(consumer.assignment)
     if plan.topics.patterns:
         # A topic that was deleted is read no longer; a name that was given stays.
-        kept = {key: offset for key, offset in kept.items() if key in keys or key.topic in plan.topics.names}
+        kept = {key for key in kept if key in keys or key.topic in plan.topics.names}
     new = [key for key in keys if key not in kept]
     if not new and len(kept) == len(consumer.assignment):
         return
     try:
-        found = await LogAdmin(client).list_offsets(dict.fromkeys(new, EARLIEST))
+        starts = await LogAdmin(client).offsets_at(new, EARLIEST)
     except OdradekError as failure:
         logger.debug("new partitions are looked at again later: %s", failure)
         return
-    consumer.assign(kept | {key: listed.offset for key, listed in found.items()})
+    consumer.assign({key: consumer.position(key) for key in kept} | starts)
 
 
 # --- in a group -----------------------------------------------------------------------------------------------------
@@ -203,25 +199,20 @@ async def _read_group(
     client: Client, plan: ReadPlan, watcher: Watcher
 ) -> AsyncGenerator[list[RecordBlock], None]:
     assert plan.group is not None
-    names = await plan.topics.find(client)
-    if not names:
-        if not plan.may_wait:
-            raise plan.topics.nothing_matches()
-        watcher.note("no topic matches yet: waiting for one")
     consumer = GroupConsumer(
         client,
         plan.group,
-        names,
+        await _topics(client, plan, watcher),
         on_no_offset="earliest" if plan.start.is_from_beginning else "latest",
         is_read_committed=plan.is_read_committed,
     )
     async with consumer:
         ends: Offsets = {}
-        news = _News(client, plan)
+        looks = _ClusterLooks(client, plan)
         idle_since = time.monotonic()
         left = plan.records_max
         while left != 0:
-            if plan.topics.patterns and await news.is_due():
+            if plan.topics.patterns and await looks.has_looked():
                 consumer.subscribe(_topics_now(client, plan))
             wanted = _RECORDS_PER_COMMIT if left is None else min(left, _RECORDS_PER_COMMIT)
             blocks = await consumer.poll_blocks(records_max=wanted, timeout_ms=_POLL_MS)
@@ -236,9 +227,8 @@ async def _read_group(
                 return
             if plan.is_following:
                 continue
-            new = {key: LATEST for key in consumer.assignment if key not in ends}
-            listed = await LogAdmin(client).list_offsets(new, read_committed=plan.is_read_committed)
-            ends.update((key, found.offset) for key, found in listed.items())
+            new = [key for key in consumer.assignment if key not in ends]
+            ends |= await LogAdmin(client).offsets_at(new, LATEST, read_committed=plan.is_read_committed)
             if consumer.assignment and all(
                 consumer.position(key) >= ends[key] for key in consumer.assignment
             ):

@@ -9,7 +9,10 @@ import click
 from odradek.cli.completing import topics_completed
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.moves import (
+    MOVES_HEADERS,
     begin,
+    move_documents,
+    move_rows,
     read_plan,
     say_begun,
     show_plan,
@@ -226,13 +229,7 @@ def list_moves(session: Session, *, watch: float | None) -> int:
 def _show_moves(session: Session, moving: dict[TopicPartition, Reassignment]) -> None:
     show(
         session.output,
-        headers=("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"),
-        rows=[
-            (where.topic, where.partition, one.replicas, one.adding, one.removing)
-            for where, one in sorted(moving.items())
-        ],
-        document=[
-            {"topic": where.topic, "partition": where.partition, "move": one}
-            for where, one in sorted(moving.items())
-        ],
+        headers=MOVES_HEADERS,
+        rows=move_rows(moving),
+        document=move_documents(moving),
     )

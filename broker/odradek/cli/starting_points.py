@@ -32,15 +32,13 @@ async def starting_offsets(
     unless the command may wait for it.
     """
     if start.is_from_beginning:
-        found = await logs.list_offsets(dict.fromkeys(ends, EARLIEST))
-        return {key: listed.offset for key, listed in found.items()}, []
+        return await logs.offsets_at(ends, EARLIEST), []
     if start.time_ms is not None:
-        found = await logs.list_offsets(dict.fromkeys(ends, start.time_ms))
-        return {key: ends[key] if listed.offset < 0 else listed.offset for key, listed in found.items()}, []
+        found = await logs.offsets_at(ends, start.time_ms)
+        return {key: ends[key] if offset < 0 else offset for key, offset in found.items()}, []
     if start.offset is None:
         return ends, []
-    found = await logs.list_offsets(dict.fromkeys(ends, EARLIEST))
-    firsts = {key: listed.offset for key, listed in found.items()}
+    firsts = await logs.offsets_at(ends, EARLIEST)
     if start.offset < 0:
         return {key: max(firsts[key], end + start.offset) for key, end in ends.items()}, []
     notes = _check_range(start.offset, firsts, ends, may_wait=may_wait)

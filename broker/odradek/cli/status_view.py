@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.cli.disk_words import directory_document, disk_cell
-from odradek.cli.output import (
-    bad,
-    count,
-    good,
-    in_color,
-    render_table,
-    warning,
-)
+from odradek.cli.moves import MOVES_HEADERS, move_documents, move_rows
+from odradek.cli.output import bad, count, good, in_color, render_table, warning
 from odradek.cli.partition_words import problem_words
 from odradek.client.admin.health import (
     BrokerState,
@@ -46,10 +40,7 @@ def print_health(health: ClusterHealth, *, partitions_max: int | None) -> None:
     print(render_table(_BROKER_HEADERS, [_broker_row(broker) for broker in health.brokers]))
     if health.moves:
         print()
-        rows = [
-            (*where, one.replicas, one.adding, one.removing) for where, one in sorted(health.moves.items())
-        ]
-        _print_some(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows, partitions_max)
+        _print_some(MOVES_HEADERS, move_rows(health.moves), partitions_max)
     if health.troubled:
         print()
         _print_some(_PARTITION_HEADERS, [_partition_row(one) for one in _worst(health)], partitions_max)
@@ -145,12 +136,7 @@ def health_document(health: ClusterHealth) -> dict[str, Any]:
             }
             for state in _worst(health)
         ],
-        "moves": None
-        if health.moves is None
-        else [
-            {"topic": where.topic, "partition": where.partition, "move": one}
-            for where, one in sorted(health.moves.items())
-        ],
+        "moves": None if health.moves is None else move_documents(health.moves),
         "groups": health.groups,
     }
 

@@ -263,17 +263,12 @@ def elect_leaders(session: Session, *, names: tuple[str, ...], partitions: str |
 
     async def work(client: Client) -> dict[Any, Any]:
         from odradek.client.admin.reassignments import ReassignmentAdmin
-        from odradek.foundation.ids import TopicPartition
 
         admin = ReassignmentAdmin(client)
         if not names:
             return await admin.elect_leaders(unclean=unclean)
         cluster = await client.with_retries(lambda: client.refresh(names))
-        wanted = [
-            TopicPartition(name, number)
-            for name in names
-            for number in (numbers or range(len(cluster.topic(name).partitions)))
-        ]
+        wanted = [key for name in names for key in cluster.partitions(name, numbers)]
         return await admin.elect_leaders(wanted, unclean=unclean)
 
     return _report_elections(session, session.run(work))

@@ -17,7 +17,7 @@ from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange, PolicyViolation
-from odradek.foundation.ids import TopicPartition
+from odradek.foundation.ids import TopicPartition, by_topic
 
 _END = -1
 _FILE_EXAMPLE = '{"partitions": [{"topic": "t", "partition": 0, "offset": 3}], "version": 1}'
@@ -128,24 +128,25 @@ async def plan_trims(client: Client, names: Sequence[str], target: Target) -> li
     compacted; then nothing is to be deleted anywhere.
     """
     if target.by_partition is not None:
-        texts = [f"{key.topic}:{key.partition}" for key in sorted(target.by_partition)]
-        keys = await named_partitions(client, texts)
-    else:
-        keys = await named_partitions(client, names)
+        names = [
+            f"{topic}:{','.join(map(str, numbers))}"
+            for topic, numbers in by_topic(sorted(target.by_partition)).items()
+        ]
+    keys = await named_partitions(client, names)
     await _require_delete_policy(client, sorted({key.topic for key in keys}))
     logs = LogAdmin(client)
-    first = await logs.list_offsets(dict.fromkeys(keys, EARLIEST))
-    end = await logs.list_offsets(dict.fromkeys(keys, LATEST))
-    at_time: Mapping[TopicPartition, Any] = {}
+    first = await logs.offsets_at(keys, EARLIEST)
+    end = await logs.offsets_at(keys, LATEST)
+    at_time: Mapping[TopicPartition, int] = {}
     if target.timestamp_ms is not None:
-        at_time = await logs.list_offsets(dict.fromkeys(keys, target.timestamp_ms))
+        at_time = await logs.offsets_at(keys, target.timestamp_ms)
     trims: list[Trim] = []
     for key in keys:
-        high_watermark = end[key].offset
+        high_watermark = end[key]
         if target.by_partition is not None:
             wanted = target.by_partition[key]
         elif target.timestamp_ms is not None:
-            wanted = at_time[key].offset  # -1 where every record is older
+            wanted = at_time[key]  # -1 where every record is older
         else:
             wanted = _END if target.offset is None else target.offset
         if wanted < _END or wanted > high_watermark:
@@ -153,8 +154,8 @@ async def plan_trims(client: Client, names: Sequence[str], target: Target) -> li
                 f"partition {key} has records up to its high watermark {high_watermark}, so it cannot be trimmed to "
                 f"{wanted}; nothing was deleted"
             )
-        new_first = max(high_watermark if wanted == _END else wanted, first[key].offset)
-        trims.append(Trim(*key, first=first[key].offset, new_first=new_first, end=high_watermark))
+        new_first = max(high_watermark if wanted == _END else wanted, first[key])
+        trims.append(Trim(*key, first=first[key], new_first=new_first, end=high_watermark))
     return trims
 
 

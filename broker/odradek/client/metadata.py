@@ -8,12 +8,12 @@ What an older picture says of a partition, as a broker that is cut off gives it,
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from odradek.client.addresses import Address
-from odradek.client.errors import error_for
+from odradek.client.errors import NoSuchBroker, error_for
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 
@@ -59,6 +59,12 @@ class TopicInfo:
         """Why the topic could not be described."""
         return error_for(self.error_code, about=f"topic {self.name!r}")
 
+    def no_partition(self, number: int) -> UnknownTopicOrPartition:
+        """The error for the number of a partition that the topic does not have."""
+        return UnknownTopicOrPartition(
+            f"topic {self.name!r} has no partition {number}; it has {len(self.partitions)}, numbered from 0"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
@@ -91,10 +97,23 @@ class ClusterInfo:
         for partition in topic.partitions:
             if partition.partition == topic_partition.partition:
                 return partition
-        raise UnknownTopicOrPartition(
-            f"topic {topic.name!r} has no partition {topic_partition.partition}; it has {len(topic.partitions)}, "
-            "numbered from 0"
-        )
+        raise topic.no_partition(topic_partition.partition)
+
+    def partitions(self, name: str, numbers: Iterable[int] | None = None) -> list[TopicPartition]:
+        """The partitions of a topic, or those of these numbers. Raises UnknownTopicOrPartition."""
+        topic = self.topic(name)
+        known = [one.partition for one in topic.partitions]
+        wanted = known if numbers is None else list(numbers)
+        for number in set(wanted).difference(known):
+            raise topic.no_partition(number)
+        return [TopicPartition(name, number) for number in wanted]
+
+    def require_brokers(self, broker_ids: Iterable[int]) -> None:
+        """Raises NoSuchBroker for the first that is not live."""
+        for broker_id in broker_ids:
+            if broker_id not in self.brokers:
+                live = ", ".join(map(str, sorted(self.brokers))) or "none"
+                raise NoSuchBroker(f"there is no live broker {broker_id}; the cluster's brokers are: {live}")
 
 
 class NewestLeaders:

@@ -9,7 +9,7 @@ from typing import Any
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import NoSuchBroker, error_for
+from odradek.client.errors import error_for
 from odradek.foundation.errors import OdradekError
 from odradek.protocol.api import ApiKey
 
@@ -55,14 +55,7 @@ class ConfigAdmin:
         self, resource_type: ResourceType, names: Sequence[str], *, keys: Sequence[str] | None = None
     ) -> dict[str, list[ConfigEntry] | OdradekError]:
         """The configs in force of many topics or groups, by few requests; each name answers with them or its error."""
-        return await self._described(
-            self._client.any_broker,
-            resource_type,
-            names,
-            keys=keys,
-            include_synonyms=False,
-            include_documentation=False,
-        )
+        return await self._described(self._client.any_broker, resource_type, names, keys=keys)
 
     async def alter_many(
         self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
@@ -100,12 +93,7 @@ class ConfigAdmin:
     async def topic_warnings(self, names: Sequence[str]) -> dict[str, str]:
         """What the broker warns of by topic, as of a cleanup.policy that it does not act on yet."""
         results = await self._results(
-            self._client.any_broker,
-            ResourceType.TOPIC,
-            names,
-            keys=["cleanup.policy"],
-            include_synonyms=False,
-            include_documentation=False,
+            self._client.any_broker, ResourceType.TOPIC, names, keys=["cleanup.policy"]
         )
         return {
             str(result.resource_name): result.error_message
@@ -129,8 +117,8 @@ class ConfigAdmin:
         names: Sequence[str],
         *,
         keys: Sequence[str] | None,
-        include_synonyms: bool,
-        include_documentation: bool,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
     ) -> Sequence[Any]:
         async def attempt(some: Sequence[str]) -> Any:
             return await (await whom()).request(
@@ -196,10 +184,7 @@ class ConfigAdmin:
     async def _named_broker(self, broker_id: int) -> BrokerConnection:
         """A name that somebody typed: a broker that is not there is an error at once, and not waited for."""
         if broker_id not in self._client.cluster.brokers:
-            brokers = (await self._client.refresh(())).brokers
-            if broker_id not in brokers:
-                there = ", ".join(map(str, sorted(brokers))) or "none"
-                raise NoSuchBroker(f"there is no live broker {broker_id}; the cluster's brokers are: {there}")
+            (await self._client.refresh(())).require_brokers([broker_id])
         return await self._client.broker(broker_id)
 
 

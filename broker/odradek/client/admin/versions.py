@@ -10,7 +10,7 @@ from typing import Any, Final
 from odradek import __version__
 from odradek.client.client import Client
 from odradek.client.connection import SOFTWARE_NAME
-from odradek.client.errors import NoSuchBroker, raise_for
+from odradek.client.errors import raise_for
 from odradek.protocol.api import ApiKey
 
 # 3 brings features, 4 those whose lowest version is 0 (KIP-1011).
@@ -33,13 +33,9 @@ class BrokerVersions:
 
 async def broker_versions(client: Client, broker_ids: Collection[int] = ()) -> dict[int, BrokerVersions]:
     """The versions of these brokers, of all without ids. Raises NoSuchBroker, ConnectionFailed."""
-    live = (await client.with_retries(lambda: client.refresh(()))).brokers
-    missing = sorted(set(broker_ids) - live.keys())
-    if missing:
-        raise NoSuchBroker(
-            f"there is no live broker {missing[0]}; the cluster's brokers are: {', '.join(map(str, sorted(live)))}"
-        )
-    wanted = sorted(set(broker_ids) or live)
+    cluster = await client.with_retries(lambda: client.refresh(()))
+    cluster.require_brokers(broker_ids)
+    wanted = sorted(set(broker_ids) or cluster.brokers)
     return dict(zip(wanted, await asyncio.gather(*(_of(client, one) for one in wanted)), strict=True))
 
 

@@ -236,11 +236,7 @@ class Consumer:
 
     async def _partitions(self) -> list[TopicPartition]:
         cluster = await self._client.with_retries(lambda: self._client.refresh(self._topics))
-        return [
-            TopicPartition(name, info.partition)
-            for name in self._topics
-            for info in cluster.topic(name).partitions
-        ]
+        return [key for name in self._topics for key in cluster.partitions(name)]
 
     async def _assign_all(self) -> None:
         assert isinstance(self._source, PartitionConsumer)
@@ -263,11 +259,7 @@ class Consumer:
         try:
             new = set(await self._partitions()) - set(source.assignment)
             if new:
-                begin = await self._logs.list_offsets(dict.fromkeys(new, EARLIEST))
-                source.assign(
-                    {key: source.position(key) for key in source.assignment}
-                    | {key: answer.offset for key, answer in begin.items()},
-                    epochs={key: source.epoch(key) for key in source.assignment},
-                )
+                starts = await self._logs.offsets_at(new, EARLIEST)
+                source.assign({key: source.position(key) for key in source.assignment} | starts)
         except (*RETRIABLE, ClientTimeout) as failure:
             logger.debug("looking for new partitions later: %s", failure)

@@ -29,7 +29,7 @@ from odradek.client.producer.incoming import Headers, Incoming, record_bytes
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
-from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLarge, UnknownTopicOrPartition
+from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PRODUCER_SLICE_BYTES_MAX
 from odradek.records.compression import Compression
@@ -344,9 +344,7 @@ class Producer:
         count = len(info.partitions)
         if partition is not None:
             if not 0 <= partition < count:
-                raise UnknownTopicOrPartition(
-                    f"topic {topic!r} has no partition {partition}; it has {count}, numbered from 0"
-                )
+                raise info.no_partition(partition)
             return TopicPartition(topic, partition)
         if key is not None:
             return TopicPartition(topic, partition_for_key(key, count))
