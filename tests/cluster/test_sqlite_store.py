@@ -117,7 +117,7 @@ def test_files_that_are_no_registry_are_refused_with_their_name(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        (sqlite3.SQLITE_FULL, "make room on the disk"),
+        (sqlite3.SQLITE_FULL, "enlarge the volume"),
         (sqlite3.SQLITE_READONLY_DIRECTORY, "may this user write"),
         (sqlite3.SQLITE_BUSY, "another process"),
         (sqlite3.SQLITE_NOTADB, "put a copy of it back"),
