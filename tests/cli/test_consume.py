@@ -77,6 +77,16 @@ def test_an_offset_that_only_some_partitions_have_is_read_there(shell: Shell, un
     )
 
 
+def test_a_topic_that_is_deleted_while_it_is_read_is_an_error(shell: Shell, topic: str) -> None:
+    with shell.start("consume", topic, "--from-beginning", "--follow") as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"1\n"
+        shell.run("topics", "delete", topic)
+        _, complaint = reader.communicate(timeout=SECONDS_MAX)
+    assert reader.returncode == ExitCode.NOT_FOUND
+    assert f"there is no topic '{topic}' any more: it was deleted while it was read" in complaint.decode()
+
+
 def test_follow_waits_for_an_offset_that_is_not_there_yet(shell: Shell, topic: str) -> None:
     with shell.start("consume", topic, "--offset", "5", "--follow", "-n", "1") as process:
         assert process.stderr is not None

@@ -97,7 +97,11 @@ async def _read_alone(
     first_offset = max(plan.start.offset or 0, 0)
     left = plan.records_max
     async with PartitionConsumer(
-        client, is_read_committed=plan.is_read_committed, on_out_of_range="error"
+        client,
+        is_read_committed=plan.is_read_committed,
+        on_out_of_range="error",
+        # Of a pattern's topics each may go at any time; those that are left are read on.
+        is_waiting_for_topics=plan.is_following and bool(plan.topics.patterns),
     ) as consumer:
         consumer.assign(starts)
         looks = _ClusterLooks(client, plan)

@@ -112,6 +112,9 @@ TOPICS_LOOK_SECONDS: Final = 5.0
 
 # Further tries for a topic that the broker does not know, within a client's call.
 CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
+# How long brokers may answer that a topic is not there until a consumer that reads it believes them. A broker that
+# has just started, or heard late of a topic, catches up within a second.
+CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
 
 # Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). Also tells
 # that what answers is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.

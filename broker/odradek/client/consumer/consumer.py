@@ -27,10 +27,19 @@ from odradek.client.errors import (
     LogTruncated,
     UnsupportedByBroker,
 )
-from odradek.client.metadata import NO_LEADER
-from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange
+from odradek.client.metadata import NO_LEADER, ClusterInfo
+from odradek.foundation.errors import (
+    InvalidRequest,
+    OdradekError,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
+from odradek.foundation.limits import (
+    CLIENT_RETRY_PAUSE_MS_MAX,
+    CLIENT_RETRY_PAUSE_MS_MIN,
+    CLIENT_TOPIC_GONE_SECONDS,
+)
 from odradek.foundation.tasks import TaskOwner
 from odradek.records.batch import BatchView
 
@@ -47,6 +56,9 @@ class PartitionConsumer:
     `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was cut below what was read, the first two go on
     from where it was cut, and `error` raises LogTruncated until the caller seeks or assigns anew. Offsets given to
     `assign` and `seek` are exact; use `LogAdmin.list_offsets` to turn a time into one.
+
+    A topic that every broker has missed for `CLIENT_TOPIC_GONE_SECONDS` was deleted: `poll` raises
+    UnknownTopicOrPartition, unless `is_waiting_for_topics`: then it is read again once it is back.
     """
 
     def __init__(
@@ -56,6 +68,7 @@ class PartitionConsumer:
         bounds: FetchBounds | None = None,
         is_read_committed: bool = False,
         on_out_of_range: str = "error",
+        is_waiting_for_topics: bool = False,
     ) -> None:
         if on_out_of_range not in (*RESET_TIMESTAMPS, "error"):
             raise InvalidRequest(
@@ -66,6 +79,8 @@ class PartitionConsumer:
         self._bounds = bounds or FetchBounds()
         self._is_read_committed = is_read_committed
         self._on_out_of_range = on_out_of_range
+        self._is_waiting_for_topics = is_waiting_for_topics
+        self._missing_since: dict[str, float] = {}  # by topic, in the loop's time
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         self._order: list[TopicPartition] = []
         self._busy_leaders: set[int] = set()
@@ -375,10 +390,25 @@ class PartitionConsumer:
         """Learn who leads these partitions; a topic that is not there is an error, one without a leader a pause."""
         topics = sorted({position.topic_partition.topic for position in positions})
         cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
+        self._give_up_on_deleted(topics, cluster)
         now = asyncio.get_running_loop().time()
         for position in positions:
             if cluster.partition(position.topic_partition).leader == NO_LEADER:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
+
+    def _give_up_on_deleted(self, topics: Iterable[str], cluster: ClusterInfo) -> None:
+        """Note which of the topics are not there; one that has been missing for long is the consumer's failure."""
+        now = asyncio.get_running_loop().time()
+        for topic in topics:
+            known = cluster.topics.get(topic)
+            if known is not None and not isinstance(known.error(), UnknownTopicOrPartition):
+                self._missing_since.pop(topic, None)
+                continue
+            missing_seconds = now - self._missing_since.setdefault(topic, now)
+            if missing_seconds >= CLIENT_TOPIC_GONE_SECONDS and not self._is_waiting_for_topics:
+                self._failure = UnknownTopicOrPartition(
+                    f"there is no topic {topic!r} any more: it was deleted while it was read"
+                )
 
     async def _take_answer(self, position: PartitionPosition, answer: FetchedPartition) -> None:
         self._outage.answered(position.topic_partition, now=asyncio.get_running_loop().time())

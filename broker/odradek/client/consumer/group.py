@@ -78,7 +78,11 @@ class GroupConsumer:
         self._groups = GroupAdmin(client)
         self._logs = LogAdmin(client)
         self._consumer = PartitionConsumer(
-            client, bounds=bounds, is_read_committed=is_read_committed, on_out_of_range=on_no_offset
+            client,
+            bounds=bounds,
+            is_read_committed=is_read_committed,
+            on_out_of_range=on_no_offset,
+            is_waiting_for_topics=True,  # the group is rebalanced when a topic goes
         )
         self._committed: dict[TopicPartition, int] = {}
         self._partition_counts: dict[str, int] = {}
