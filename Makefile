@@ -58,7 +58,7 @@ BENCH_ARGS ?= everything
 bench: $(VENV)/.test
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
-# localhost/odradek/{broker,operator,pipeline}:dev; BASE=… the Debian 12 with Python that they stand on.
+# localhost/odradek/{broker,operator,pipeline}:VERSION, which the charts name; TAG=… another; BASE=… the Debian 12 with Python that they stand on.
 images:
 	scripts/images
 

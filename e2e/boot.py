@@ -1,9 +1,9 @@
 """Which Kubernetes the suite runs on, and Odradek's images in it.
 
-KUBECONFIG names a cluster: it is used as it is, and its nodes must be able to pull the images that ODRADEK_E2E_IMAGES
-names (a prefix; the default, `localhost/odradek`, is what `make images` builds). Without KUBECONFIG the one-node
-cluster beside the checkout is booted, given the images, and ended; where there is neither, that is a skip, in CI a
-failure.
+KUBECONFIG names a cluster: it is used as it is. Its nodes must have the images that `make images` builds, or pull them
+from below ODRADEK_E2E_IMAGES (`registry.example/odradek`; a registry with ZooKeeper's image, too). Without KUBECONFIG
+the one-node cluster beside the checkout is booted, given the images, and ended. Where there is neither, that is a skip,
+in CI a failure.
 
 `python -m e2e.boot` makes what can be made beforehand: the one-node cluster's programs and the images.
 """
@@ -20,12 +20,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from odradek import __version__
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 ONE_NODE = Path(os.environ.get("ODRADEK_E2E_CLUSTER", CHECKOUT.parent / "shared" / "cluster"))
 IMAGES = os.environ.get("ODRADEK_E2E_IMAGES", "localhost/odradek")
-IMAGE_TAG = os.environ.get("ODRADEK_E2E_TAG", "dev")
+IMAGE_TAG = __version__
 TARGETS = ("broker", "operator", "pipeline")
 BASE_OF_THE_ONE_NODE = "localhost/base/python:3.11"
+# The one-node cluster reaches no registry: its own ZooKeeper takes the name of the official image, which charts name.
+ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER = (
+    "localhost/base/zookeeper:3.8",
+    "docker.io/library/zookeeper:3.9",
+)
+_TO_BUILD = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
 BUILD_SECONDS_MAX = 2400
 
 
@@ -36,6 +44,12 @@ class NoClusterError(Exception):
 def image(target: str) -> str:
     """An image by the name of its target: broker, operator, pipeline, or clients."""
     return f"{IMAGES}/{target}:{IMAGE_TAG}"
+
+
+def registry() -> str:
+    """The registry before `odradek/`, where it is another than the charts'; empty where it is theirs."""
+    found = IMAGES.removesuffix("/odradek")
+    return "" if found == "localhost" else found
 
 
 @contextmanager
@@ -53,9 +67,15 @@ def kubernetes() -> Iterator[None]:
     _say("booting the one-node Kubernetes")
     before = dict(os.environ)
     try:
+        os.environ.update(_TO_BUILD)  # for the documents' own `make images`
         os.environ.update(_exports(_run(ONE_NODE / "up", seconds_max=BUILD_SECONDS_MAX)))
         _say("loading images")
-        _run(ONE_NODE / "load", *(image(target) for target in (*TARGETS, "clients")), seconds_max=600)
+        _run(
+            ONE_NODE / "load",
+            *(image(target) for target in (*TARGETS, "clients")),
+            OFFICIAL_ZOOKEEPER,
+            seconds_max=600,
+        )
         yield
     finally:
         if os.environ.get("ODRADEK_E2E_KEEP"):
@@ -68,10 +88,9 @@ def kubernetes() -> Iterator[None]:
 
 def build_images() -> None:
     """The product's images and the one with stock clients, on the base that the one-node cluster's build makes."""
-    environment = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
     _run(ONE_NODE / "build", seconds_max=BUILD_SECONDS_MAX)
     began = time.monotonic()
-    _run(CHECKOUT / "scripts" / "images", seconds_max=1800, environment=environment)
+    _run(CHECKOUT / "scripts" / "images", seconds_max=1800, environment=_TO_BUILD)
     build = [
         "buildah",
         "bud",
@@ -82,7 +101,10 @@ def build_images() -> None:
         image("clients"),
         ".",
     ]
-    _run(*build, seconds_max=900, environment=environment, folder=CHECKOUT / "e2e" / "clients")
+    _run(*build, seconds_max=900, environment=_TO_BUILD, folder=CHECKOUT / "e2e" / "clients")
+    _run(
+        "buildah", "tag", ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER, seconds_max=60, environment=_TO_BUILD
+    )
     _say(f"images after {time.monotonic() - began:.0f} s")
 
 

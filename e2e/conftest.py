@@ -20,11 +20,10 @@ from e2e.install import (
     BOOTSTRAP,
     NAMESPACE,
     OPERATOR_NAMESPACE,
-    install_cluster,
-    install_operator,
 )
 from e2e.kube import Kube, Resource, is_ready, until
-from e2e.workload import CLIENT_POD, load_on
+from e2e.pages import play
+from e2e.workload import CLIENT_POD
 
 READY_SECONDS_MAX = 180.0
 RUN = uuid.uuid4().hex[:4]
@@ -89,25 +88,18 @@ def client_pod() -> Resource:
 
 
 @pytest.fixture(scope="session")
-def kube(client: Kube) -> Kube:
-    """The namespace with a cluster of three brokers, installed by the README's commands, and ready.
+def kube(client: Kube, tmp_path_factory: pytest.TempPathFactory) -> Kube:
+    """The namespace with a cluster of three brokers, installed by the README's blocks, and a topic `orders`.
 
     One that an earlier run left (ODRADEK_E2E_KEEP) is used as it is.
     """
     if is_installed(client):
         return client
     began = time.monotonic()
-    install_operator()
-    asked = time.monotonic()
-    install_cluster()
-    with load_on(client, BOOTSTRAP, "orders", 10, **{"reconnect.backoff.max.ms": "250"}):
-        done = time.monotonic()
-    print(
-        f"\nthe first record was acknowledged {done - asked:.1f} s after the cluster's helm install began, "
-        f"{done - began:.1f} s after the operator's"
-    )
+    play("README.md", tmp_path_factory.mktemp("readme"))
+    print(f"\nthe README's blocks took {time.monotonic() - began:.1f} s")
     client.ready("cluster", "demo", READY_SECONDS_MAX)
-    client.ready("topic", "orders", 60)
+    declare_topic(client, "orders", partitions=6, replicas=3)
     return client
 
 

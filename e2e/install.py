@@ -1,19 +1,13 @@
-"""Installing with Helm, by the commands that the README gives to its readers.
-
-Left out of those commands, because a reader has it otherwise: which images there are (`values/`).
-"""
+"""What tests do with Helm after the README's blocks have installed both charts (`pages.py`)."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
-from collections.abc import Sequence
-from pathlib import Path
 
-from e2e.boot import CHECKOUT, IMAGE_TAG, IMAGES
+from e2e.boot import CHECKOUT, registry
+from e2e.pages import kubernetes_blocks
 
-VALUES = Path(__file__).parent / "values"
 OPERATOR_RELEASE, OPERATOR_NAMESPACE = "odradek-operator", "odradek-system"
 RELEASE, NAMESPACE = "demo", "demo"
 BOOTSTRAP = "demo-bootstrap:9092"
@@ -24,24 +18,11 @@ class HelmError(Exception):
     """Helm refused; the text is what it said."""
 
 
-def readme_commands() -> list[str]:
-    """The `helm install` commands of the README, in their order: the operator's and a cluster's."""
-    lines = (CHECKOUT / "README.md").read_text().replace("\\\n", " ").splitlines()
-    found = [line.strip() for line in lines if line.strip().startswith("helm install ")]
-    assert len(found) == 2, (
-        f"the README is to install the operator, then a cluster, with two commands: {found}"
-    )
-    return found
-
-
-def install_operator() -> None:
-    """The README's first command; it returns when all is made, as the next one need not wait for the operator."""
-    _helm(*shlex.split(readme_commands()[0])[1:], *_images("operator.yaml"))
-
-
-def install_cluster(*more: str) -> None:
-    """The README's second command; it returns when the resources are made, not when the cluster is ready."""
-    _helm(*shlex.split(readme_commands()[1])[1:], *_images("cluster.yaml"), *more)
+def install_cluster() -> None:
+    """The README's command for a cluster, again; it returns when the resources are made."""
+    text = "".join(block.text for block in kubernetes_blocks("README.md")).replace("\\\n", " ")
+    (command,) = [line for line in text.splitlines() if line.startswith(f"helm install {RELEASE} ")]
+    _helm(*shlex.split(command)[1:])
 
 
 def upgrade_operator(*more: str) -> None:
@@ -65,26 +46,9 @@ def helm_test() -> str:
     return _helm("test", RELEASE, "--namespace", NAMESPACE, "--timeout", "3m")
 
 
-def _images(values: str) -> Sequence[str]:
-    registry, _, path = IMAGES.rpartition("/")
-    if (IMAGES, IMAGE_TAG) == ("localhost/odradek", "dev"):
-        return ["--values", str(VALUES / values)]
-    named = {"operator.yaml": ("image", "brokerImage"), "cluster.yaml": ("tests.image",)}[values]
-    targets = {"image": "operator", "brokerImage": "broker", "tests.image": "broker"}
-    sets = [
-        f"{key}.{part}={json.dumps(value)[1:-1]}"
-        for key in named
-        for part, value in (
-            ("registry", registry),
-            ("repository", f"{path}/{targets[key]}"),
-            ("tag", IMAGE_TAG),
-        )
-    ]
-    flags = ["--values", str(VALUES / values)] if values == "cluster.yaml" else []
-    return [*flags, *(part for one in sets for part in ("--set-string", one))]
-
-
 def _helm(*arguments: str) -> str:
+    if registry() and arguments[0] in ("install", "upgrade"):
+        arguments = (*arguments, "--set", f"global.imageRegistry={registry()}")
     done = subprocess.run(
         ["helm", *arguments], capture_output=True, text=True, timeout=300, check=False, cwd=CHECKOUT
     )

@@ -40,15 +40,15 @@ def test_volumes_grow_and_no_pod_is_touched(kube: Kube) -> None:
     elif not all(one.get("allowVolumeExpansion") for one in classes):
         pytest.skip("volumes of this cluster may not grow")
     before = pods_by_name(kube, "broker")
-    upgrade_cluster("--set", "cluster.spec.brokers.storage.size=2Gi")
+    upgrade_cluster("--set", "cluster.spec.brokers.storage.size=12Gi")
     until(
         lambda: sizes(kube),
-        lambda found: found["demo-broker"] == {"2Gi"},
+        lambda found: found["demo-broker"] == {"12Gi"},
         seconds_max=60,
         what="the StatefulSet has the new size",
     )
     settled(kube)
-    assert sizes(kube) == {"demo-broker": {"2Gi"}, "claims": {"2Gi"}}
+    assert sizes(kube) == {"demo-broker": {"12Gi"}, "claims": {"12Gi"}}
     assert pods_by_name(kube, "broker") == before
 
 

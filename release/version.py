@@ -24,7 +24,7 @@ DECLARED_IN = "broker/odradek/__init__.py"
 _DECLARATION = re.compile(r'^(__version__ = ")(.*)(")$', re.MULTILINE)
 _VERSION = r"\d+\.\d+\.\d+"
 _WELL_FORMED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
-_IMAGE = r"(?<![\w/])odradek/(?:broker|operator|pipeline):"  # not of a registry, whose tags are a test's
+_IMAGE = r"(?<![\w/])(?:localhost/)?odradek/(?:broker|operator|pipeline):"  # not a registry's, whose tags are a test's
 _RENDERED = (r"app\.kubernetes\.io/version: ", r"helm\.sh/chart: odradek(?:-operator)?-", _IMAGE)
 _URLS = re.compile(r"^\[project\.urls\]\n(?:[^\[\n].*\n)*\n", re.MULTILINE)
 _HOME = re.compile(r"^home: .*\n", re.MULTILINE)
@@ -48,7 +48,9 @@ COPIES = (
     Copies("helm/*/Chart.yaml", (r"^version: ", r"^appVersion: ", _IMAGE)),
     Copies("manifests/**/*.yaml", _RENDERED),
     Copies("tests/charts/golden/**/*.yaml", _RENDERED),
-    Copies("docs/kubernetes.md", (r"^TAG=", r"odradek/\$name:")),
+    Copies("manifests/examples/spark/submit", (_IMAGE,)),
+    Copies("docs/kubernetes.md", (_IMAGE, r"odradek/\$name:")),
+    Copies("README.md", (r"odradek/\$name:",)),
 )
 """Rendered texts are among them so that a release needs no Helm; the tests render them again and compare."""
 

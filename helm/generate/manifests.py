@@ -1,7 +1,8 @@
 """`manifests/`, rendered by Helm from the charts: for people who apply plain YAML.
 
 What only Helm understands is taken out: its labels, its hooks. Names and the namespace are fixed, because nobody fills
-them in: the operator is `odradek-operator` in the namespace `odradek`, the cluster that is watched over is `log` there.
+them in. The operator is `odradek-operator`, in the namespace `odradek-system`, as docs/kubernetes.md has it. The operator
+for one namespace is in `odradek`, beside the cluster `log` that it looks after.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-NAMESPACE = "odradek"
+NAMESPACE, SYSTEM_NAMESPACE = "odradek", "odradek-system"
 KUBERNETES = "1.34.0"
-_NAMESPACE_TEXT = f"---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n"
+_NAMESPACE_TEXT = "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: {}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Manifest:
     release: str
     settings: tuple[str, ...]
     only: tuple[str, ...] = ()
+    namespace: str = NAMESPACE
     with_namespace: bool = False
 
 
@@ -47,6 +49,7 @@ MANIFESTS = (
         "odradek-operator",
         "odradek-operator",
         (*_OPERATOR, "watch.allNamespaces=true"),
+        namespace=SYSTEM_NAMESPACE,
         with_namespace=True,
     ),
     Manifest(
@@ -56,6 +59,7 @@ MANIFESTS = (
         "odradek-operator",
         (*_OPERATOR, "metrics.podMonitor.enabled=true", "metrics.prometheusRule.enabled=true"),
         ("templates/podmonitor.yaml", "templates/prometheusrule.yaml"),
+        namespace=SYSTEM_NAMESPACE,
     ),
     Manifest(
         "monitoring/cluster.yaml",
@@ -85,7 +89,7 @@ def files(checkout: Path, *, helm: str = "helm") -> dict[Path, str]:
 
 def _text(checkout: Path, manifest: Manifest, *, helm: str) -> str:
     command = [helm, "template", manifest.release, str(checkout / "helm" / manifest.chart)]
-    command += ["--namespace", NAMESPACE, "--kube-version", KUBERNETES, "--no-hooks"]
+    command += ["--namespace", manifest.namespace, "--kube-version", KUBERNETES, "--no-hooks"]
     for setting in manifest.settings:
         command += ["--set", setting]
     for path in manifest.only:
@@ -99,7 +103,7 @@ def _text(checkout: Path, manifest: Manifest, *, helm: str) -> str:
     )
     plain = re.sub(r"^# Source: .*\n", "", plain, flags=re.M)
     head = f"# {manifest.says}\n# Rendered from helm/{manifest.chart} by `make manifests`; edits here are lost.\n"
-    return head + (_NAMESPACE_TEXT if manifest.with_namespace else "") + plain
+    return head + (_NAMESPACE_TEXT.format(manifest.namespace) if manifest.with_namespace else "") + plain
 
 
 def _unless_the_operators(line: re.Match[str]) -> str:

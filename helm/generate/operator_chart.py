@@ -254,6 +254,7 @@ CHART = ChartValues(
             "zookeeperImage",
             "zookeeper",
             "The image of ZooKeeper servers whose Cluster names none.",
+            registry="",
             tag="3.9",
             with_policy=False,
         ),

@@ -19,6 +19,9 @@ REGISTRY: Schema = {"type": "string", "pattern": "^([^/:]+(:[0-9]+)?(/[^:]+)?)?$
 PROMETHEUS_DURATION: Schema = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 QUANTITY: Schema = {"anyOf": [{"type": "string", "pattern": "^[0-9.]+([EPTGMkm]i?)?$"}, {"type": "number"}]}
 
+# What `make images` calls them. No registry is ours, and a name there could be taken by others.
+BUILT_HERE = "localhost"
+
 GLOBAL = Section(
     "global",
     "What charts of one installation share. Charts above this one may put more here.",
@@ -63,7 +66,15 @@ ENABLED = Value(
 )
 
 
-def image(name: str, repository: str, doc: str, *, tag: str = "", with_policy: bool = True) -> Section:
+def image(
+    name: str,
+    repository: str,
+    doc: str,
+    *,
+    registry: str = BUILT_HERE,
+    tag: str = "",
+    with_policy: bool = True,
+) -> Section:
     """Which image: registry, repository, and a tag or a digest; and when it is pulled, where the chart decides that."""
     policy = Value(
         "pullPolicy",
@@ -75,7 +86,7 @@ def image(name: str, repository: str, doc: str, *, tag: str = "", with_policy: b
         name,
         doc,
         (
-            Value("registry", "", REGISTRY, "Registry; `global.imageRegistry` goes before it."),
+            Value("registry", registry, REGISTRY, "Registry; `global.imageRegistry` goes before it."),
             Value("repository", repository, {"type": "string", "minLength": 1}, "Repository."),
             Value("tag", tag, TEXT, "Tag; empty for the chart's appVersion."),
             Value("digest", "", DIGEST, "Digest (`sha256:…`); where it is set, the tag does not count."),

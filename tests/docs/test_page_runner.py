@@ -57,7 +57,7 @@ def test_a_list_goes_on_by_indentation_and_drawings_are_no_code(tmp_path: Path) 
 
 
 def test_a_page_has_a_default(tmp_path: Path) -> None:
-    text = "<!-- test: page kubernetes e2e/ -->\n```sh\nls\n```\n\n<!-- test: run -->\n```sh\nls\n```\n"
+    text = "<!-- test: page kubernetes -->\n```sh\nls\n```\n\n<!-- test: run -->\n```sh\nls\n```\n"
     assert [block.kind for block in blocks(tmp_path, text)] == ["kubernetes", "run"]
 
 
@@ -172,3 +172,25 @@ def test_make_runs_what_the_makefile_says_and_sets_nothing_up(tmp_path: Path) ->
     commands = (tmp_path / "run/page/commands").read_text()
     assert commands == wanted.stdout
     assert "pip" not in commands and "start --listen 127.0.0.1:9092" in commands
+
+
+def test_blocks_for_kubernetes_are_run_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kubectl` is a program here that writes down what it is asked for."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "kubectl").write_text(
+        f'#!/bin/sh\necho "$1" >> {tmp_path}/said; cat "$3" >> {tmp_path}/said\n'
+    )
+    (programs / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    text = "<!-- test: page kubernetes -->\n```yaml\nkind: Topic\n```\n\n```sh\ntest -d helm; echo=ran\n```\n"
+    with PageRun(tmp_path / "run", blocks(tmp_path, text), has_kubernetes=True) as run:
+        run.play()
+    assert (tmp_path / "said").read_text() == "apply\nkind: Topic\n"
+
+
+def test_blocks_for_kubernetes_are_left_out_elsewhere(tmp_path: Path) -> None:
+    notes = play(tmp_path, "<!-- test: kubernetes timeout=9 -->\n```sh\nfalse\n```\n").notes
+    assert notes == ["page.md:3: kubernetes"]

@@ -1,7 +1,7 @@
 """Runs the blocks of a page (`pages`), in order, as a reader with two terminals would.
 
 The page has a folder that looks like a clone (`page_folder`), and a network of its own where that is possible
-(`private_network`), so that 127.0.0.1:9092 is its own. Shell blocks share one terminal: variables and the
+(`private_network`), so that 127.0.0.1:9092 is its own. Blocks for Kubernetes are run in the machine's network. Shell blocks share one terminal: variables and the
 current folder go on from block to block. A background block has a terminal to itself until the page ends.
 """
 
@@ -53,10 +53,11 @@ class BlockFailed(AssertionError):
 class PageRun:
     """`with PageRun(folder, blocks) as page: page.play()`."""
 
-    def __init__(self, folder: Path, blocks: Sequence[Block]) -> None:
+    def __init__(self, folder: Path, blocks: Sequence[Block], *, has_kubernetes: bool = False) -> None:
         self._folder = folder / "page"
         self._state = folder / "state"
         self._blocks = blocks
+        self._has_kubernetes = has_kubernetes
         self._network: PrivateNetwork | None = None
         self._running: list[tuple[Block, subprocess.Popen[bytes], Path]] = []
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -69,7 +70,9 @@ class PageRun:
         self._state.mkdir(parents=True)
         make_clone(self._folder)
         make_programs(self._state / "bin")
-        if available():
+        if self._has_kubernetes:
+            pass  # its API server is reached through the machine's own network
+        elif available():
             self._network = PrivateNetwork()
             self._network.__enter__()
         else:
@@ -94,8 +97,8 @@ class PageRun:
     def play(self) -> None:
         """Run every block. Raises BlockFailed at the first that does something else than the page says."""
         for block in self._blocks:
-            if block.is_left_out:
-                self.notes.append(f"{block.where}: {block.kind}: {block.directive.words}")
+            if block.is_left_out and not (block.kind == "kubernetes" and self._has_kubernetes):
+                self.notes.append(f"{block.where}: {block.kind}: {block.directive.words}".rstrip(": "))
                 continue
             missing = [name for name in _needs(block) if shutil.which(name) is None]
             if missing and not in_ci():
@@ -121,6 +124,9 @@ class PageRun:
             self._interrupt(block)
         elif block.kind == "session":
             self._in_session(block)
+        elif block.kind == "kubernetes" and block.language == "yaml":
+            name = self._write(f"line_{block.line}.yaml", block.text)
+            self._expect(block, *self._in_terminal(block, f"kubectl apply --filename {name}\n"))
         elif block.language == "console":
             self._console(block)
         elif block.language in SHELL_LANGUAGES:

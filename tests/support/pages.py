@@ -6,7 +6,8 @@ blocks that need special treatment, have an HTML comment before them, which read
     <!-- test: background until="ready" -->
 
 CONTRIBUTING.md lists the kinds. A block that nothing classifies is an error, and so is a comment that names
-no known kind: nothing on a page goes untested by accident. Running them is `page_run`'s part.
+no known kind: nothing on a page goes untested by accident. Running them is `page_run`'s part. Blocks of the kind
+`kubernetes` are run by `make e2e`, which has one: `sh` as commands, `yaml` by `kubectl apply`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "session": _RUN_OPTIONS,
     "output": (),
     "file": (),
-    "kubernetes": (),
+    "kubernetes": ("timeout", "fails", "part"),
     "skip": (),
 }
 _LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -41,8 +42,9 @@ _LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "interrupt": ("sh", "bash"),
     "pytest": ("python",),
     "session": ("python",),
+    "kubernetes": ("sh", "bash", "yaml"),
 }
-_WITH_WORDS: Final = ("file", "skip", "kubernetes")
+_WITH_WORDS: Final = ("file", "skip")
 _LEFT_OUT: Final = ("skip", "kubernetes")
 
 _FENCE: Final = re.compile(r"^(\s*)(`{3,}|~{3,})\s*(\S*)\s*$")
@@ -84,8 +86,13 @@ class Block:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it is not run here."""
+        """Whether it is not run where there is no Kubernetes."""
         return self.kind in _LEFT_OUT
+
+    @property
+    def part(self) -> str:
+        """The part of a page that is another way to the same end, and is played by itself; mostly none."""
+        return self.directive.options.get("part", "")
 
 
 def blocks_of(path: Path, *, page: str) -> list[Block]:

@@ -179,7 +179,7 @@ class ZookeeperServers:
             "one. Without it: what the operator was started with."
         ),
     ] = None
-    storage: Annotated[Storage, Nested(Storage), Doc("Each server's volume.")] = field(
+    storage: Annotated[Storage, Nested(Storage, size="2Gi"), Doc("Each server's volume.")] = field(
         default_factory=lambda: Storage(size="2Gi")
     )
     resources: Annotated[Resources, Nested(Resources), Doc("Each server's share of its node.")] = field(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def _page() -> str:
             "| field | type | default | meaning |",
             "| --- | --- | --- | --- |",
         ]
-        lines += list(_rows(definition.spec, "spec"))
+        lines += list(_rows(fields_of(definition.spec), "spec"))
         if rules := list(_rules(definition)):
             lines += ["", "Rules:", "", *rules]
         lines += ["", "| status | type | meaning |", "| --- | --- | --- |"]
@@ -76,13 +76,13 @@ def _metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(structure: type[Any], path: str) -> Iterator[str]:
-    for field in fields_of(structure):
+def _rows(fields: Iterable[Field], path: str) -> Iterator[str]:
+    for field in fields:
         at = f"{path}.{field.name}"
         yield f"| `{at}` | {_type(field)} | {_default(field)} | {_cell(field.doc)} |"
         inner, suffix = _inner(field)
         if inner is not None:
-            yield from _rows(inner, at + suffix)
+            yield from _rows(inner.fields(), at + suffix)
 
 
 def _status_rows(structure: type[Any], path: str) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _status_rows(structure: type[Any], path: str) -> Iterator[str]:
         yield f"| `{at}` | {_type(field)} | {_cell(field.doc)} |"
         inner, suffix = _inner(field)
         if inner is not None:
-            yield from _status_rows(inner, at + suffix)
+            yield from _status_rows(inner.structure, at + suffix)
 
 
 def _rules(definition: Definition) -> Iterator[str]:
@@ -100,17 +100,19 @@ def _rules(definition: Definition) -> Iterator[str]:
     while pending:
         structure = pending.pop(0)
         messages += [rule.message for rule in getattr(structure, "RULES", ())]
-        pending += [inner for field in fields_of(structure) if (inner := _inner(field)[0]) is not None]
+        pending += [
+            inner.structure for field in fields_of(structure) if (inner := _inner(field)[0]) is not None
+        ]
     for message in dict.fromkeys(messages):
         yield f"- {message}"
 
 
-def _inner(field: Field) -> tuple[type[Any] | None, str]:
+def _inner(field: Field) -> tuple[Nested | None, str]:
     match field.schema:
-        case Nested(structure=structure):
-            return structure, ""
-        case Listing(item=Nested(structure=structure)):
-            return structure, "[]"
+        case Nested() as nested:
+            return nested, ""
+        case Listing(item=Nested() as nested):
+            return nested, "[]"
     return None, ""
 
 

@@ -57,19 +57,32 @@ class Field(NamedTuple):
 
 
 class Nested(Schema):
-    """Another structure."""
+    """Another structure. `defaults` go before those that its fields declare, by attribute, where it is used here.
 
-    def __init__(self, structure: type[Any]) -> None:
+    A field's own default counts only where the whole part is left out: a part that is given in part takes these.
+    """
+
+    def __init__(self, structure: type[Any], **defaults: Any) -> None:
         self.structure = structure
         self.shown = "object"
+        self._defaults = defaults
+
+    def fields(self) -> tuple[Field, ...]:
+        """The structure's fields, with the defaults that they have here."""
+        return tuple(
+            field._replace(default=field.schema.render(self._defaults[field.attribute]), required=False)
+            if field.attribute in self._defaults
+            else field
+            for field in fields_of(self.structure)
+        )
 
     def parse(self, value: object, path: str, problems: list[str]) -> Any:
         if not isinstance(value, Mapping):
             problems.append(f"{path}: must be an object")
             return None
         before = len(problems)
-        values: dict[str, Any] = {}
-        for field in fields_of(self.structure):
+        values: dict[str, Any] = dict(self._defaults)
+        for field in self.fields():
             given = value.get(field.name, _ABSENT)
             at = f"{path}.{field.name}" if path else field.name
             # A null is what is left when a field is taken away by a merge.
@@ -82,14 +95,14 @@ class Nested(Schema):
 
     def openapi(self) -> dict[str, Any]:
         properties: dict[str, Any] = {}
-        for field in fields_of(self.structure):
+        for field in self.fields():
             schema = field.schema.openapi()
             schema["description"] = field.doc
             if field.default is not None:
                 schema["default"] = field.default
             properties[field.name] = dict(sorted(schema.items()))
         schema = {"type": "object", "properties": properties}
-        if required := [field.name for field in fields_of(self.structure) if field.required]:
+        if required := [field.name for field in self.fields() if field.required]:
             schema["required"] = required
         if rules := getattr(self.structure, "RULES", ()):
             schema["x-kubernetes-validations"] = [

@@ -10,7 +10,9 @@ from typing import Annotated, Any, ClassVar
 import pytest
 
 from odradek.foundation.settings import USED
+from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.configuration import Configuration
+from odradek_operator.resources.reference import files
 from odradek_operator.resources.schema import Choice, Duration, Flag, Quantity, Text, Whole, quantity_value
 from odradek_operator.resources.structure import (
     Doc,
@@ -143,3 +145,20 @@ def test_a_field_without_a_schema_is_a_mistake_of_ours() -> None:
 )
 def test_quantities_are_numbers(text: str, value: float) -> None:
     assert quantity_value(text) == value
+
+
+def test_a_part_has_its_own_default_where_it_is_used() -> None:
+    """The CRD, what is read from a resource that gives a part of it, and the reference page say the same."""
+    part: Any = Nested(ClusterSpec).openapi()
+    for name in ("zookeeper", "servers", "storage", "size"):
+        part = part["properties"][name]
+    assert part["default"] == "2Gi"
+    given = {
+        "zookeeper": {"servers": {"storage": {"class": "fast"}}},
+        "brokers": {"storage": {"class": "fast"}},
+    }
+    spec = parse(ClusterSpec, given)
+    assert spec.zookeeper.servers is not None
+    assert (spec.zookeeper.servers.storage.size, spec.brokers.storage.size) == ("2Gi", "10Gi")
+    page = files()["docs/reference/resources.md"]
+    assert '| `spec.zookeeper.servers.storage.size` | quantity | `"2Gi"` |' in page

@@ -1,0 +1,47 @@
+"""The page about Kubernetes does what it says, from the first install to the removal. The README is played first of all,
+by the fixture `kube`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.install import NAMESPACE, OPERATOR_NAMESPACE, OPERATOR_RELEASE, RELEASE, uninstall
+from e2e.kube import Kube
+from e2e.pages import play
+
+PAGE = "docs/kubernetes.md"
+pytestmark = pytest.mark.timeout(1200)
+
+
+@pytest.fixture
+def empty(kubernetes: None) -> Iterator[Kube]:
+    """A Kubernetes without a release and without the page's namespace, as readers have it; and again afterwards."""
+    kube = Kube(NAMESPACE)
+    _clear(kube)
+    yield kube
+    _clear(kube)
+
+
+def _clear(kube: Kube) -> None:
+    uninstall(RELEASE, NAMESPACE)
+    if "clusters.odradek.io" in kube.run("get", "crd", "-o", "name"):
+        # While there is an operator, so that nothing waits for it.
+        kube.run("delete", "clusters,topics,consumergroups", "--all", "--wait=false")
+    uninstall(OPERATOR_RELEASE, OPERATOR_NAMESPACE)
+    kube.delete("namespace", NAMESPACE, OPERATOR_NAMESPACE)
+    kube.delete("clusterrole", "--selector=app.kubernetes.io/name=odradek-operator")
+    kube.delete("clusterrolebinding", "--selector=app.kubernetes.io/name=odradek-operator")
+    kube.delete("crd", *(f"{one}.odradek.io" for one in ("clusters", "topics", "consumergroups")))
+
+
+def test_the_page_with_helm(empty: Kube, tmp_path: Path) -> None:
+    play(PAGE, tmp_path)
+    assert empty.items("pods", "odradek.io/cluster=demo") == [], "the page ends with the removal"
+
+
+def test_the_page_without_helm(empty: Kube, tmp_path: Path) -> None:
+    play(PAGE, tmp_path, "without-helm")
+    assert (empty.get("cluster", "dev") or {})["status"]["brokers"]["ready"] == 1
