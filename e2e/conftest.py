@@ -17,7 +17,6 @@ import pytest
 
 from e2e import boot, evidence
 from e2e.install import (
-    BOOTSTRAP,
     NAMESPACE,
     OPERATOR_NAMESPACE,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from e2e.conftest import settled
-from e2e.install import BOOTSTRAP, helm_test
+from e2e.install import BOOTSTRAP, OPERATOR_NAMESPACE, helm_test
 from e2e.kube import Kube
 from e2e.workload import CLIENT_POD, everything, produce
 
@@ -27,6 +27,17 @@ def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
     assert len(kube.items("pvc", "app.kubernetes.io/component=broker")) == 3
     refused = [one["message"] for one in kube.items("events") if one["reason"] == "FailedCreate"]
     assert not any("serviceaccount" in one for one in refused), f"pods came before their accounts: {refused}"
+
+
+def test_a_healthy_start_puts_no_warning_on_pods(kube: Kube) -> None:
+    settled(kube)
+    for namespace in (kube, Kube(OPERATOR_NAMESPACE)):
+        warnings = [
+            f"{one['involvedObject']['name']}: {one['message']}"
+            for one in namespace.items("events")
+            if one["reason"] == "Unhealthy"
+        ]
+        assert warnings == []
 
 
 def test_clients_are_bound_by_a_secret_and_a_config_map(kube: Kube) -> None:

@@ -1,5 +1,7 @@
-"""The page about Kubernetes does what it says, from the first install to the removal. The README is played first of all,
-by the fixture `kube`."""
+"""The page about Kubernetes does what it says, from the first install to the removal.
+
+The README is played before all tests, by the fixture `kube`.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,7 @@ def _clear(kube: Kube) -> None:
 def test_the_page_with_helm(empty: Kube, tmp_path: Path) -> None:
     play(PAGE, tmp_path)
     assert empty.items("pods", "odradek.io/cluster=demo") == [], "the page ends with the removal"
+    assert Kube(OPERATOR_NAMESPACE).items("leases") == []
 
 
 def test_the_page_without_helm(empty: Kube, tmp_path: Path) -> None:

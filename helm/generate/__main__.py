@@ -14,6 +14,7 @@ from pathlib import Path
 from helm.generate import cluster_chart, dashboard, manifests, operator_chart, prometheus_rules
 from helm.generate.declaration import ChartValues
 from helm.generate.written import values_schema, values_yaml, with_table
+from odradek_operator.desired.probes import UNTIL_READY
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +31,7 @@ def files() -> dict[Path, str]:
         written |= _of(chart)
     written[CHECKOUT / "helm" / "odradek" / "files" / "dashboard.json"] = dashboard.dashboard()
     written[CHECKOUT / prometheus_rules.PATH] = prometheus_rules.rules(CHECKOUT)
+    written[CHECKOUT / "helm" / "odradek-operator" / "files" / "until-ready.txt"] = UNTIL_READY
     return written
 
 

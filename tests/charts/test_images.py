@@ -1,4 +1,4 @@
-"""The images that charts, manifests and examples name are those that `make images` builds, by registry, name and tag."""
+"""Charts, manifests and examples name the images that `make images` builds, by registry, name and tag."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
@@ -169,7 +170,13 @@ def test_an_uninstall_lets_go_of_what_the_operator_held(
         "metadata": {"name": "held", "namespace": namespace, "finalizers": [CLEANUP_FINALIZER]},
         "spec": {"cluster": "none", "deletionPolicy": "Delete"},
     }
-    server.kubectl("create", "--filename", "-", given=yaml.safe_dump(topic))
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": OperatorSettings().lease_name, "namespace": namespace},
+        "spec": {"holderIdentity": "a pod that is gone"},
+    }
+    server.kubectl("create", "--filename", "-", given=yaml.safe_dump_all([topic, lease]))
     with ThreadPoolExecutor() as threads:
         uninstalling = threads.submit(installed, "uninstall", "odradek-operator", "--timeout", "60s")
         job = _job_of(server, namespace, uninstalling)
@@ -177,9 +184,10 @@ def test_an_uninstall_lets_go_of_what_the_operator_held(
         account = job["spec"]["template"]["spec"]["serviceAccountName"]
         command, *flags = container["args"]
         assert command == "strip-finalizers"
-        namespaces = [flag.removeprefix("--namespace=") for flag in flags]
+        lease, *namespaces = [flag.partition("=")[2] for flag in flags]
         assert namespaces == ([] if watch.endswith("true") else [namespace])
-        assert asyncio.run(_strip(server, f"system:serviceaccount:{namespace}:{account}", namespaces)) == 1
+        account = f"system:serviceaccount:{namespace}:{account}"
+        assert asyncio.run(_strip(server, account, namespaces, lease)) == 1
         server.kubectl(
             "patch", "job", job["metadata"]["name"], "--namespace", namespace, "--subresource=status",
             "--type=merge", "--patch", json.dumps({"status": DONE}),
@@ -187,9 +195,10 @@ def test_an_uninstall_lets_go_of_what_the_operator_held(
         uninstalling.result()
     server.kubectl("delete", "topic", "held", "--namespace", namespace, "--timeout=10s")
     left = server.kubectl(
-        "get", "jobs,serviceaccounts,roles,rolebindings", "--namespace", namespace, "--output", "name"
+        "get", "jobs,serviceaccounts,roles,rolebindings,leases", "--namespace", namespace, "--output", "name"
     )
     assert "let-go" not in left
+    assert "lease" not in left, "the Lease goes with the operator"
 
 
 NOW = "2026-01-01T00:00:00Z"
@@ -219,12 +228,12 @@ def _job_of(server: ApiServer, namespace: str, uninstalling: Future[str]) -> dic
         time.sleep(0.1)
 
 
-async def _strip(server: ApiServer, account: str, namespaces: list[str]) -> int:
+async def _strip(server: ApiServer, account: str, namespaces: list[str], lease: str) -> int:
     """What the job does, with the rights of its account."""
     unverified = ssl._create_unverified_context()  # its certificate is its own
     headers = {"Authorization": f"Bearer {TOKEN}", "Impersonate-User": account}
     async with KubernetesHttp(Access(server.url, unverified, lambda: headers)) as kubernetes:
-        return await strip(kubernetes, namespaces, say=print)
+        return await strip(kubernetes, namespaces, lease=lease, say=print)
 
 
 def _may(server: ApiServer, account: str, *what: str) -> bool:

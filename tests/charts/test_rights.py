@@ -75,6 +75,7 @@ def test_of_leases_only_its_own_is_changed() -> None:
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in rules] == [
         (["create"], None),
         (["get", "update"], ["odradek-operator"]),
+        (["delete"], ["odradek-operator"]),  # the uninstall's job
     ]
 
 

@@ -130,20 +130,6 @@ def field(path: str) -> Json:
     return {"fieldRef": {"fieldPath": path}}
 
 
-def probes(alive: Json, ready: Json, *, start_seconds_max: int) -> dict[str, Json]:
-    """The three probes of a container: what tells that it is alive, which holds from early in its start, and ready."""
-    return {
-        "startupProbe": {
-            **alive,
-            "periodSeconds": 1,
-            "timeoutSeconds": 2,
-            "failureThreshold": start_seconds_max,
-        },
-        "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
-        "readinessProbe": {**ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 5},
-    }
-
-
 def digest(text: str) -> str:
     """What stands in an annotation of a pod that is to be made anew when `text` changes."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

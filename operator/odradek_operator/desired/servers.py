@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek_operator.desired.names import HTTP_PORT, Context, Json
-from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, probes
+from odradek_operator.desired.pods import SCRATCH, SETTINGS, container
+from odradek_operator.desired.probes import http_probes
 from odradek_operator.desired.scripts import SETTINGS_FOLDER
 from odradek_operator.resources.pods import Pod, Resources
 
@@ -33,7 +34,7 @@ def server(
         ports=ports,
         env=env,
         mounts={**mounts, SETTINGS: SETTINGS_FOLDER, SCRATCH: "/tmp"},
-        **probes(_get("/healthz"), _get(ready_path), start_seconds_max=start_seconds_max),
+        **http_probes(HTTP_PORT, ready_path=ready_path, start_seconds_max=start_seconds_max),
     )
 
 
@@ -46,7 +47,3 @@ def scrape_annotations(context: Context) -> dict[str, str]:
         "prometheus.io/port": str(HTTP_PORT),
         "prometheus.io/path": "/metrics",
     }
-
-
-def _get(path: str) -> Json:
-    return {"httpGet": {"path": path, "port": HTTP_PORT}}

@@ -10,7 +10,8 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
-from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field, pod_template, probes
+from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field, pod_template
+from odradek_operator.desired.probes import tcp_probes
 from odradek_operator.desired.stateful_sets import stateful_set
 from odradek_operator.desired.zookeeper_files import zookeeper_files
 from odradek_operator.resources.cluster import ZookeeperServers
@@ -30,7 +31,6 @@ def zookeeper_config_map(context: Context, servers: ZookeeperServers) -> Json:
 def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
     """The StatefulSet; Kubernetes itself replaces its pods, one after the other."""
     leader_port, election_port = ZOOKEEPER_PEER_PORTS
-    answers = {"tcpSocket": {"port": ZOOKEEPER_PORT}}
     server = container(
         context,
         ZOOKEEPER,
@@ -48,7 +48,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
             "JMXDISABLE": "true",
         },
         mounts={VOLUME: "/data", SETTINGS: _SETTINGS_FOLDER, SCRATCH: "/tmp", "logs": "/logs"},
-        **probes(answers, answers, start_seconds_max=120),
+        **tcp_probes(ZOOKEEPER_PORT, start_seconds_max=120),
     )
     template = pod_template(
         context,

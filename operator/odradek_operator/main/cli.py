@@ -94,7 +94,8 @@ def run(http: str, log_level: str, log_format: str, home: str | None, **given: A
 @click.option(
     "--namespace", "namespaces", multiple=True, help="Only there. May be repeated; default: everywhere."
 )
-def strip_finalizers(namespaces: tuple[str, ...]) -> None:
+@click.option("--lease", help="NAMESPACE/NAME of the operator's Lease, to delete it as well.")
+def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
     """Take the operator's finalizer off every resource, so that all can be deleted without an operator.
 
     Nothing is removed from any cluster of brokers. For a namespace that hangs in Terminating, and before the operator
@@ -108,7 +109,7 @@ def strip_finalizers(namespaces: tuple[str, ...]) -> None:
     set_up_logging("warning", "text")
     try:
         stripped = asyncio.run(
-            with_kubernetes(lambda kubernetes: strip(kubernetes, namespaces, say=click.echo))
+            with_kubernetes(lambda kubernetes: strip(kubernetes, namespaces, lease=lease, say=click.echo))
         )
     except (NoAccess, KubernetesError) as failure:
         raise click.ClickException(str(failure)) from failure

@@ -1,4 +1,4 @@
-"""Which resource has a thing that several name: the oldest."""
+"""Which resource has a thing that several name: the oldest, and of one second the one with the lower uid."""
 
 from __future__ import annotations
 
@@ -36,11 +36,19 @@ class Claims:
             rivals.sort()
 
     def older(self, uid: str, cluster: str, thing: str) -> str | None:
-        """The name of the resource that has it, when that is another one than `uid`. One that is being deleted has it
-        until it is gone.
+        """The name of the resource that has it and why, when that is another one than `uid`. One that is being deleted
+        has it until it is gone.
+
+        Ages are told in seconds. Of two resources of one second the lower uid has it, so that the choice stays.
         """
         rivals = self._claims.get((cluster, thing))
-        return None if not rivals or rivals[0].uid == uid else rivals[0].name
+        if not rivals or rivals[0].uid == uid:
+            return None
+        holder = rivals[0]
+        mine = next((claim for claim in rivals if claim.uid == uid), None)
+        if mine is not None and mine.created == holder.created:
+            return f"{holder.name}, which was made in the same second and has the lower uid"
+        return f"{holder.name}, which is older"
 
     def sharers(self, uid: str, cluster: str, thing: str) -> int:
         """How many others name it and will stay."""

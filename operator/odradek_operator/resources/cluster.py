@@ -67,7 +67,7 @@ class PullPolicy(StrEnum):
 def _at_most(key: str, replicas: str, what: str) -> Rule:
     escaped = key.replace(".", "__dot__")
     return Rule(
-        f"!has(self.config.{escaped}) || self.config.{escaped} <= {replicas}",
+        f"!has(self.config.{escaped}) || int(self.config.{escaped}) <= {replicas}",
         f"{key} must not be above {what}: such topics could never be made",
     )
 
@@ -78,20 +78,21 @@ class Brokers:
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "!has(self.config.min__dot__insync__dot__replicas) || self.config.min__dot__insync__dot__replicas <= "
+            "!has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= "
             "self.replicas",
             "min.insync.replicas must not be above the number of brokers: nobody could write with acks=all",
         ),
         Rule(
             "!has(self.config.min__dot__insync__dot__replicas) || "
             "has(self.config.default__dot__replication__dot__factor) || "
-            "self.config.min__dot__insync__dot__replicas <= 3",
+            "int(self.config.min__dot__insync__dot__replicas) <= 3",
             "min.insync.replicas must not be above default.replication.factor, which is 3 unless it is given: set both",
         ),
         Rule(
             "!has(self.config.min__dot__insync__dot__replicas) || "
             "!has(self.config.default__dot__replication__dot__factor) || "
-            "self.config.min__dot__insync__dot__replicas <= self.config.default__dot__replication__dot__factor",
+            "int(self.config.min__dot__insync__dot__replicas)"
+            " <= int(self.config.default__dot__replication__dot__factor)",
             "min.insync.replicas must not be above default.replication.factor: nobody could write with acks=all",
         ),
         _at_most("default.replication.factor", "self.replicas", "the number of brokers"),

@@ -1,6 +1,7 @@
 """Kafka's own settings as a typed part of a resource: each key a property, so that a wrong one is refused at once.
 
-A key of type int is a number in YAML, a boolean is true or false, a list is a text with commas, as Kafka writes them.
+A key of type int is a number in YAML, or the same number as a text: Kafka's own tools and other operators write texts.
+A boolean is true or false, a list is a text with commas.
 The value that the operator works with is the text that goes into a properties file or on the wire.
 """
 
@@ -16,6 +17,8 @@ from odradek.foundation.setting_types import EachOf, Kind, OneOf, Range, Setting
 from odradek.foundation.settings import find_setting
 from odradek_operator.resources.schema import INT32_MAX, INT64_MAX, Schema
 
+_BOUNDS = (("minimum", "from"), ("maximum", "to"))
+_NUMBER = r"^(0|-?[1-9][0-9]{0,18})$"
 _WHOLE = {Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX, Kind.SHORT: 2**15 - 1}
 
 
@@ -126,24 +129,61 @@ def _promising_property(key: str) -> dict[str, Any]:
 
 def _property(setting: Setting) -> dict[str, Any]:
     schema: dict[str, Any] = {"description": setting.doc}
+    allowed = setting.allowed
     if setting.kind in _WHOLE:
-        schema |= {"type": "integer", "format": "int64" if setting.kind is Kind.LONG else "int32"}
-    elif setting.kind is Kind.DOUBLE:
+        return _number_or_text(schema, allowed, most=_WHOLE[setting.kind])
+    if setting.kind is Kind.DOUBLE:
         schema |= {"type": "number"}
     elif setting.kind is Kind.BOOLEAN:
         return schema | {"type": "boolean"}
     else:
         schema |= {"type": "string", "maxLength": 4096}
-    allowed = setting.allowed
     if isinstance(allowed, Range):
-        exception = allowed.exception
-        schema["minimum"] = allowed.minimum if exception is None else min(allowed.minimum, exception)
-        if allowed.maximum is not None:
-            schema["maximum"] = allowed.maximum
-        if allowed.exception is not None and allowed.exception < allowed.minimum - 1:
-            schema["description"] += f" {str(allowed).capitalize()}."
+        schema |= _bounds(schema, allowed)
     elif isinstance(allowed, OneOf) and setting.kind is not Kind.LIST and not allowed.any_case:
         schema["enum"] = list(allowed.words)
     elif isinstance(allowed, EachOf):
         schema["pattern"] = "^(({0})(,({0}))*)?$".format("|".join(allowed.words))
     return dict(sorted(schema.items()))
+
+
+def _number_or_text(schema: dict[str, Any], allowed: object, *, most: int) -> dict[str, Any]:
+    """A whole number, or its text. The bounds of the schema hold for numbers, the rule for texts.
+
+    The API server reads bounds as doubles, so one of 64 bits cannot be written; texts of more digits are no int there.
+    """
+    if most < INT64_MAX:
+        schema["maximum"], schema["minimum"] = most, -most - 1
+    if isinstance(allowed, Range):
+        schema |= _bounds(schema, allowed)
+    within = [
+        f"int(self) {sign} {schema[bound]}"
+        for bound, sign in (("minimum", ">="), ("maximum", "<="))
+        if bound in schema
+    ] or ["int(self) == int(self)"]
+    words = [f"{word} {schema[bound]}" for bound, word in _BOUNDS if bound in schema]
+    schema |= {
+        "x-kubernetes-int-or-string": True,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": _NUMBER,
+        "x-kubernetes-validations": [
+            {
+                # Not with a pattern in it: the API server takes such a text for as long as a request may be.
+                "rule": f"type(self) != string || ({' && '.join(within)})",
+                "message": " ".join(["must be a whole number", *words]),
+            }
+        ],
+    }
+    return dict(sorted(schema.items()))
+
+
+def _bounds(schema: dict[str, Any], allowed: Range) -> dict[str, Any]:
+    exception = allowed.exception
+    bounds: dict[str, Any] = {
+        "minimum": allowed.minimum if exception is None else min(allowed.minimum, exception)
+    }
+    if allowed.maximum is not None:
+        bounds["maximum"] = allowed.maximum
+    if exception is not None and exception < allowed.minimum - 1:
+        bounds["description"] = f"{schema['description']} {str(allowed).capitalize()}."
+    return bounds

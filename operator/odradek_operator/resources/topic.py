@@ -27,6 +27,7 @@ CLUSTER_NAME: Final = Text(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-
 CLUSTER_DOC: Final = Doc("The Cluster, in the same namespace. It cannot be changed.")
 PARTITIONS_MAX: Final = 10_000
 PARTITIONS_SHOWN_MAX: Final = 64
+WELL_LENGTH_MAX: Final = 256
 # What a topic may be given at most, as the protocol has it in 16 bits; a cluster has far fewer brokers.
 REPLICAS_MAX: Final = 32_767
 
@@ -85,14 +86,14 @@ class TopicSpec:
         ),
         Rule(
             "!has(self.replicas) || !has(self.config) || !has(self.config.min__dot__insync__dot__replicas)"
-            " || self.config.min__dot__insync__dot__replicas <= self.replicas",
+            " || int(self.config.min__dot__insync__dot__replicas) <= self.replicas",
             "min.insync.replicas must not be more than replicas, or nothing could be written with acks=all",
         ),
         Rule(
             "!has(self.config) || !has(self.config.min__dot__compaction__dot__lag__dot__ms)"
             " || !has(self.config.max__dot__compaction__dot__lag__dot__ms)"
-            " || self.config.min__dot__compaction__dot__lag__dot__ms"
-            " <= self.config.max__dot__compaction__dot__lag__dot__ms",
+            " || int(self.config.min__dot__compaction__dot__lag__dot__ms)"
+            " <= int(self.config.max__dot__compaction__dot__lag__dot__ms)",
             "min.compaction.lag.ms must not be more than max.compaction.lag.ms",
         ),
     )
@@ -216,11 +217,17 @@ class TopicStatus:
     replicas_change: Annotated[
         ReplicasChange | None, Nested(ReplicasChange), Doc("The change of the replication factor under way.")
     ] = None
+    well_partitions: Annotated[
+        str | None,
+        Text(max_length=WELL_LENGTH_MAX),
+        Doc("Partitions that have a leader and all of their replicas in sync, as 0-5,7."),
+    ] = None
     partition_states: Annotated[
         tuple[PartitionStatus, ...],
         Listing(Nested(PartitionStatus), max_items=PARTITIONS_SHOWN_MAX, keys=("partition",)),
         Doc(
-            f"Each partition, the first {PARTITIONS_SHOWN_MAX} of them. Offsets and sizes may be minutes old."
+            "Partitions that have no leader, lack a replica in sync, or move; "
+            f"the first {PARTITIONS_SHOWN_MAX} of them. Offsets and sizes may be minutes old."
         ),
     ] = ()
 

@@ -126,7 +126,8 @@ def test_the_schema_says_the_same() -> None:
     assert properties["age"]["default"] == "90s"
     assert properties["inner"]["required"] == ["name"]
     assert properties["more"]["x-kubernetes-list-map-keys"] == ["name"]
-    assert properties["config"]["properties"]["min.insync.replicas"]["type"] == "integer"
+    number = properties["config"]["properties"]["min.insync.replicas"]
+    assert number["x-kubernetes-int-or-string"] is True and number["minimum"] == 1
     assert properties["config"]["properties"]["log.cleaner.enable"]["type"] == "boolean"
     assert schema["x-kubernetes-validations"] == [{"rule": "self.size > 0", "message": "too small"}]
 

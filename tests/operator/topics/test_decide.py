@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from odradek.foundation.compaction import compaction_warning
 from odradek_operator.gateways.topic_values import (
     ActualTopic,
     AlterConfig,
@@ -95,7 +96,7 @@ def test_what_was_made_now_is_owned_and_ready() -> None:
     assert status is not None
     assert (status.topic_id, status.owner_uid, status.applied_generation) == (str(ID), "me", 1)
     assert (status.partitions, status.replicas, status.records, status.size_bytes) == (2, 1, 6, 100)
-    assert [row.end_offset for row in status.partition_states] == [5, 2]
+    assert (status.well_partitions, status.partition_states) == ("0-1", ())
     assert parse(TopicStatus, render(status)) == status
 
 
@@ -404,11 +405,57 @@ def test_a_status_that_is_not_measured_anew_stays_the_same() -> None:
 
 
 def test_a_wide_topic_shows_its_first_partitions() -> None:
-    decision = decide(wanted(OWN, partitions=500), there(topic(partitions=500)))
+    wide = topic(partitions=500)
+    without_leader = tuple(replace(one, leader=-1) for one in wide.partitions)
+    decision = decide(wanted(OWN, partitions=500), there(replace(wide, partitions=without_leader)))
     assert decision.status is not None
     assert (decision.status.partitions, len(decision.status.partition_states)) == (500, 64)
+    assert decision.status.well_partitions is None
+
+
+def test_partitions_that_are_well_are_one_line_and_the_others_are_shown() -> None:
+    """So `kubectl describe` stays short: a topic of 500 partitions has two lines more than one of a single one."""
+    wide = topic(partitions=500, replicas=(0, 1))
+    lagging = tuple(replace(one, in_sync=(0,)) if one.number in (7, 400) else one for one in wide.partitions)
+    measures = {number: Measures(0, number, 10) for number in range(500)}
+    found = there(replace(wide, partitions=lagging), measures=measures)
+    status = decide(wanted(OWN, partitions=500), found).status
+    assert status is not None
+    assert status.well_partitions == "0-6,8-399,401-499"
+    assert [(row.partition, row.in_sync, row.end_offset) for row in status.partition_states] == [
+        (7, (0,), 7),
+        (400, (0,), 400),
+    ]
+    scattered = tuple(replace(one, leader=-1 if one.number % 2 else 0) for one in wide.partitions)
+    status = decide(wanted(OWN, partitions=500), there(replace(wide, partitions=scattered))).status
+    assert status is not None and status.well_partitions is not None
+    assert status.well_partitions.endswith(",…") and parse(TopicStatus, render(status)) == status
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_topic_that_asks_for_compaction_is_told_once_that_it_has_no_effect(policy: str) -> None:
+    desired = wanted(OWN, config={"cleanup.policy": policy})
+    decision = decide(desired, there(topic(cleanup_policy=policy)))
+    (told,) = [one for one in decision.conditions if one.type == "Compaction"]
+    assert (told.status, told.reason, told.message) == (
+        "False",
+        "NoEffect",
+        compaction_warning(policy.split(",")),
+    )
+    assert news(decision) == ["CompactionHasNoEffect"]
+    assert reason(decision) == ("True", "AsWanted")
+    again = replace(desired, status=replace(OWN, conditions=decision.conditions))
+    assert news(decide(again, there(topic(cleanup_policy=policy)))) == []
+    assert not [one for one in decide(wanted(OWN), there(topic())).conditions if one.type == "Compaction"]
 
 
 def test_the_condition_of_drift_is_false_when_all_is_well() -> None:
     decision = decide(wanted(OWN), there(topic()))
     assert condition("Drifted", False, "AsWanted") in decision.conditions
+
+
+def test_a_number_given_as_a_text_is_the_number() -> None:
+    """Brokers tell their settings as texts, so there is nothing to change."""
+    desired = wanted(OWN, config={"retention.ms": "604800000"})
+    decision = decide(desired, there(topic(retention_ms="604800000")))
+    assert (decision.actions, reason(decision)) == ((), ("True", "AsWanted"))

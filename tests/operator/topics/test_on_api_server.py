@@ -109,6 +109,32 @@ def ready(server: ApiServer, kind: str, called: str) -> tuple[str, str] | None:
 
 
 @pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("7 days", "must be a whole number"),
+        ("-2", "must be a whole number from -1"),
+        (-2, "should be greater than or equal to -1"),
+        ("1.5", "must be a whole number"),
+        ("9" * 30, "must be a whole number"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_as_a_number_and_as_a_text(
+    server: ApiServer, value: object, words: str
+) -> None:
+    assert words in refusal(server, "Topic", name(), config={"retention.ms": value})
+
+
+def test_a_number_may_be_a_text(server: ApiServer) -> None:
+    called = name()
+    apply(
+        server, "Topic", called, replicas=2, config={"retention.ms": "604800000", "min.insync.replicas": "2"}
+    )
+    assert shown(server, "topic", called)["spec"]["config"]["retention.ms"] == "604800000"
+    said = refusal(server, "Topic", name(), replicas=2, config={"min.insync.replicas": "3"})
+    assert "min.insync.replicas must not be more than replicas" in said
+
+
+@pytest.mark.parametrize(
     ("spec", "why"),
     [
         ({"name": "a b"}, "spec.name"),
@@ -124,7 +150,7 @@ def ready(server: ApiServer, kind: str, called: str) -> tuple[str, str] | None:
             {"config": {"min.compaction.lag.ms": 9, "max.compaction.lag.ms": 8}},
             "min.compaction.lag.ms must not be more than max.compaction.lag.ms",
         ),
-        ({"config": {"retention.ms": "week"}}, "must be of type integer"),
+        ({"config": {"retention.ms": "week"}}, "must be a whole number from -1"),
         ({"config": {"retention.ms": -2}}, "should be greater than or equal to -1"),
         ({"config": {"cleanup.policy": "burn"}}, "cleanup.policy"),
         ({"config": {"compression.type": "rar"}}, "Unsupported value"),

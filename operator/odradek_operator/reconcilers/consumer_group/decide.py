@@ -49,8 +49,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         return _deletion(desired, actual)
     if actual.older is not None:
         message = (
-            f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}, which is older; delete one "
-            "of the two"
+            f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}; delete one of the two"
         )
         return Decision.said(desired, ready(False, "GroupTaken", message), *desired.release())
     absence = Decision.without_cluster(desired, actual.reach, actual.problem)

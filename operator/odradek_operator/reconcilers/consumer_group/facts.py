@@ -35,8 +35,8 @@ class WorkloadSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actual:
-    """What there is. `older` is the resource that has the group, where this one came later; `failure` the last refusal
-    of what was tried in this run; `resolved` the offsets that the last `Resolve` asked for.
+    """What there is. `older` is the resource that has the group and why, where this one came later; `failure` the last
+    refusal of what was tried in this run; `resolved` the offsets that the last `Resolve` asked for.
     """
 
     now: datetime

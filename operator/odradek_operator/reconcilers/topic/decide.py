@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.words import count
 from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
 from odradek_operator.reconcilers.decisions import (
@@ -34,6 +35,7 @@ SOON_AGAIN_SECONDS = 1.0
 OFFLINE_AGAIN_SECONDS = 10.0
 UNDER_REPLICATED_AGAIN_SECONDS = 60.0
 DRIFTED = "Drifted"
+COMPACTION = "Compaction"
 INTERNAL_PREFIX = "__"
 ALREADY_EXISTS = "TopicAlreadyExists"
 
@@ -48,7 +50,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             ready(
                 False,
                 "TopicTaken",
-                f"the topic {desired.topic} belongs to the Topic {actual.older}, which is older; delete one of the two",
+                f"the topic {desired.topic} belongs to the Topic {actual.older}; delete one of the two",
             ),
             *desired.release(),
         )
@@ -70,7 +72,19 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         return _refused(desired, actual)
     if actual.topic is None:
         return _missing(desired, actual)
-    return _existing(desired, actual, actual.topic)
+    return _with_compaction(desired, _existing(desired, actual, actual.topic))
+
+
+def _with_compaction(desired: Desired, decision: Decision) -> Decision:
+    """The same, with what a Topic is told that asks for compaction: a condition, and an event when that is new."""
+    policy = (desired.spec.config or {}).get("cleanup.policy", "")
+    warning = compaction_warning([word.strip() for word in policy.split(",")])
+    if warning is None or decision.status is None:
+        return decision
+    told = condition(COMPACTION, False, "NoEffect", warning)
+    is_known = any(one.type == COMPACTION and one.message == warning for one in desired.status.conditions)
+    news = () if is_known else (News("CompactionHasNoEffect", warning, is_warning=True),)
+    return replace(decision, conditions=(*decision.conditions, told), news=(*decision.news, *news))
 
 
 # --- deletion ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class Desired(DesiredOf[TopicSpec, TopicStatus]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actual:
-    """What there is. `older` is the resource that has the topic, where this one came later; `failure` the last
+    """What there is. `older` is the resource that has the topic and why, where this one came later; `failure` the last
     refusal of what was tried in this run; `measures` are absent when they were not asked for; `made_now` says that this
     run has made the topic, `noted_now` that it has noted that it would.
     """

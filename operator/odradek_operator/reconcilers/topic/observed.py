@@ -6,13 +6,14 @@ to the API server at each look.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from odradek_operator.gateways.topic_values import Measures, Partition
 from odradek_operator.reconcilers.topic.facts import Actual, Desired
 from odradek_operator.resources.topic import (
     PARTITIONS_SHOWN_MAX,
+    WELL_LENGTH_MAX,
     PartitionStatus,
     ReplicasChange,
     TopicStatus,
@@ -24,9 +25,8 @@ def observed_status(desired: Desired, actual: Actual) -> TopicStatus:
     topic = actual.topic
     assert topic is not None
     before = desired.status
-    states = tuple(
-        _partition(partition, actual, before) for partition in topic.partitions[:PARTITIONS_SHOWN_MAX]
-    )
+    ill = [partition for partition in topic.partitions if not _is_well(partition)]
+    states = tuple(_partition(partition, actual, before) for partition in ill[:PARTITIONS_SHOWN_MAX])
     sums = _sums(actual.measures)
     return replace(
         before,
@@ -43,8 +43,28 @@ def observed_status(desired: Desired, actual: Actual) -> TopicStatus:
         records=before.records if sums is None else sums[0],
         size_bytes=before.size_bytes if sums is None else sums[1],
         replicas_change=_replicas_change(desired, topic.partitions),
+        well_partitions=_ranges(partition.number for partition in topic.partitions if _is_well(partition)),
         partition_states=states,
     )
+
+
+def _is_well(partition: Partition) -> bool:
+    is_whole = set(partition.lasting) <= set(partition.in_sync)
+    return partition.leader >= 0 and is_whole and not partition.is_moving
+
+
+def _ranges(numbers: Iterable[int]) -> str | None:
+    """Numbers in short, as 0-5,7; None for no numbers. What is too long for the status is cut."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    if len(text) > WELL_LENGTH_MAX:
+        text = text[: WELL_LENGTH_MAX - 2].rpartition(",")[0] + ",…"
+    return text or None
 
 
 def _partition(partition: Partition, actual: Actual, before: TopicStatus) -> PartitionStatus:

@@ -1,0 +1,71 @@
+"""The probes of a container. A start that goes well fails none of them, so that `kubectl get events` stays clean.
+
+A probe that asks every second fails every second until the server listens, and each failure is a Warning. So the
+startup probe is one program inside of the container that waits; the kubelet begins with the other two when it ends.
+The program is given here as text, because an older image does not have it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek_operator.desired.names import Json
+
+# A server that lives and is not ready by then has a reason, which its readiness probe may tell.
+READY_WAIT_SECONDS_MAX: Final = 60
+
+UNTIL_READY: Final = """\
+import http.client, sys, time
+port, ready_path, ready_seconds_max = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+def answers(path):
+    connection = http.client.HTTPConnection("localhost", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+while not answers("/healthz"):
+    time.sleep(0.1)
+ends_at = time.monotonic() + ready_seconds_max
+while not answers(ready_path) and time.monotonic() < ends_at:
+    time.sleep(0.1)
+"""
+"""Ends when the server at a port is alive, and ready; or alive and not ready for some time. Its arguments are the port,
+the path that tells of readiness, and how many seconds to wait for that."""
+
+# zkServer.sh needs bash, so it is there; a program that speaks TCP may not be.
+_UNTIL_OPEN: Final = "until (exec 3<>/dev/tcp/localhost/$0) 2>/dev/null; do sleep 0.2; done"
+
+
+def http_probes(port: int, *, ready_path: str, start_seconds_max: int) -> dict[str, Json]:
+    """Of a server that tells by HTTP whether it is alive (/healthz) and ready."""
+    waits = ["python3", "-c", UNTIL_READY, str(port), ready_path, str(READY_WAIT_SECONDS_MAX)]
+    return _probes(
+        waits,
+        {"httpGet": {"path": "/healthz", "port": port}},
+        {"httpGet": {"path": ready_path, "port": port}},
+        start_seconds_max=start_seconds_max,
+    )
+
+
+def tcp_probes(port: int, *, start_seconds_max: int) -> dict[str, Json]:
+    """Of a server that is alive and ready when its port is open."""
+    is_open: Json = {"tcpSocket": {"port": port}}
+    return _probes(
+        ["bash", "-c", _UNTIL_OPEN, str(port)], is_open, is_open, start_seconds_max=start_seconds_max
+    )
+
+
+def _probes(waits: list[str], alive: Json, ready: Json, *, start_seconds_max: int) -> dict[str, Json]:
+    return {
+        "startupProbe": {
+            "exec": {"command": waits},
+            "periodSeconds": 1,
+            "timeoutSeconds": start_seconds_max,
+            "failureThreshold": 1,
+        },
+        "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {**ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 5},
+    }
