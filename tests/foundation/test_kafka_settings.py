@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from odradek.cluster.configs import TOPIC_SETTINGS
-from odradek.cluster.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS
+from odradek.cluster.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS, RESETS_KEY
 from odradek.foundation.setting_types import Range, Setting
 from odradek.foundation.settings import all_settings
 
@@ -73,7 +73,7 @@ def test_a_group_setting_is_kafkas(key: str) -> None:
 def test_there_are_no_others() -> None:
     assert set(all_settings()) == set(FACTS["broker"]) | UNDECLARED | LATER
     assert set(TOPIC_SETTINGS) == set(FACTS["topic"])
-    assert set(GROUP_SETTINGS) == {*FACTS["group"], FENCED_UNTIL_KEY}
+    assert set(GROUP_SETTINGS) == {*FACTS["group"], FENCED_UNTIL_KEY, RESETS_KEY}
 
 
 def test_every_setting_says_what_it_means() -> None:

@@ -18,6 +18,7 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
 
 
 FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
+RESETS_KEY: Final = "odradek.resets"
 
 _NOT_USED: Final = "Belongs to a kind of group that this broker does not have: accepted, not used."
 
@@ -52,6 +53,15 @@ _ALL: Final = (
         "come back by themselves afterwards. Not one of Kafka's.",
         key=FENCED_UNTIL_KEY,
         allowed=Range(0),
+        used=True,
+    ),
+    Setting(
+        Kind.LIST,
+        (),
+        "The resets of offsets that a ConsumerGroup resource has made, as digests of their ids, the newest last. The "
+        "operator keeps them here, so that none is made twice when the resource is deleted and applied again. Not one "
+        "of Kafka's.",
+        key=RESETS_KEY,
         used=True,
     ),
 )

@@ -14,6 +14,7 @@ class ActualGroup:
     """A group that is there, or one that nobody has joined or committed for (`state` None).
 
     `committed` has what it has read up to; `fenced_until_ms` is in the past or 0 where its members are let in.
+    `resets` are the digests of the ids of resets that have ended or are about to set offsets, the newest last.
     """
 
     group_id: str
@@ -23,6 +24,7 @@ class ActualGroup:
     members: tuple[GroupMember, ...] = ()
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     fenced_until_ms: int = 0
+    resets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,18 @@ class SetFence:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberResets:
+    """Keep these digests of ids with the group, beyond the life of any resource."""
+
+    group_id: str
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteGroup:
     """Delete a group without members, with its offsets."""
 
     group_id: str
 
 
-GroupStep = SetOffsets | SetFence | DeleteGroup
+GroupStep = SetOffsets | SetFence | RememberResets | DeleteGroup

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
@@ -30,6 +30,7 @@ from odradek_operator.gateways.group_values import (
     GroupsSeen,
     GroupStep,
     PartitionEnds,
+    RememberResets,
     SetFence,
     SetOffsets,
 )
@@ -41,6 +42,14 @@ GROUPS_TOGETHER_MAX: Final = 8
 GROUPS_PER_REQUEST: Final = 100
 PARTITIONS_PER_REQUEST: Final = 2_000
 FENCE_KEY: Final = "odradek.fenced.until"
+RESETS_KEY: Final = "odradek.resets"
+
+
+class _Kept(NamedTuple):
+    """What is kept in a group's settings."""
+
+    fenced_until_ms: int = 0
+    resets: tuple[str, ...] = ()
 
 
 class BrokerGroups:
@@ -64,7 +73,7 @@ class BrokerGroups:
         except (ConnectionFailed, ClientTimeout):
             # A connection that was kept may have been lost since; a cluster that is not there is not waited for.
             await self._client.refresh(())
-        fences = await self._fences(list(expected))
+        kept = await self._kept(list(expected))
         groups: dict[str, ActualGroup] = {}
         failures: dict[str, OdradekError] = {}
         places = asyncio.Semaphore(GROUPS_TOGETHER_MAX)
@@ -72,7 +81,7 @@ class BrokerGroups:
         async def one(group_id: str) -> None:
             async with places:
                 try:
-                    groups[group_id] = await self._group(group_id, fence=fences[group_id])
+                    groups[group_id] = await self._group(group_id, kept[group_id])
                 except OdradekError as failure:
                     failures[group_id] = failure
 
@@ -86,14 +95,14 @@ class BrokerGroups:
         times = await self._times(cluster, seen, expected)
         return GroupsSeen(groups=groups, partitions=partitions, ends=ends, record_times_ms=times), failures
 
-    async def _group(self, group_id: str, *, fence: int | OdradekError) -> ActualGroup:
-        # Taken for none, a fence of ours that cannot be seen would not be taken away.
-        if isinstance(fence, OdradekError):
-            raise fence
+    async def _group(self, group_id: str, kept: _Kept | OdradekError) -> ActualGroup:
+        # Taken for none, a fence of ours that cannot be seen would not be taken away, and a reset be made twice.
+        if isinstance(kept, OdradekError):
+            raise kept
         try:
             described = await self._admin.groups.describe(group_id)
         except GroupIdNotFound:
-            return ActualGroup(group_id=group_id, fenced_until_ms=fence)
+            return ActualGroup(group_id=group_id, fenced_until_ms=kept.fenced_until_ms, resets=kept.resets)
         committed = await self._admin.groups.offsets(group_id)
         return ActualGroup(
             group_id=group_id,
@@ -102,20 +111,26 @@ class BrokerGroups:
             coordinator=described.coordinator,
             members=described.members,
             committed={where: found.offset for where, found in committed.items()},
-            fenced_until_ms=fence,
+            fenced_until_ms=kept.fenced_until_ms,
+            resets=kept.resets,
         )
 
-    async def _fences(self, group_ids: Sequence[str]) -> dict[str, int | OdradekError]:
-        fences: dict[str, int | OdradekError] = dict.fromkeys(group_ids, 0)
+    async def _kept(self, group_ids: Sequence[str]) -> dict[str, _Kept | OdradekError]:
+        kept: dict[str, _Kept | OdradekError] = dict.fromkeys(group_ids, _Kept())
+        keys = [FENCE_KEY, RESETS_KEY]
         for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
             some = group_ids[start : start + GROUPS_PER_REQUEST]
-            described = await self._admin.configs.describe_many(ResourceType.GROUP, some, keys=[FENCE_KEY])
+            described = await self._admin.configs.describe_many(ResourceType.GROUP, some, keys=keys)
             for group_id, entries in described.items():
                 if isinstance(entries, OdradekError):
-                    fences[group_id] = entries
-                else:
-                    fences[group_id] = next((int(entry.value or 0) for entry in entries), 0)
-        return fences
+                    kept[group_id] = entries
+                    continue
+                texts = {entry.name: entry.value or "" for entry in entries}
+                resets = texts.get(RESETS_KEY, "")
+                kept[group_id] = _Kept(
+                    int(texts.get(FENCE_KEY) or 0), tuple(resets.split(",")) if resets else ()
+                )
+        return kept
 
     async def _ends(
         self, cluster: ClusterInfo, partitions: Mapping[str, Sequence[int]]
@@ -187,6 +202,9 @@ class BrokerGroups:
             case SetFence(group_id, until_ms):
                 operation = AlterOperation.SET if until_ms else AlterOperation.DELETE
                 change = ConfigChange(FENCE_KEY, str(until_ms) if until_ms else None, operation)
+                await self._admin.configs.alter(ResourceType.GROUP, group_id, [change])
+            case RememberResets(group_id, digests):
+                change = ConfigChange(RESETS_KEY, ",".join(digests))
                 await self._admin.configs.alter(ResourceType.GROUP, group_id, [change])
             case DeleteGroup(group_id):
                 try:

@@ -83,6 +83,7 @@ class Phase(StrEnum):
     APPLYING = "Applying"
     DONE = "Done"
     REFUSED = "Refused"
+    REPEATED = "Repeated"
 
 
 _PLACE_RULES: Final = (
@@ -135,7 +136,10 @@ class Reset:
     id: Annotated[
         str,
         Text(min_length=1, max_length=128),
-        Doc("A name of your choice. A reset runs once for each new one."),
+        Doc(
+            "A name of your choice. A reset runs once for each new one, also where this resource is deleted and "
+            "applied again, or goes back to an earlier id."
+        ),
     ]
     to: Annotated[ResetPosition, Nested(ResetPosition), Doc("Where the group goes on.")]
     topics: Annotated[

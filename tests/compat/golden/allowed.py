@@ -45,6 +45,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     },
     "configs": {
         "an unknown group: configs/odradek.fenced.until": "our own: Kafka has no way to keep members out of a group",
+        "an unknown group: configs/odradek.resets": "our own: what the operator has done to the group's offsets",
         "operation 9/responses/0/error_code": (
             "Kafka fails on it unexpectedly; INVALID_REQUEST says what is wrong"
         ),

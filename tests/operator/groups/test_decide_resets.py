@@ -10,6 +10,7 @@ import pytest
 
 from odradek.client.admin.logs import EARLIEST
 from odradek_operator.gateways.group_values import (
+    RememberResets,
     SetFence,
     SetOffsets,
 )
@@ -21,7 +22,11 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     Note,
     Resolve,
 )
-from odradek_operator.reconcilers.consumer_group.reset import FENCING_SECONDS_MAX
+from odradek_operator.reconcilers.consumer_group.reset import (
+    FENCING_SECONDS_MAX,
+    RESETS_REMEMBERED_MAX,
+    digest,
+)
 from odradek_operator.resources.consumer_group import Phase
 from tests.operator.groups.cases import (
     COMMITTED,
@@ -37,6 +42,8 @@ from tests.operator.groups.cases import (
     there,
     wanted,
 )
+
+ONE = (digest("one"),)
 
 
 def follow(desired: Desired, decision: Decision) -> Desired:
@@ -57,11 +64,14 @@ def test_a_reset_notes_where_it_goes_and_where_it_came_from_before_it_sets_offse
     assert status.snapshot is not None
     assert status.snapshot.offsets == {"orders": {"0": 90, "1": 40}}
     desired = follow(desired, planned)
+    # Remembered on the brokers before offsets are set, whatever becomes of the resource.
+    assert decide(desired, actual).actions == (RememberResets("billing", (digest("one"),)),)
+    actual = there(group(committed=COMMITTED, resets=ONE))
     assert decide(desired, actual).actions == (SetOffsets("billing", {A: 10, B: 0}),)
-    done = decide(desired, there(group(committed={A: 10, B: 0})))
+    done = decide(desired, there(group(committed={A: 10, B: 0}, resets=ONE)))
     assert news(done) == ["OffsetsReset"]
     desired = follow(desired, done)
-    over = decide(desired, there(group(members=1, committed={A: 77, B: 66})))
+    over = decide(desired, there(group(members=1, committed={A: 77, B: 66}, resets=ONE)))
     assert over.actions == (), "one id, one reset"
     assert stated(over, "Reset") == ("True", "Done")
 
@@ -83,7 +93,7 @@ def test_undo_goes_back_to_the_snapshot_and_may_itself_be_undone() -> None:
     ):
         desired = follow(desired, decide(desired, actual))
     undo = wanted(desired.status, reset={"id": "two", "to": {"at": "Snapshot"}})
-    planned = noted(decide(undo, there(group(committed={A: 30, B: 30}))))
+    planned = noted(decide(undo, there(group(committed={A: 30, B: 30}, resets=ONE))))
     assert planned.reset is not None
     assert planned.reset.target == {"orders": {"0": 90, "1": 40}}
     assert planned.snapshot is not None
@@ -109,7 +119,9 @@ def test_a_reset_that_cannot_be_is_refused_once_and_told(
     assert why in status.reset.message
     assert "new id" in status.reset.message or "snapshot" in status.reset.message
     assert news(decision) == ["ResetRefused"]
-    after = decide(wanted(status, reset=reset), actual)
+    assert actual.group is not None
+    remembered = replace(actual.group, resets=(digest(reset["id"]),))
+    after = decide(wanted(status, reset=reset), replace(actual, group=remembered))
     assert (after.actions, stated(after, "Reset")) == ((), ("False", "Refused"))
 
 
@@ -139,7 +151,7 @@ def test_a_fencing_reset_puts_members_out_and_lets_them_in_again() -> None:
     assert (going.actions, going.again_seconds) == ((), 0.5)
     renewed = decide(desired, there(fenced, now=NOW + timedelta(seconds=70)))
     assert renewed.actions == (SetFence("billing", until_ms + 70_000),)
-    empty = replace(fenced, members=(), state="Empty")
+    empty = replace(fenced, members=(), state="Empty", resets=ONE)
     desired = follow(desired, decide(desired, there(empty, resolved={A: 10, B: 0})))
     assert decide(desired, there(empty)).actions == (SetOffsets("billing", {A: 10, B: 0}),)
     at_target = replace(empty, committed={A: 10, B: 0})
@@ -151,7 +163,7 @@ def test_a_fencing_reset_puts_members_out_and_lets_them_in_again() -> None:
     desired = follow(desired, decide(desired, there(replace(at_target, fenced_until_ms=0))))
     assert desired.status.reset is not None
     assert not desired.status.reset.fenced
-    assert decide(desired, there(replace(full, committed={A: 11, B: 1}))).actions == ()
+    assert decide(desired, there(replace(full, committed={A: 11, B: 1}, resets=ONE))).actions == ()
 
 
 def test_a_fence_that_moves_nobody_is_given_up_and_taken_away() -> None:
@@ -176,3 +188,36 @@ def test_a_reset_that_is_taken_back_leaves_no_fence() -> None:
     assert without.status.reset is not None
     assert without.status.reset.phase is Phase.REFUSED
     assert decide(without, there(full)).actions == (SetFence("billing", 0),)
+
+
+def test_an_earlier_id_is_not_made_again_and_overwrites_no_snapshot() -> None:
+    first = noted(
+        decide(wanted(reset=TO_EARLIEST), there(group(committed=COMMITTED), resolved={A: 10, B: 0}))
+    )
+    assert first.reset is not None
+    second = replace(first, reset=replace(first.reset, id="two", phase=Phase.DONE, target=None))
+    both = group(committed={A: 10, B: 0}, resets=(digest("one"), digest("two")))
+    # A rollback of the release brings the first id again.
+    reverted = decide(wanted(second, reset=TO_EARLIEST), there(both))
+    status = noted(reverted)
+    assert status.reset is not None and status.snapshot == second.snapshot
+    assert status.reset.phase is Phase.REPEATED and "new id" in status.reset.message
+    assert news(reverted) == ["ResetNotRepeated"]
+    over = decide(wanted(status, reset=TO_EARLIEST), there(both))
+    assert over.actions == () and stated(over, "Reset") == ("True", "Repeated")
+
+
+def test_a_resource_that_is_deleted_and_applied_again_makes_no_reset_twice() -> None:
+    again = decide(wanted(reset=TO_EARLIEST), there(group(committed={A: 77, B: 66}, resets=ONE)))
+    status = noted(again)
+    assert status.reset is not None and status.reset.phase is Phase.REPEATED
+    assert status.snapshot is None
+
+
+def test_as_many_ids_are_remembered_as_there_is_room_for() -> None:
+    many = tuple(digest(f"id-{number}") for number in range(RESETS_REMEMBERED_MAX))
+    desired = wanted(reset=TO_EARLIEST)
+    found = group(committed=COMMITTED, resets=many)
+    desired = follow(desired, decide(desired, there(found, resolved={A: 10, B: 0})))
+    (step,) = decide(desired, there(found)).actions
+    assert step == RememberResets("billing", (*many[1:], digest("one")))

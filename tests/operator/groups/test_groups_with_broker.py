@@ -193,6 +193,16 @@ def test_a_reset_and_its_undo(broker: BrokerWithAdmin) -> None:
         await world.group(name)
         assert await committed(world, name) == [7]
         assert [one.reason for one in world.kubernetes.told] == ["OffsetsReset", "OffsetsReset"]
+        # A rollback brings the first id again, and a pipeline deletes the resource and applies it.
+        world.edit(CONSUMER_GROUPS, name, reset={"id": "one", "to": {"at": "Earliest"}})
+        await world.group(name)
+        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Repeated")
+        assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 0}}
+        world.delete(CONSUMER_GROUPS, name)
+        world.make(CONSUMER_GROUPS, name, topics=[topic], reset={"id": "one", "to": {"at": "Earliest"}})
+        await world.group(name)
+        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Repeated")
+        assert await committed(world, name) == [7]
 
     in_world(broker, story)
 

@@ -20,6 +20,7 @@ from odradek_operator.gateways.group_values import (
     GroupsSeen,
     GroupStep,
     PartitionEnds,
+    RememberResets,
     SetOffsets,
 )
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json, KubernetesError, metadata
@@ -43,6 +44,7 @@ class Brokers:
         self.lost: set[str] = set()
         self.refusal: OdradekError | None = None
         self.steps: list[tuple[str, int]] = []
+        self.resets: dict[str, tuple[str, ...]] = {}
 
     @asynccontextmanager
     async def client(self, bootstrap: str) -> AsyncIterator[None]:
@@ -57,11 +59,16 @@ class Brokers:
     async def look(self, expected: Mapping[str, Iterable[str]]) -> tuple[GroupsSeen, dict[str, OdradekError]]:
         if self.refusal is not None:
             raise self.refusal
-        if len(expected) == 1 and self.lost & expected.keys():
+        # They go once offsets are set, before that is seen.
+        are_set = self.lost.intersection(name for name, _ in self.steps)
+        if len(expected) == 1 and are_set & expected.keys():
             raise ConnectionFailed("the broker went away")
         found = {
             name: ActualGroup(
-                group_id=name, state="Empty", committed={WHERE: self.committed.setdefault(name, 50)}
+                group_id=name,
+                state="Empty",
+                committed={WHERE: self.committed.setdefault(name, 50)},
+                resets=self.resets.get(name, ()),
             )
             for name in expected
         }
@@ -72,6 +79,9 @@ class Brokers:
         return dict.fromkeys(timestamps_ms, 7)
 
     async def carry_out(self, step: GroupStep) -> None:
+        if isinstance(step, RememberResets):
+            self.resets[step.group_id] = step.digests
+            return
         assert isinstance(step, SetOffsets)
         if step.group_id not in self.lost:
             await asyncio.sleep(1)

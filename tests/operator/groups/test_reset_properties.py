@@ -18,6 +18,7 @@ from odradek_operator.gateways.group_values import (
     ActualGroup,
     GroupsSeen,
     PartitionEnds,
+    RememberResets,
     SetFence,
     SetOffsets,
 )
@@ -40,6 +41,7 @@ class Group:
         self.fenced_until = datetime.min.replace(tzinfo=UTC)
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.times_set = 0
+        self.resets: tuple[str, ...] = ()
 
     def seen(self) -> ActualGroup:
         is_fenced = self.fenced_until > datetime.min.replace(tzinfo=UTC)
@@ -49,6 +51,7 @@ class Group:
             members=(MEMBER,) if self.has_member else (),
             committed=dict(self.committed),
             fenced_until_ms=round(self.fenced_until.timestamp() * 1000) if is_fenced else 0,
+            resets=self.resets,
         )
 
     def join(self) -> None:
@@ -61,8 +64,11 @@ class Group:
         if self.has_member:
             self.committed = {where: min(END, offset + 7) for where, offset in self.committed.items()}
 
-    def take(self, step: SetOffsets | SetFence) -> bool:
+    def take(self, step: SetOffsets | SetFence | RememberResets) -> bool:
         """False when the coordinator refuses it."""
+        if isinstance(step, RememberResets):
+            self.resets = step.digests
+            return True
         if isinstance(step, SetFence):
             self.fenced_until = datetime.fromtimestamp(step.until_ms / 1000, UTC)
             if not step.until_ms:
@@ -105,7 +111,7 @@ def run_once(
             elif isinstance(step, Note):
                 desired, resolved = replace(desired, status=step.status), None
             else:
-                assert isinstance(step, SetOffsets | SetFence)
+                assert isinstance(step, SetOffsets | SetFence | RememberResets)
                 resolved = None
                 if not group.take(step):
                     break
@@ -157,6 +163,16 @@ def test_a_reset_that_is_done_was_made_and_a_done_one_is_not_made_again(draw: st
             Desired(name="g", uid="me", generation=1, spec=spec, status=status), group, target, draw
         )
     assert group.times_set == times_set, "one id, one reset"
+    # The resource is deleted at any moment, and applied again.
+    for _ in range(5):
+        happen(group, draw)
+        status = run_once(
+            Desired(name="g", uid="another", generation=1, spec=spec, status=ConsumerGroupStatus()),
+            group,
+            target,
+            draw,
+        )
+    assert group.times_set == times_set, "one id, one reset, in whichever resource it stands"
     group.now += timedelta(minutes=10)
     group.join()
     assert group.has_member, "no fence is for ever"

@@ -255,7 +255,7 @@ def _reset(shown: ConsumerGroupStatus) -> Condition | None:
     known = shown.reset
     if known is None:
         return None
-    holds = known.phase is Phase.DONE if known.phase in ENDED else None
+    holds = known.phase in (Phase.DONE, Phase.REPEATED) if known.phase in ENDED else None
     return condition(RESET, holds, str(known.phase), known.message)
 
 

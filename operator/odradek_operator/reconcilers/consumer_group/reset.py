@@ -7,16 +7,20 @@ What is to be done is written down before it is done: `target` and the snapshot 
 the fence is. So whoever takes over knows whether it is to go on, and a reset is made once. Whether offsets have been
 set is seen from the group, also where consumers have gone on since (`was_applied`). A fence ends by itself should
 nobody come.
+
+Ids are remembered with the group on the brokers, before offsets are set: a resource that is deleted and applied again,
+or edited back to an earlier id, has that reset stand as `Repeated`, and neither offsets nor snapshot change.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
-from odradek_operator.gateways.group_values import ActualGroup, SetFence, SetOffsets
+from odradek_operator.gateways.group_values import ActualGroup, RememberResets, SetFence, SetOffsets
 from odradek_operator.reconcilers.consumer_group.facts import Action, Actual, Desired, Note, Offsets, Resolve
 from odradek_operator.reconcilers.consumer_group.positions import (
     missing_topics,
@@ -44,7 +48,10 @@ FENCE_SECONDS_LEFT_MIN = 60.0
 FENCING_SECONDS_MAX = 300.0
 FENCING_AGAIN_SECONDS = 0.5
 WAITING_AGAIN_SECONDS = 5.0
-ENDED = (Phase.DONE, Phase.REFUSED)
+ENDED = (Phase.DONE, Phase.REFUSED, Phase.REPEATED)
+# Of each group, in its settings: 4 kB. The oldest is forgotten for a newer one.
+RESETS_REMEMBERED_MAX = 256
+_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +73,15 @@ def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | No
             return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
         if known.fenced:
             return _unfence(desired, known, group)
+        if digest(known.id) not in group.resets:
+            return _remember(group, known)
         if wish is None or wish.id == known.id:
             return None
     if wish is None:
         return None
     if known is None or known.id != wish.id:
+        if digest(wish.id) in group.resets:
+            return _repeated(desired, actual, wish)
         known = ResetStatus(id=wish.id, phase=Phase.WAITING, started_at=timestamp(actual.now))
     if known.phase is Phase.APPLYING and known.target is not None:
         return _apply(desired, actual, group, known)
@@ -181,6 +192,8 @@ def _apply(desired: Desired, actual: Actual, group: ActualGroup, known: ResetSta
     if all(group.committed.get(where) == offset for where, offset in target.items()):
         return _done(desired, actual, known, len(target))
     if not group.members:
+        if digest(known.id) not in group.resets:
+            return _remember(group, known)
         return Step(actions=(SetOffsets(group.group_id, target),))
     snapshot = {} if desired.status.snapshot is None else offsets_of(desired.status.snapshot.offsets)
     if was_applied(target, before=snapshot, now=group.committed):
@@ -216,6 +229,23 @@ def _ended(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
     what = f"the reset {ended.id} {'is made' if is_done else 'is refused'}: {ended.message}"
     news = News("OffsetsReset" if is_done else "ResetRefused", what, is_warning=not is_done)
     return Step(actions=(Note(replace(desired.status, reset=ended)),), news=(news,))
+
+
+def digest(reset_id: str) -> str:
+    """What is remembered of an id: ids may hold anything, and settings are short."""
+    return hashlib.sha256(reset_id.encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _remember(group: ActualGroup, known: ResetStatus) -> Step:
+    digests = (*group.resets, digest(known.id))[-RESETS_REMEMBERED_MAX:]
+    return Step(actions=(RememberResets(group.group_id, digests),))
+
+
+def _repeated(desired: Desired, actual: Actual, wish: Reset) -> Step:
+    message = "a reset of this id has ended before, and is not made twice; give it a new id to have it made"
+    known = ResetStatus(id=wish.id, phase=Phase.REPEATED, message=message, finished_at=timestamp(actual.now))
+    news = News("ResetNotRepeated", f"the reset {wish.id} is not made: {message}")
+    return Step(actions=(Note(replace(desired.status, reset=known)),), news=(news,))
 
 
 def _seconds_since(moment: str | None, now: datetime) -> float:
