@@ -103,6 +103,8 @@ def test_a_width_counts_characters_and_keeps_what_is_not_text() -> None:
     ("template", "words"),
     [
         ("{vlaue}", r"\{vlaue\} is not a field of a record; did you mean \{value\}\?"),
+        ("{key", r"\{key has no closing brace; write \{key\}"),
+        ("{key {value}", r"\{key has no closing brace"),
         ("{}", r"\{\} is not a field of a record; there are key"),
         ("{ key }", "did you mean {key}"),
         ("{key!r}", "is not a field"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import Result
 
+import odradek
 from odradek import __version__
 from odradek.cli.exit_codes import MEANINGS, ExitCode, exit_code_for
 from odradek.cli.main import VERBS, command_line
@@ -222,3 +227,34 @@ def test_completion_scripts_call_odradek(invoke: Invoke, shell: str) -> None:
     result = invoke("completion", shell)
     assert result.exit_code == 0
     assert "_ODRADEK_COMPLETE" in result.output
+
+
+def test_errors_of_the_operating_system_name_the_file_in_words(invoke: Invoke, tmp_path: Path) -> None:
+    missing = tmp_path / "plan.json"
+    result = invoke("reassign", "verify", str(missing))
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert result.stderr == f"odradek: {missing}: No such file or directory\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_an_output_that_is_full_is_told() -> None:
+    with open("/dev/full", "wb") as full:
+        done = as_process("completion", "bash", stdout=full.fileno())
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr == b"odradek: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_the_shell_closed_are_empty(closed: str) -> None:
+    command = f"{sys.executable} -m odradek profile list {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, env=environment(), check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def as_process(*arguments: str, stdout: int) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "odradek", *arguments]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=environment(), check=False)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(odradek.__file__).parents[1])}

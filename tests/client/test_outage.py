@@ -9,7 +9,8 @@ import pytest
 
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
-from odradek.client.consumer.outage import Outage
+from odradek.client.consumer.group import GroupConsumer
+from odradek.client.consumer.outage import COORDINATOR, Outage
 from odradek.client.errors import ConnectionFailed
 from odradek.foundation.ids import TopicPartition
 from tests.support.loop import run
@@ -48,6 +49,16 @@ def test_partitions_that_are_read_no_longer_are_no_outage(caplog: pytest.LogCapt
     assert caplog.messages[1:] == ["the broker answers again, after 2.0 s"]
 
 
+def test_a_coordinator_is_away_whatever_partitions_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage()
+    outage.failed([COORDINATOR], AWAY, now=0)
+    outage.failed([A], AWAY, now=0.5)
+    outage.keep([], now=1)
+    assert len(caplog.messages) == 1
+    outage.answered(COORDINATOR, now=2)
+    assert caplog.messages[1:] == ["the broker answers again, after 2.0 s"]
+
+
 def test_a_consumer_tries_at_a_bounded_pace_and_says_little(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "odradek.client.consumer")
 
@@ -76,3 +87,29 @@ def test_a_consumer_tries_at_a_bounded_pace_and_says_little(caplog: pytest.LogCa
     assert first.endswith("; trying again until it answers")
     assert second.startswith("still trying after 1")
     assert third.startswith("still trying after 3")
+
+
+def test_a_member_whose_coordinator_is_away_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
+        cluster = await WholeCluster.start(brokers=1, controllers=1, entries=entries)
+        assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
+        client = Client(
+            f"{cluster.host(1)}:{PORT}", network=cluster.network.at("reader"), random=random.Random(1)
+        )
+        async with client, GroupConsumer(client, "g", ["t"], on_no_offset="earliest") as consumer:
+            await client.connect()
+            await cluster.kill_broker(1)
+            with pytest.raises(ConnectionFailed):
+                await consumer.poll()
+        await cluster.stop()
+
+    run(story())
+    first, *others = [
+        one.getMessage()
+        for one in caplog.records
+        if one.name.startswith("odradek.client") and one.levelno >= logging.WARNING
+    ]
+    assert first.endswith("; trying again until it answers")
+    assert len(others) < 4
+    assert all(one.startswith("still trying after ") for one in others)

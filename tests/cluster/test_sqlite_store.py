@@ -154,23 +154,59 @@ def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_what_was_laid_aside_is_given_up_for_a_full_disk_and_laid_aside_again(tmp_path: Path) -> None:
+def test_room_is_in_the_registry_while_it_is_open_and_beside_it_while_it_is_not(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     reserve = tmp_path / "registry.db.reserve"
+    written_ahead = tmp_path / "registry.db-wal"
 
     async def scenario() -> None:
-        store = SqliteStore.open(str(path))
-        assert reserve.stat().st_size > 100_000
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreConnectionLost, match="full"):
-            await store.create("/big", b"x" * 1_000_000)
-        assert not reserve.exists()
-        await store.close()
-        await SqliteStore.open(str(path)).close()
-        assert reserve.stat().st_size > 100_000
+        for _ in range(2):
+            store = SqliteStore.open(str(path))
+            assert not reserve.exists()
+            assert 200_000 < written_ahead.stat().st_size <= 262_144
+            assert store._connection.execute("PRAGMA freelist_count").fetchone()[0] * 4096 > 100_000
+            await store.close()
+            assert reserve.stat().st_size == 262_144
+            assert not written_ahead.exists()
 
     asyncio.run(scenario())
+
+
+def test_writes_go_on_where_no_file_may_grow(tmp_path: Path) -> None:
+    path = str(tmp_path / "registry.db")
+    # A full disk in miniature: the limit on a file's size is that of the write-ahead log.
+    script = f"""
+import asyncio, os, resource, signal
+from odradek.cluster.sqlite_store import SqliteStore
+from odradek.foundation.errors import StoreWriteFailed
+
+async def main():
+    store = SqliteStore.open({path!r})
+    await store.create("/a")
+    await store.create("/b")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    bytes_max = os.path.getsize({path + "-wal"!r})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_max, bytes_max))
+    for number in range(300):
+        await store.put("/a", str(number).encode())
+    await store.delete("/b")
+    try:
+        await store.create("/large", b"x" * 1_000_000)
+    except StoreWriteFailed as failure:
+        print(failure)
+    await store.delete("/a")
+    print(await store.children("/"))
+
+asyncio.run(main())
+"""
+    environment = {"PYTHONPATH": str(BROKER_ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    refusal, children = done.stdout.splitlines()
+    assert refusal.startswith(f"the registry {path} could not be written")
+    assert children == "[]"
 
 
 def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,29 @@ def test_a_file_size_limit_is_told_as_a_storage_error(make_broker: MakeBroker) -
         assert 5 <= good < 15
         assert client.fetch_all("capped") == [BLOCK] * good
     assert broker.stop() in (0, 1)
+
+
+def test_topics_are_deleted_however_long_the_disk_has_been_full(
+    on_small_disk: tuple[Broker, int], small_disk: Path
+) -> None:
+    broker, _ = on_small_disk
+
+    def take_all_room() -> None:
+        with (small_disk / "other-files").open("ab", buffering=0) as other, suppress(OSError):
+            while True:
+                other.write(b"x" * 4096)
+
+    with PlainClient(broker.port) as client:
+        for topic in ("filled", "first", "second"):
+            client.create_topic(topic)
+        for topic in ("first", "second"):
+            take_all_room()
+            for number in range(60):
+                changes = [{"name": "retention.ms", "config_operation": 0, "value": str(60_000 + number)}]
+                resources = [{"resource_type": 2, "resource_name": "filled", "configs": changes}]
+                answer = client.ask(
+                    ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False
+                )
+                assert answer.responses[0].error_code == 0, answer
+                take_all_room()
+            assert "deleted" in odradek(broker, "topics", "delete", topic)

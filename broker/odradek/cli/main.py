@@ -7,6 +7,7 @@ the table in `exit_codes`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -42,6 +43,10 @@ VERBS = {
 
 
 COMPLETION_VARIABLE = "_ODRADEK_COMPLETE"
+
+
+# What a write to stdout can fail with, but for a closed pipe.
+_OUTPUT_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class _OutputClosedError(Exception):
@@ -114,13 +119,24 @@ def report(failure: Exception, *, verbose: bool) -> int:
         sys.stdout.flush()
     if verbose:
         traceback.print_exception(failure)
-    words = " ".join("; ".join((str(failure), *getattr(failure, "__notes__", ()))).split())
+    words = " ".join("; ".join((_said(failure), *getattr(failure, "__notes__", ()))).split())
     if not isinstance(failure, OdradekError | OSError | ValueError) or not words:
         words = f"{type(failure).__name__}: {words}".rstrip(": ")
         if not verbose:
             words += " (add --verbose for the trace)"
     print(f"odradek: {words}", file=sys.stderr)
     return exit_code_for(failure)
+
+
+def _said(failure: Exception) -> str:
+    """What an error says. Errors of the operating system name a file; only stdout is written without a name."""
+    if type(failure) is not OSError and not isinstance(failure, FileNotFoundError | PermissionError):
+        return str(failure)
+    if failure.filename is not None:
+        return f"{failure.filename}: {failure.strerror}"
+    if failure.errno in _OUTPUT_FAILURES:
+        return f"the output cannot be written: {failure.strerror}"
+    return str(failure)
 
 
 def _forget_stdout() -> None:

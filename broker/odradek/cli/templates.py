@@ -29,6 +29,7 @@ _BRACES: Final = re.compile(
     rf"(?P<escape>{_ESCAPE})|(?P<brace>\{{\{{|\}}\}})|\{{(?P<field>[^{{}}]*)\}}", re.DOTALL
 )
 _TOKENS: Final = re.compile(rf"(?P<escape>{_ESCAPE})|%(?P<token>.?)", re.DOTALL)
+_BEGUN: Final = re.compile(r"\{(?P<name>[a-z_]+)")
 _LOOKS_LIKE_A_FIELD: Final = re.compile(r"\s*(?:[A-Za-z_].*)?", re.DOTALL)
 _SPEC: Final = re.compile(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?(?P<width>[1-9]\d{0,2})?(?:\.(?P<longest>\d{1,4}))?"
@@ -127,7 +128,7 @@ def _of_braces(template: str, fields: dict[str, Field]) -> Printer:
     line = _Line()
     end = 0
     for match in _BRACES.finditer(template):
-        line.text(template[end : match.start()])
+        line.text(_without_field(template[end : match.start()]))
         end = match.end()
         if match["escape"]:
             line.literal(_unescaped(match["escape"], unknown=match["escape"].encode()))
@@ -140,8 +141,16 @@ def _of_braces(template: str, fields: dict[str, Field]) -> Printer:
             line.field(_with_spec(fields[name], spec, shown=match[0]) if spec else fields[name])
         else:
             line.text(match[0])  # as in '{"a": 1}'
-    line.text(template[end:] + "\n")
+    line.text(_without_field(template[end:]) + "\n")
     return line.printer()
+
+
+def _without_field(text: str) -> str:
+    """The text as it is. Raises ValueError where a field begins and does not end."""
+    begun = _BEGUN.search(text)
+    if begun is not None and begun["name"] in FIELDS:
+        raise ValueError(f"{begun[0]} has no closing brace; write {begun[0]}}}, or {{{{ for a brace")
+    return text
 
 
 def _of_tokens(template: str, fields: dict[str, Field]) -> Printer:

@@ -11,8 +11,11 @@ seal TEXT)` with one row, `PRAGMA user_version` 3; layouts 1, without `created` 
 are brought up when they are opened. A file whose nodes do not match its seal (`cluster.seal`) is refused and left as
 it is.
 
-A start writes here, and must succeed on a full disk so that records can be read: beside the file lies `.reserve`, which
-is given up when there is no room for a change, and laid aside anew by the first start that has room.
+Changes must succeed on a full disk: a start, so that records can be read, and the deletion of a topic, which makes
+room. Clients that write take any room that is given up, so the room stays in SQLite's files. `open` writes a blob and
+deletes it: the write-ahead log then has blocks to write over, and the file has free pages. Where the write-ahead log
+is full, a checkpoint lets it begin from its start. SQLite deletes the write-ahead log when it closes the file, so
+between two runs a file beside it, `.reserve`, holds the room.
 
 Changes are numbered from opening << 32 on, and the opening's number is written with its first change: so numbers
 rise across restarts without a write of their own.
@@ -25,6 +28,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +47,7 @@ from odradek.cluster.store import (
     WatchCallback,
 )
 from odradek.cluster.watches import Watches
-from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
+from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +55,12 @@ _LAYOUT_VERSION: Final = 3
 # The only session is this process.
 _SESSION: Final = 1
 _OPENING_BITS: Final = 32
-# Room for the handful of pages that a start and some changes to topics write ahead.
+# Room for the pages that a start, deleted topics and a topic of some hundred partitions write ahead.
 _RESERVE_BYTES: Final = 256 * 1024
+# Making and deleting the first writes each page twice ahead, and fits into the reserve; the others are for less room.
+_BLOB_BYTES: Final = (112 * 1024, 56 * 1024, 16 * 1024)
+_PAGE_BYTES: Final = 4096
+_CHECKPOINT: Final = "PRAGMA wal_checkpoint(RESTART)"
 _RESERVE_SUFFIX: Final = ".reserve"
 
 
@@ -83,14 +91,14 @@ class SqliteStore:
             raise StoreError(f"cannot open the registry {path}: {error}; is the directory there?") from error
         try:
             tree, seal = _load(connection, path)
+            reserve = Path(f"{path}{_RESERVE_SUFFIX}")
+            _take_room(connection, reserve)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             connection.close()
             raise StoreError(_open_failure(path, error)) from error
         except StoreError:
             connection.close()
             raise
-        reserve = Path(f"{path}{_RESERVE_SUFFIX}")
-        _lay_aside(reserve)
         return cls(connection, tree, seal, reserve=reserve)
 
     async def get(self, path: str) -> Node:
@@ -159,7 +167,7 @@ class SqliteStore:
         try:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._write, durable, seal)
         except sqlite3.Error as error:
-            raise StoreConnectionLost(_write_failure(self._path, error)) from error
+            raise _write_failure(self._path, error) from error
         self._seal = seal
         self._is_noted = True
         self._watches.notify(self._tree.apply(changes))
@@ -202,18 +210,18 @@ class SqliteStore:
             if self._writer is not None:
                 self._writer.shutdown(wait=True)
             self._connection.close()
+            _lay_aside(self._reserve)
 
     def _write(self, changes: Changes, seal: Seal) -> None:
         """In the writer thread: one transaction, on disk when this returns."""
         try:
             self._transact(changes, seal)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not self._reserve.exists():
+            # SQLite has no code of its own for a quota or for a bound on a file's size.
+            if not _is_full(error) and error.sqlite_errorcode != sqlite3.SQLITE_IOERR_WRITE:
                 raise
-            logger.warning(
-                "the disk is full: the registry takes up the room of %s; make room soon", self._reserve
-            )
-            self._reserve.unlink()
+            # What the write-ahead log holds goes into the file, over pages that are there; it begins from its start.
+            self._connection.execute(_CHECKPOINT)
             self._transact(changes, seal)
 
     def _transact(self, changes: Changes, seal: Seal) -> None:
@@ -246,15 +254,41 @@ class SqliteStore:
             raise StoreSessionExpired("the registry is closed")
 
 
+def _take_room(connection: sqlite3.Connection, reserve: Path) -> None:
+    """Move the room of the reserve into SQLite's files, as much of it as the disk still has."""
+    reserve.unlink(missing_ok=True)
+    (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
+    # Syncs cost the start some milliseconds, and a power cut may take back what is done here.
+    connection.execute("PRAGMA synchronous = OFF")
+    failure: sqlite3.OperationalError | None = None
+    for blob_bytes in _BLOB_BYTES:
+        try:
+            connection.execute("DROP TABLE IF EXISTS room")
+            connection.execute("CREATE TABLE room AS SELECT zeroblob(?) AS bytes", [blob_bytes])
+            connection.execute("DROP TABLE room")
+            failure = None
+            break
+        except sqlite3.OperationalError as error:
+            failure = error
+            with suppress(sqlite3.OperationalError):
+                # A broker that was killed left a write-ahead log: it begins from its start.
+                connection.execute(_CHECKPOINT)
+    connection.execute("PRAGMA synchronous = FULL")
+    if failure is None and free_pages * _PAGE_BYTES < blob_bytes:
+        try:
+            connection.execute(_CHECKPOINT)
+        except sqlite3.OperationalError as error:
+            failure = error
+    if failure is not None:
+        logger.warning("no room could be kept for the registry: %s; make room on its disk", failure)
+
+
 def _lay_aside(reserve: Path) -> None:
-    """Take room for `_RESERVE_BYTES` unless there is such a file, or no room."""
-    if reserve.exists():
-        return
+    """Hold room for `_RESERVE_BYTES` while the registry is closed, or as much of it as the disk has."""
     try:
         reserve.write_bytes(bytes(_RESERVE_BYTES))
     except OSError as error:
         logger.warning("%s could not be laid aside for the registry: %s", reserve, error.strerror)
-        reserve.unlink(missing_ok=True)
 
 
 def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Seal]:
@@ -313,13 +347,17 @@ def _damaged(path: str, why: str) -> str:
     )
 
 
-def _write_failure(path: str, error: sqlite3.Error) -> str:
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-        return (
-            f"the registry {path} could not be written: its disk is full. Nothing was changed. Delete other files "
-            "there, or enlarge the volume, and try again"
+def _is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def _write_failure(path: str, error: sqlite3.Error) -> StoreError:
+    if _is_full(error):
+        return StoreWriteFailed(
+            f"the registry {path} could not be written: its disk is full. Nothing was changed. Delete topics or other "
+            "files there, or enlarge the volume, and try again"
         )
-    return f"the registry {path} could not be written: {error}"
+    return StoreWriteFailed(f"the registry {path} could not be written: {error}. Nothing was changed")
 
 
 def _open_failure(path: str, error: Exception) -> str:

@@ -432,6 +432,10 @@ class StoreConnectionLost(StoreError):
     """The registry did not answer; whether the write happened is not known."""
 
 
+class StoreWriteFailed(StoreConnectionLost):
+    """The registry's disk refused the write, and nothing was changed."""
+
+
 class StoreSessionExpired(StoreError):
     """The registry gave up this session: its ephemerals are gone."""
 

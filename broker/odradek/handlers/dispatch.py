@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 from time import monotonic
 from typing import Any, Final
 
-from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.errors import InvalidRequest, KafkaStorageError, RequestError, StoreWriteFailed
 from odradek.handlers import failures
 from odradek.handlers.context import BrokerParts, ControllerParts, RequestContext
 from odradek.handlers.counters import ApiCounters
@@ -119,6 +119,8 @@ class Dispatcher:
     def _failed(self, error: Exception, request: Any, context: RequestContext) -> bytes:
         header = context.header
         self._counters[header.api_key].failures += 1
+        if isinstance(error, StoreWriteFailed):
+            error = KafkaStorageError(str(error))
         if not isinstance(error, RequestError):
             logger.error(
                 "%s version %d from %r failed",

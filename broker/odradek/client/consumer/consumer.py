@@ -69,6 +69,7 @@ class PartitionConsumer:
         is_read_committed: bool = False,
         on_out_of_range: str = "error",
         is_waiting_for_topics: bool = False,
+        outage: Outage | None = None,
     ) -> None:
         if on_out_of_range not in (*RESET_TIMESTAMPS, "error"):
             raise InvalidRequest(
@@ -86,7 +87,7 @@ class PartitionConsumer:
         self._busy_leaders: set[int] = set()
         self._changed = asyncio.Event()
         self._failure: OdradekError | None = None
-        self._outage = Outage()
+        self._outage = outage or Outage()
         self._tasks = TaskOwner("consumer")
         self._lane = client.new_lane("fetch")
         self._closed = False

@@ -23,6 +23,7 @@ from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
+from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -66,12 +67,14 @@ class GroupConsumer:
         self._topics = tuple(topics)
         self._added_topics: set[str] = set()
         self._on_no_offset = on_no_offset
+        outage = Outage()
         self._membership = Membership(
             client,
             group_id,
             instance_id=instance_id,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
+            outage=outage,
         )
         self._group_id = group_id
         self._heartbeat_seconds = heartbeat_interval_ms / 1000
@@ -83,6 +86,7 @@ class GroupConsumer:
             is_read_committed=is_read_committed,
             on_out_of_range=on_no_offset,
             is_waiting_for_topics=True,  # the group is rebalanced when a topic goes
+            outage=outage,
         )
         self._committed: dict[TopicPartition, int] = {}
         self._partition_counts: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.assignors import RANGE
-from odradek.client.errors import MEMBER_ID_REQUIRED_CODE, raise_for
+from odradek.client.consumer.outage import COORDINATOR, Outage
+from odradek.client.errors import MEMBER_ID_REQUIRED_CODE, ClientTimeout, ConnectionFailed, raise_for
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
 from odradek.protocol.consumer import (
@@ -63,8 +65,10 @@ class Membership:
         instance_id: str | None,
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
+        outage: Outage,
     ) -> None:
         self._client = client
+        self._outage = outage
         self._group_id = group_id
         self._lane = client.new_lane("group")
         self._instance_id = instance_id
@@ -216,7 +220,13 @@ class Membership:
 
     async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
-            return await ask(await self._client.coordinator(self._group_id, lane=self._lane))
+            try:
+                result = await ask(await self._client.coordinator(self._group_id, lane=self._lane))
+            except (ConnectionFailed, ClientTimeout) as failure:
+                self._outage.failed([COORDINATOR], failure, now=asyncio.get_running_loop().time())
+                raise
+            self._outage.answered(COORDINATOR, now=asyncio.get_running_loop().time())
+            return result
 
         return await self._client.with_retries(attempt, group_id=self._group_id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
@@ -11,19 +12,22 @@ from odradek.foundation.limits import CLIENT_OUTAGE_NEWS_SECONDS_MAX, CLIENT_OUT
 
 logger = logging.getLogger(__name__)
 
+COORDINATOR: Final = "coordinator"
+"""Stands for the group's coordinator beside the partitions."""
+
 
 class Outage:
-    """The partitions whose leader cannot be reached. It is over when each of them was answered for."""
+    """The partitions whose leader cannot be reached, and the group's coordinator. It is over when each has answered."""
 
     def __init__(self) -> None:
-        self._partitions: set[TopicPartition] = set()
+        self._away: set[TopicPartition | str] = set()
         self._since = 0.0
         self._news_at = 0.0
         self._news_seconds = 0.0
 
-    def failed(self, partitions: Iterable[TopicPartition], failure: OdradekError, *, now: float) -> None:
-        """A fetch failed for these partitions at this time, in seconds."""
-        if not self._partitions:
+    def failed(self, asked: Iterable[TopicPartition | str], failure: OdradekError, *, now: float) -> None:
+        """What was asked of the leaders of these partitions, or of the coordinator, failed at this time, in seconds."""
+        if not self._away:
             self._since = now
             self._news_seconds = CLIENT_OUTAGE_NEWS_SECONDS_MIN
             self._news_at = now + self._news_seconds
@@ -32,20 +36,21 @@ class Outage:
             self._news_seconds = min(self._news_seconds * 2, CLIENT_OUTAGE_NEWS_SECONDS_MAX)
             self._news_at = now + self._news_seconds
             logger.warning("still trying after %.0f s: %s", now - self._since, failure)
-        self._partitions.update(partitions)
+        self._away.update(asked)
 
-    def answered(self, partition: TopicPartition, *, now: float) -> None:
-        """The leader of this partition answered."""
-        if partition in self._partitions:
-            self._partitions.remove(partition)
+    def answered(self, asked: TopicPartition | str, *, now: float) -> None:
+        """The leader of this partition, or the coordinator, answered."""
+        if asked in self._away:
+            self._away.remove(asked)
             self._end_if_over(now)
 
     def keep(self, partitions: Collection[TopicPartition], *, now: float) -> None:
         """Only these partitions are read from now on."""
-        if not self._partitions.issubset(partitions):
-            self._partitions.intersection_update(partitions)
+        kept = {asked for asked in self._away if asked in partitions or asked == COORDINATOR}
+        if kept != self._away:
+            self._away = kept
             self._end_if_over(now)
 
     def _end_if_over(self, now: float) -> None:
-        if not self._partitions:
+        if not self._away:
             logger.warning("the broker answers again, after %.1f s", now - self._since)
