@@ -34,16 +34,11 @@ class Environment:
     def __init__(self, folder: Path, wheels: Sequence[Path], *, dependencies: Path | None = None) -> None:
         self.folder = folder
         self.empty = folder / "empty"
-        _run([sys.executable, "-m", "venv", str(folder)], seconds_max=INSTALL_SECONDS_MAX)
+        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], seconds_max=INSTALL_SECONDS_MAX)
         self.empty.mkdir()
-        command = [
-            str(folder / "bin" / "python"),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]
+        # This environment's pip installs into the fresh one, which needs none of its own.
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+        command = [*pip, "install", "--quiet", "--disable-pip-version-check"]
         if dependencies is not None:
             command.append("--no-deps")
             (self._site() / "dependencies.pth").write_text(f"{dependencies}\n")

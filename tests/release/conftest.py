@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from release import build, changelog, version
 from tests.support.broker_process import CHECKOUT
 
 
@@ -34,6 +35,34 @@ def copied(folder: Path) -> Path:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shared: only to be read and built from."""
     return copied(tmp_path_factory.mktemp("clone") / "odradek")
+
+
+NEW = "98.7.6"
+
+
+@pytest.fixture(scope="package")
+def built(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files of the version that is declared."""
+    return build.packages(copy, tmp_path_factory.mktemp("dist"), isolated=False)
+
+
+@pytest.fixture(scope="package")
+def built_new(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files of version NEW."""
+    checkout = copied(tmp_path_factory.mktemp("new"))
+    version.write(checkout, version=NEW)
+    with_changes(checkout)
+    return build.packages(checkout, tmp_path_factory.mktemp("dist-of-new"), isolated=False)
+
+
+def with_changes(checkout: Path) -> None:
+    """Commit what is there, with something to release in the CHANGELOG."""
+    path = checkout / "CHANGELOG.md"
+    text = path.read_text()
+    if changelog.UNRELEASED not in text:
+        path.write_text(text.replace("\n## ", f"\n{changelog.UNRELEASED}\n- A change.\n\n## ", 1))
+    if git(checkout, "status", "--porcelain"):
+        git(checkout, "commit", "--quiet", "--all", "--message", "A change")
 
 
 @pytest.fixture

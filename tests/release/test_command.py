@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,21 +11,16 @@ from pathlib import Path
 import pytest
 
 import release.__main__ as command
-from release import changelog, tryout, version
-from tests.release.conftest import git
+from release import build, changelog, tryout, version
+from tests.release.conftest import NEW, git, with_changes
 
 pytestmark = pytest.mark.integration
-NEW = "98.7.6"
 
 
 @pytest.fixture
 def green(own_copy: Path) -> Path:
     """A checkout for which .ci/run passed, with something to release."""
-    path = own_copy / "CHANGELOG.md"
-    text = path.read_text()
-    if changelog.UNRELEASED not in text:
-        path.write_text(text.replace("\n## ", f"\n{changelog.UNRELEASED}\n- A change.\n\n## ", 1))
-        git(own_copy, "commit", "--quiet", "--all", "--message", "A change")
+    with_changes(own_copy)
     passed(own_copy)
     return own_copy
 
@@ -44,6 +40,18 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(tryout, "all_of", try_all)
     return names
+
+
+@pytest.fixture
+def prebuilt(monkeypatch: pytest.MonkeyPatch, built: list[Path], built_new: list[Path]) -> None:
+    """Files that were built once: two more builds would take most of the test's time."""
+
+    def copy_files(checkout: Path, target: Path, *, isolated: bool) -> list[Path]:
+        target.mkdir(parents=True)
+        files = built_new if version.declared(checkout) == NEW else built
+        return [Path(shutil.copy2(path, target)) for path in files]
+
+    monkeypatch.setattr(build, "packages", copy_files)
 
 
 @pytest.fixture
@@ -102,6 +110,7 @@ def test_a_release_is_a_commit_a_tag_and_six_files_and_nothing_is_uploaded(
 def test_upload_hands_the_six_files_to_twine_and_says_how_to_repeat_it(
     code: int,
     green: Path,
+    prebuilt: None,
     tried: list[str],
     uploads: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +127,7 @@ def test_upload_hands_the_six_files_to_twine_and_says_how_to_repeat_it(
 
 
 def test_what_does_not_pass_its_tryout_is_not_released(
-    green: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    green: Path, prebuilt: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(wheels: Sequence[Path], folder: Path) -> None:
         raise tryout.TryoutError("the installed broker did not start")
@@ -132,7 +141,7 @@ def test_what_does_not_pass_its_tryout_is_not_released(
 
 
 def test_a_file_that_would_come_along_stops_the_release(
-    green: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
+    green: Path, prebuilt: None, tried: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (green / "broker" / "odradek" / "notes.txt").write_text("for me alone\n")
     git(green, "add", "--all")
@@ -145,7 +154,7 @@ def test_a_file_that_would_come_along_stops_the_release(
 
 
 def test_a_rehearsal_changes_nothing(
-    green: Path, tried: list[str], capsys: pytest.CaptureFixture[str]
+    green: Path, prebuilt: None, tried: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = state(green)
     assert run(green) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sysconfig
 import tarfile
@@ -26,11 +27,6 @@ INSTALLED = Path(sysconfig.get_path("purelib"))
 RELEASED = version.declared()
 
 
-@pytest.fixture(scope="module")
-def built(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return build.packages(copy, tmp_path_factory.mktemp("dist"), isolated=False)
-
-
 def named(built: list[Path], start: str, suffix: str) -> Path:
     (found,) = (path for path in built if path.name.startswith(f"{start}-") and path.name.endswith(suffix))
     return found
@@ -48,8 +44,9 @@ def test_three_distributions_hold_what_they_should_and_nothing_else(built: list[
     assert check(built, copy) == []
 
 
-def test_the_same_commit_gives_the_same_bytes(built: list[Path], copy: Path, tmp_path: Path) -> None:
-    again = build.packages(copy, tmp_path, isolated=False)
+def test_files_that_are_not_built_alike_twice_are_named(built: list[Path], tmp_path: Path) -> None:
+    """`test_command` makes a release, which really builds twice."""
+    again = [Path(shutil.copy2(path, tmp_path)) for path in built]
     assert build.differences(built, again) == []
     again[0].write_bytes(b"other")
     assert build.differences(built, again) == [f"{again[0].name} is not built alike twice from one commit"]
