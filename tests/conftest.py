@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +22,17 @@ settings.load_profile("odradek")
 _SLOWER_AND_SLOWER: Final = ("integration", "clients", "java", "spark", "slow")
 
 
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start, also in a run that a script started in the background.
+
+    A shell has such a run ignore SIGINT, and every process that it starts inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the random order within a kind, and put the kinds in order: whoever broke something simple hears at once."""
+    """Keep the random order within a kind, and sort the kinds: what breaks something simple fails at once."""
 
     def slowness(item: pytest.Item) -> int:
         return max(

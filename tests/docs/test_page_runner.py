@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,20 @@ def test_a_background_block_that_ends_early_is_a_failure(tmp_path: Path) -> None
 def test_ctrl_c_ends_what_has_no_end(tmp_path: Path) -> None:
     run = play(tmp_path, '<!-- test: interrupt until="2" -->\n```sh\necho 1; echo 2; sleep 600\n```\n')
     assert run.notes == []
+
+
+def test_ctrl_c_works_in_a_run_that_ignores_it_itself(tmp_path: Path) -> None:
+    """As a shell has a program ignore it that is started in the background."""
+    one = "tests/docs/test_page_runner.py::test_ctrl_c_ends_what_has_no_end"
+    pytest_of_it = f"{sys.executable} -m pytest -q -p no:cacheprovider --basetemp {tmp_path / 'inner'} {one}"
+    done = subprocess.run(
+        ["sh", "-c", f"trap '' INT; exec {pytest_of_it}"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_what_a_machine_does_not_have_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
