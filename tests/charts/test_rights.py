@@ -51,7 +51,7 @@ NEEDED = {
     "secrets": {"get", "create", "patch"},
     "pods": {"list", "patch", "delete"},
     "persistentvolumeclaims": {"list", "patch", "delete"},
-    "events": {"get", "create", "patch"},
+    "events": {"get", "list", "create", "patch"},
     "nodes": {"get", "list"},
 }
 

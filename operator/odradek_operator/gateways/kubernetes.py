@@ -95,9 +95,14 @@ class Kubernetes(Protocol):
         """The object, or None when there is none."""
 
     async def list(
-        self, api: Api, namespace: str | None, *, labels: Mapping[str, str] | None = None
+        self,
+        api: Api,
+        namespace: str | None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> Sequence[Json]:
-        """All objects with these labels."""
+        """All objects with these labels, and these values of fields that the API can select by."""
 
     async def create(self, manifest: Json) -> Json:
         """Make an object that is not there. Raises Conflict when it is."""

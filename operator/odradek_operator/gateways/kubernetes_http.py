@@ -102,11 +102,17 @@ class KubernetesHttp:
             return None
 
     async def list(
-        self, api: Api, namespace: str | None, *, labels: Mapping[str, str] | None = None
+        self,
+        api: Api,
+        namespace: str | None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> Sequence[Json]:
         query = {"limit": str(PAGE_SIZE)}
-        if labels:
-            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+        for selector, wanted in (("labelSelector", labels), ("fieldSelector", fields)):
+            if wanted:
+                query[selector] = ",".join(f"{key}={value}" for key, value in wanted.items())
         found: list[Json] = []
         while True:
             page = await self._call("GET", api.path(namespace), query=query)

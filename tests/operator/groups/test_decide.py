@@ -250,3 +250,15 @@ def test_a_paused_group_is_only_looked_at() -> None:
 def test_a_spec_that_contradicts_itself_is_no_spec() -> None:
     with pytest.raises(InvalidResource, match="whenActive"):
         wanted(reset={**TO_EARLIEST, "whenActive": "Never"})
+
+
+def test_a_workload_that_kubernetes_does_not_let_be_scaled_stands_in_the_status() -> None:
+    desired = wanted(replicas=3, workload={"name": "app"})
+    refused = WorkloadSeen(replicas=1, refusal='deployments.apps "app" is forbidden: exceeded quota')
+    decision = decide(desired, there(group(members=1, committed=COMMITTED), workload=refused))
+    assert decision.actions == () and decision.status is not None
+    assert stated(decision) == ("True", "Governed")
+    assert stated(decision, "MembersAsExpected") == ("False", "WorkloadRefused")
+    (found,) = [one for one in decision.conditions if one.type == "MembersAsExpected"]
+    assert "exceeded quota" in found.message and "Deployment app" in found.message
+    assert news(decision) == ["MembersAsExpectedLost"]

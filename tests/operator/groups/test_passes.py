@@ -23,7 +23,7 @@ from odradek_operator.gateways.group_values import (
     RememberResets,
     SetOffsets,
 )
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json, KubernetesError, metadata
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Forbidden, Json, KubernetesError, metadata
 from odradek_operator.reconcilers.consumer_group import run as run_module
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Outside
@@ -226,3 +226,24 @@ def test_a_cluster_that_does_not_answer_holds_nobody_elses_groups_up(
 
 async def _fail(*_: Any) -> None:
     raise KubernetesError("not now")
+
+
+def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch)
+    about = {"name": "app", "namespace": "shop"}
+    shop.kubernetes.objects.create(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": {"replicas": 1}}
+    )
+    spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
+    shop.make("ConsumerGroup", "billing", spec)
+
+    def refuse(what: str, kind: str, name: str) -> None:
+        if (what, kind) == ("apply", "Deployment"):
+            raise Forbidden('deployments.apps "app" is forbidden', status=403)
+
+    shop.kubernetes.before_write = refuse
+    shop.see_to("billing")
+    assert shop.ready("billing") == "Governed"
+    (members,) = [one for one in shop.status("billing")["conditions"] if one["type"] == "MembersAsExpected"]
+    assert members["reason"] == "WorkloadRefused" and "is forbidden" in members["message"]
+    assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.told]

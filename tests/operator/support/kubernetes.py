@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from odradek_operator.gateways.kubernetes import (
     FIELD_MANAGER,
@@ -82,10 +82,18 @@ class MemoryKubernetes:
         return self.objects.get(api, namespace, name)
 
     async def list(
-        self, api: Api, namespace: str | None, *, labels: Mapping[str, str] | None = None
+        self,
+        api: Api,
+        namespace: str | None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> Sequence[Json]:
         await self._read()
-        return self.objects.list(api, namespace, labels)
+        found = self.objects.list(api, namespace, labels)
+        return [
+            body for body in found if all(_field(body, key) == value for key, value in (fields or {}).items())
+        ]
 
     async def create(self, manifest: Json) -> Json:
         await self._write("create", manifest["kind"], metadata(manifest)["name"])
@@ -154,3 +162,11 @@ class MemoryKubernetes:
         self.written.append((what, kind, name))
         if self.before_write is not None:
             self.before_write(what, kind, name)
+
+
+def _field(body: Json, path: str) -> object:
+    """A field by its path, as `involvedObject.name`."""
+    found: Any = body
+    for key in path.split("."):
+        found = (found or {}).get(key)
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 from odradek_operator.desired.names import BROKER, CLUSTER_LABEL, REPLACE_ANNOTATION
 from odradek_operator.gateways.kubernetes import Json, metadata
 
+_LINE_LENGTH_MAX = 500
 Objects = Mapping[tuple[str, str], Json]
 """Objects by kind and name."""
 
@@ -101,14 +102,14 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         broker=number,
         name=meta["name"],
         uid=meta.get("uid", ""),
-        ready=_is_ready(status) and not meta.get("deletionTimestamp"),
+        ready=pod_is_ready(pod) and not meta.get("deletionTimestamp"),
         deleting=bool(meta.get("deletionTimestamp")),
         current=newest is None or labels.get("controller-revision-hash") == newest,
         replace=asks_for_replacement(pod),
         address=status.get("podIP"),
         node=spec.get("nodeName"),
         node_address=status.get("hostIP"),
-        problem=_problem(status),
+        problem=pod_problem(pod),
     )
 
 
@@ -117,20 +118,40 @@ def _number(pod: Json) -> int | None:
     return int(last) if last.isdecimal() else None
 
 
-def _is_ready(status: Mapping[str, Any]) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+def pod_is_ready(pod: Json) -> bool:
+    """Whether a pod's readiness probe succeeds."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _problem(status: Mapping[str, Any]) -> str | None:
-    """Why a pod does not come up, in Kubernetes' words."""
+def pod_problem(pod: Json) -> str | None:
+    """Why a pod does not come up, in Kubernetes' words; of a crash, the last line that the container wrote."""
+    status: Mapping[str, Any] = pod.get("status") or {}
     for one in status.get("containerStatuses") or ():
         waiting = (one.get("state") or {}).get("waiting") or {}
+        last = _last_line(one)
+        if last is not None and (waiting or not one.get("ready")):
+            # Kubernetes' own message counts the seconds of its pause, and says no more.
+            return f"{waiting.get('reason') or 'restarted'}: {last}"
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
     for one in status.get("conditions") or ():
         if one["type"] == "PodScheduled" and one["status"] == "False":
             return str(one.get("message") or one.get("reason") or "it cannot be scheduled")
     return None
+
+
+def _last_line(container: Mapping[str, Any]) -> str | None:
+    """The end of what a container that failed wrote (terminationMessagePolicy: FallbackToLogsOnError)."""
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    ended = (container.get("state") or {}).get("terminated") or ended
+    if not ended or ended.get("exitCode") == 0:
+        return None
+    lines = [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
+    how = f"it ended with exit code {ended.get('exitCode')}"
+    if ended.get("reason") == "OOMKilled":
+        how = "it was killed for using more memory than its limit (OOMKilled)"
+    return f"{how}: {lines[-1][:_LINE_LENGTH_MAX]}" if lines else how
 
 
 def zones(nodes: Iterable[Json], label: str) -> dict[str, str]:

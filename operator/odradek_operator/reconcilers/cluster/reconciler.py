@@ -5,6 +5,7 @@ Nothing here remembers between two looks but what was applied last, and that onl
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -42,6 +43,7 @@ from odradek_operator.resources.structure import InvalidResource, parse
 
 BUSY_SECONDS: Final = 1.0
 UNSETTLED_SECONDS: Final = 5.0
+_EVENTS_MAX: Final = 3
 # What cannot be done as long as the Cluster is as it is: events bring the next look sooner.
 BLOCKED_SECONDS: Final = 30.0
 # So long a first start waits for addresses of load balancers, that brokers need not start twice.
@@ -198,19 +200,34 @@ class ClusterReconciler:
         message = f"Kubernetes refuses what belongs to this Cluster; {what_to_do}: {refusal}"
         await self._report_unready(look.body, look.before, reason, message)
 
+    async def _tell_problems(self, look: Look) -> None:
+        """An event for what keeps pods from coming up, once for each that is new."""
+        known = next((one.message for one in known_conditions(look.body) if one.type == READY), "")
+        found = [*look.problems.not_made.values(), *dict.fromkeys(look.problems.of_pods.values())]
+        for problem in found[:_EVENTS_MAX]:
+            # Times, counts and the numbers of pods change in what is the same problem.
+            if _without_numbers(problem) not in _without_numbers(known):
+                await self._outside.tell(look.body, "PodsNotReady", problem, warning=True)
+
     async def _report(self, look: Look) -> float | None:
         def state(kind: str, suffix: str) -> facts.SetState:
             return facts.set_state(look.objects.get((kind, look.context.called(suffix))))
 
+        await look.read_problems()
         brokers, controllers = state("StatefulSet", BROKER), state("Deployment", CONTROLLER)
         is_own = look.context.spec.zookeeper.servers is not None
         zookeeper = state("StatefulSet", ZOOKEEPER) if is_own else None
         stated = conditions(_findings(look, brokers, controllers, zookeeper))
         status = _status(look, brokers, controllers, zookeeper)
         await self._outside.report(look.body, status, stated)
+        await self._tell_problems(look)
         if is_ready(stated) and not is_ready(known_conditions(look.body)):
             await look.wake_contents()
         return _again_seconds(look, status, brokers, controllers)
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+", "", text)
 
 
 def _findings(
@@ -233,6 +250,11 @@ def _findings(
         unreachable=look.unreachable,
         settings_problem=look.settings_problem,
         zones_problem=look.zones_problem,
+        problems={
+            component: problem
+            for component in (BROKER, CONTROLLER, ZOOKEEPER)
+            if (problem := look.problems.of(component, f"{look.context.called(component)}-")) is not None
+        },
     )
 
 

@@ -34,6 +34,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.reconcilers.cluster import addresses, facts, rolling, scaling, storage
 from odradek_operator.reconcilers.cluster.applying import Applier
+from odradek_operator.reconcilers.cluster.problems import Problems, read_problems
 from odradek_operator.reconcilers.cluster.settings import SettingsPlan, plan_settings
 from odradek_operator.reconcilers.reconciler import Outside, key_of
 from odradek_operator.resources.cluster import ClusterStatus, Movement
@@ -71,6 +72,7 @@ class Look:
     unreachable: str | None = None
     settings_problem: str | None = None
     zones_problem: str | None = None
+    problems: Problems = field(default_factory=Problems)
 
     # --- Kubernetes ----------------------------------------------------------------------------------------------
 
@@ -371,6 +373,14 @@ class Look:
             await self.outside.tell(
                 self.body, "BrokersFilled", f"brokers {which} have their share of all partitions"
             )
+
+    async def read_problems(self) -> None:
+        """Learn why pods are missing or not ready, where some are."""
+        self.problems = await read_problems(
+            self.outside.kubernetes, self.context, self.objects, self.outside.now()
+        )
+        of_pods = self.problems.of_pods
+        self.pods = tuple(replace(pod, problem=of_pods.get(pod.name, pod.problem)) for pod in self.pods)
 
     async def wake_contents(self) -> None:
         """Have this Cluster's Topics and ConsumerGroups looked at: it serves now, or their partitions are elsewhere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
 from odradek_operator.reconcilers.cluster.addresses import Pending
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 from odradek_operator.reconcilers.cluster.rolling import Roll, named
@@ -26,6 +27,7 @@ ZONES = "Zones"
 class Findings:
     """What a reconcile has found, as far as conditions tell of it. Texts are problems; None is none.
 
+    `problems` are what keeps pods from being made or from coming up, by component.
     `unknown` are the brokers that serve and do not tell their settings. `wanted` is how many brokers the Cluster asks
     for, `present` how many pods there shall be now: more than wanted until those that are to go are empty.
     """
@@ -46,6 +48,7 @@ class Findings:
     unreachable: str | None = None
     settings_problem: str | None = None
     zones_problem: str | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 def conditions(found: Findings) -> list[Condition]:
@@ -95,9 +98,12 @@ def _ready(found: Findings) -> Condition:
     if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
         servers = found.zookeeper
         message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
+        message = _because(message, found.problems.get(ZOOKEEPER))
         return ready(False, "ZookeeperNotReady", message)
     if found.controllers.ready == 0:
-        return ready(False, "ControllersNotReady", "no controller is ready: nothing can be made or elected")
+        message = "no controller is ready: nothing can be made or elected"
+        message = _because(message, found.problems.get(CONTROLLER))
+        return ready(False, "ControllersNotReady", message)
     if serving and {pod.broker for pod in found.pods if pod.ready} <= set(found.unknown):
         message = f"the pods of {serving} brokers are ready, and none of them answers the operator"
         return ready(None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message)
@@ -119,9 +125,13 @@ def _ready(found: Findings) -> Condition:
     ]
     message = (
         f"{serving} of {found.present} brokers serve; "
-        f"{named(tuple(reasons)) or 'their pods are being made'}{surplus}"
+        f"{named(tuple(reasons)) or found.problems.get(BROKER) or 'their pods are being made'}{surplus}"
     )
     return ready(False, "BrokersNotReady", message)
+
+
+def _because(message: str, problem: str | None) -> str:
+    return f"{message}. {problem}" if problem else message
 
 
 def _rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:

@@ -132,6 +132,8 @@ def _scaling(desired: Desired, actual: Actual) -> tuple[Action, ...]:
     spec, seen = desired.spec, actual.workload
     if spec.workload is None or spec.replicas is None or seen is None or seen.replicas is None:
         return ()
+    if seen.refusal:
+        return ()
     if seen.replicas == spec.replicas:
         return ()
     return (ScaleWorkload(str(spec.workload.kind), spec.workload.name, spec.replicas),)
@@ -217,6 +219,13 @@ def _members(desired: Desired, actual: Actual) -> Condition | None:
     members = count(current, "member")
     low = wanted if expected is None or expected.min is None else expected.min
     high = None if expected is None else expected.max
+    if actual.workload is not None and actual.workload.refusal and desired.spec.workload is not None:
+        named = f"{desired.spec.workload.kind} {desired.spec.workload.name}"
+        message = (
+            f"Kubernetes refuses to scale {named}; give the operator's role this right, lift the quota, or take "
+            f"workload away: {actual.workload.refusal}"
+        )
+        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadRefused", message)
     if actual.workload is not None and actual.workload.replicas is None and desired.spec.workload is not None:
         named = f"{desired.spec.workload.kind} {desired.spec.workload.name}"
         message = f"there is no {named} to run consumers; make it, or correct workload"

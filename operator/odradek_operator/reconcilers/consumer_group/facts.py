@@ -27,10 +27,14 @@ class Desired(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSeen:
-    """What runs the consumers. `replicas` are those that it is set to; None in all where it is not there."""
+    """What runs the consumers. `replicas` are those that it is set to; None in all where it is not there.
+
+    `refusal` is why Kubernetes does not let the operator read or scale it.
+    """
 
     replicas: int | None = None
     selector: str | None = None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

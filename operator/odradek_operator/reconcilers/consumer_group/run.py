@@ -20,9 +20,11 @@ from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import (
     APIS,
     CONSUMER_GROUPS,
+    Forbidden,
     Json,
     KubernetesError,
     NotFound,
+    Refused,
 )
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
@@ -199,7 +201,14 @@ class GroupsRun:
                 work.desired = replace(work.desired, status=status)
                 work.actual = replace(work.actual, resolved=None)
             case ScaleWorkload(kind, name, replicas):
-                await self._scale(kind, name, replicas)
+                try:
+                    await self._scale(kind, name, replicas)
+                except (Refused, Forbidden) as refusal:
+                    seen = work.actual.workload or WorkloadSeen()
+                    work.actual = replace(work.actual, workload=replace(seen, refusal=str(refusal)))
+                    return False
+                message = f"{kind} {name} is set to {replicas} replicas"
+                await self._outside.tell(work.body, "WorkloadScaled", message)
                 await self._see_workload(work)
             case _:
                 assert groups is not None, f"{action} without a cluster"
@@ -243,7 +252,11 @@ class GroupsRun:
         named = work.desired.spec.workload
         if named is None or work.desired.is_deleted:
             return
-        body = await self._outside.kubernetes.get(APIS[str(named.kind)], self._namespace, named.name)
+        try:
+            body = await self._outside.kubernetes.get(APIS[str(named.kind)], self._namespace, named.name)
+        except Forbidden as refusal:
+            work.actual = replace(work.actual, workload=WorkloadSeen(refusal=str(refusal)))
+            return
         if body is None:
             work.actual = replace(work.actual, workload=WorkloadSeen())
             return
