@@ -96,6 +96,30 @@ def test_a_mistake_is_named(arguments: tuple[str, ...], words: str) -> None:
         settings(*arguments)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "process.roles=broker",
+        "process.roles=controller",
+        "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093",
+        "controller.quorum.bootstrap.servers=a:9093,b:9093",
+    ],
+)
+def test_the_file_of_a_node_of_kafkas_cluster_starts_no_broker_of_its_own(setting: str) -> None:
+    arguments = parse(["--set", setting])
+    assert arguments is not None
+    with pytest.raises(SettingError, match=f"(?s){setting.partition('=')[0]}.*remove the key"):
+        settings_of(arguments)
+
+
+def test_the_file_of_a_single_node_of_kafka_is_taken() -> None:
+    arguments = parse(
+        ["--set", "process.roles=controller,broker", "--set", "controller.quorum.voters=1@a:9093"]
+    )
+    assert arguments is not None
+    assert settings_of(arguments).text("process.roles") == "controller,broker"
+
+
 def test_hints_name_the_broker_for_every_client() -> None:
     text = hints("example:1234")
     assert text.count("example:1234") == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import struct
 
@@ -55,6 +56,35 @@ def test_two_wrong_frames_in_one_read_end_the_connection_with_one_line(
     run(story())
     assert caplog.text.count(" is closed after ") == 1
     assert "the first is wrong" in caplog.text
+
+
+def test_a_peer_that_leaves_in_the_middle_of_an_answer_is_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def break_off(connection: Connection, frame: memoryview) -> bytes:
+        raise BrokenPipeError("Broken pipe")
+
+    async def story() -> None:
+        async with Stage(break_off, frame_bytes_max=1000) as stage:
+            peer = await stage.peer()
+            peer.send(b"x")
+            await peer.is_lost.wait()
+
+    run(story())
+    assert not [one for one in caplog.records if one.levelno > logging.DEBUG]
+
+
+def test_a_closed_connection_names_one_request_in_the_singular(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with Stage(echo, frame_bytes_max=1000) as stage:
+            peer = await stage.peer()
+            peer.send(b"x")
+            assert await peer.frames(1) == [b"x"]
+            peer.transport.write(struct.pack(">i", -1))
+            await peer.is_lost.wait()
+
+    run(story())
+    assert " is closed after 1 request: " in caplog.text
 
 
 def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.cli.start_options import StartArguments
 from odradek.foundation.errors import SettingError
 from odradek.foundation.properties import parse_properties
@@ -11,6 +13,9 @@ LISTEN_DEFAULT = "127.0.0.1:9092"
 DATA_DEFAULT = "./data"
 _LISTENER_NAME_DEFAULT = "PLAINTEXT"
 _PROTOCOL_MAP = "listener.security.protocol.map"
+_ROLES = "process.roles"
+_ROLES_ALONE = ({""}, {"broker", "controller"})
+_CONTROLLERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -23,7 +28,25 @@ def settings_of(arguments: StartArguments) -> Settings:
             f"zookeeper.connect={connect} names a cluster's ZooKeeper, and `odradek start` runs a broker of its own: "
             "use `odradek broker` to join the cluster, or remove the key"
         )
+    _refuse_cluster_of_kraft(entries)
     return Settings(entries)
+
+
+def _refuse_cluster_of_kraft(entries: Mapping[str, str]) -> None:
+    """A node of Apache Kafka's cluster has a part of the topics: alone, it would serve that part as the whole."""
+    roles = entries.get(_ROLES)
+    if roles is not None and {role.strip() for role in roles.split(",")} not in _ROLES_ALONE:
+        raise SettingError(
+            f"{_ROLES}={roles} is for a node of a cluster, and `odradek start` runs a broker of its own: "
+            f"remove the key to start one; `odradek broker` joins a cluster of Odradek"
+        )
+    for key in _CONTROLLERS:
+        addresses = entries.get(key, "").split(",")
+        if len(addresses) > 1:
+            raise SettingError(
+                f"{key} names {len(addresses)} controllers of a cluster, and `odradek start` runs a broker of its own: "
+                "remove the key to start one; `odradek broker` joins a cluster of Odradek"
+            )
 
 
 def entries_of(arguments: StartArguments, *, listen_default: str = LISTEN_DEFAULT) -> dict[str, str]:

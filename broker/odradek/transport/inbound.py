@@ -21,6 +21,7 @@ from concurrent.futures import Executor
 from inspect import iscoroutine
 from typing import Any, Final, cast
 
+from odradek.foundation import words
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import (
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
@@ -420,9 +421,12 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self.is_lost:
             return
         self._is_closing = True
-        if isinstance(failure, OdradekError | OSError):
+        if isinstance(failure, ConnectionError):
+            logger.debug("%r was left in the middle of an answer: %s", self, failure)
+        elif isinstance(failure, OdradekError | OSError):
             client = f" (client {self.client_id!r})" if self.client_id else ""
-            self._lines.warning("%r%s is closed after %d requests: %s", self, client, self.requests, failure)
+            requests = words.count(self.requests, "request")
+            self._lines.warning("%r%s is closed after %s: %s", self, client, requests, failure)
         else:
             logger.error("%r is closed: a handler failed", self, exc_info=failure)
         self._drop()
