@@ -103,6 +103,6 @@ def test_a_start_on_a_full_disk_ends_and_says_what_to_do(caplog: pytest.LogCaptu
 
     run(story())
     # One for the first of its logs, and one that counts them.
-    closed = lines(caplog, "closed in order")
+    closed = lines(caplog, "closed cleanly")
     assert len(closed) == 2, closed
     assert "the next start scans them" in closed[1]

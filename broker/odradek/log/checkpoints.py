@@ -4,7 +4,7 @@
   version line `0`, a count, then `topic partition offset` lines.
 - `meta.properties`: whose directory this is (cluster, node, directory id).
 - `partition.metadata`: the topic id of a partition's directory.
-- `.kafka_cleanshutdown`: there while the directory was closed in order and not opened since.
+- `.kafka_cleanshutdown`: there while the directory was closed cleanly and not opened since.
 
 Names and contents are Apache Kafka's, so that either side opens the other's directories. What is damaged
 raises CheckpointDamagedError: the owner knows whether the file can be done without.
@@ -185,7 +185,7 @@ def write_topic_id(disk: Disk, path: str, topic_id: TopicId, *, sync: bool = Tru
 
 
 def write_clean_shutdown(disk: Disk, path: str, *, broker_epoch: int = -1) -> None:
-    """Leave the marker that says: closed in order, nothing to recover. Raises OSError."""
+    """Leave the marker that says: closed cleanly, nothing to recover. Raises OSError."""
     disk.replace(path, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode(), sync=True)
 
 

@@ -1,4 +1,4 @@
-"""All logs of a broker: opened at its start, made where the fewest are, deleted, and closed in order at its end.
+"""All logs of a broker: opened at its start, made where the fewest are, deleted, and closed cleanly at its end.
 
     <directory>/<topic>-<partition>/                    one log
     <directory>/<topic>-<partition>.<id>-delete/        one that was deleted, until its delay is over
@@ -45,7 +45,7 @@ class LogDirectories(Volumes):
     # --- load ------------------------------------------------------------------------------------------------------
 
     def load(self, configs: Callable[[TopicPartition], LogConfig]) -> None:
-        """Open every log that is there, one after the other. A directory that was closed in order is not scanned.
+        """Open every log that is there, one after the other. A directory that was closed cleanly is not scanned.
 
         Raises KafkaStorageError when one partition lies in two directories.
         """
@@ -355,11 +355,11 @@ class LogDirectories(Volumes):
 
     def _failed_to_close(self, log: Log, error: KafkaStorageError) -> None:
         self._closed.add(log.topic_partition)
-        self._not_closed_in_order[log.path_of_directory] += 1
+        self._not_closed_cleanly[log.path_of_directory] += 1
         # A full disk keeps every log of a directory from it: the first says why, `_mark_clean` how many there are.
-        is_told = self._not_closed_in_order[log.path_of_directory] > 1
+        is_told = self._not_closed_cleanly[log.path_of_directory] > 1
         level = logging.DEBUG if is_told else logging.ERROR
-        logger.log(level, "%s was not closed in order: %s", log.topic_partition, error)
+        logger.log(level, "%s was not closed cleanly: %s", log.topic_partition, error)
 
     def close(self, *, clean: bool = True) -> None:
         """Close all logs and give the directories back. With `clean`, each directory whose logs could all be
@@ -380,15 +380,15 @@ class LogDirectories(Volumes):
         self._unlock()
 
     def _mark_clean(self, directory: Volume) -> None:
-        if directory.path in self._not_closed_in_order:
+        if directory.path in self._not_closed_cleanly:
             logger.error(
-                "%s is not marked as closed in order, as %d of its %d logs were not: the next start scans them",
+                "%s is not marked as closed cleanly: %d of its %d logs were not, and the next start scans them",
                 directory.path,
-                self._not_closed_in_order[directory.path],
+                self._not_closed_cleanly[directory.path],
                 directory.log_count,
             )
             return
         try:
             directory.mark_clean()
         except OSError as error:
-            logger.error("%s cannot be marked as closed in order: %s", directory.path, error)
+            logger.error("%s cannot be marked as closed cleanly: %s", directory.path, error)

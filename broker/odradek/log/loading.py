@@ -227,7 +227,7 @@ class Loader:
             return active.next_offset(), 0
         except (IndexDamagedError, CorruptRecord) as error:
             logger.warning(
-                "%s: %s.log is scanned although it was closed in order: %s", self._name, active.path, error
+                "%s: %s.log is scanned although it was closed cleanly: %s", self._name, active.path, error
             )
         size_bytes = active.size_bytes
         done = recover(

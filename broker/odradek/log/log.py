@@ -94,7 +94,7 @@ class Log(ReadableLog):
     ) -> Log:
         """Open the log in `directory`, making it when needed.
 
-        `log_start_offset` and `recovery_point` are as checkpointed; `clean` tells that it was closed in order, so
+        `log_start_offset` and `recovery_point` are as checkpointed; `clean` tells that it was closed cleanly, so
         that nothing is scanned. A `topic_id` is written into a directory that has none. Raises KafkaStorageError.
         """
         try:

@@ -1,4 +1,4 @@
-"""One log directory: its lock, whose it is, its checkpoints, and whether it was closed in order.
+"""One log directory: its lock, whose it is, its checkpoints, and whether it was closed cleanly.
 
 The logs in it are `directory`'s. Everything here raises OSError when the disk fails, and the owner takes the
 directory offline then.
@@ -176,7 +176,7 @@ class Volume:
         return True
 
     def take_clean(self) -> bool:
-        """Whether the directory was closed in order; from now on it counts as open. Raises OSError."""
+        """Whether the directory was closed cleanly; from now on it counts as open. Raises OSError."""
         self.was_clean = take_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
         self.has_all = self.was_clean or self._is_of_this_boot()
         return self.was_clean
@@ -200,7 +200,7 @@ class Volume:
             self._disk.remove(path)
 
     def mark_clean(self) -> None:
-        """The directory is closed in order: the next start scans nothing. Raises OSError."""
+        """The directory is closed cleanly: the next start scans nothing. Raises OSError."""
         # The names of all that it vouches for are safe before the marker is.
         self._disk.sync_directory(self.path)
         write_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")

@@ -63,7 +63,7 @@ class Volumes:
         self._removals: list[tuple[float, str]] = []
         # What was closed, well or not, while the broker stops; and directories where that failed.
         self._closed: set[TopicPartition] = set()
-        self._not_closed_in_order: Counter[str] = Counter()
+        self._not_closed_cleanly: Counter[str] = Counter()
         self.cluster_id: str | None = None
         self.progress = progress or LoadProgress()
         """How far the opening of the logs has come."""

@@ -254,7 +254,7 @@ class Broker:
             threads_max=max(1, online * self.settings.num_recovery_threads_per_data_dir), name="recovery"
         )
         try:
-            # What was closed in order opens in a fraction of a millisecond, what was not may take minutes.
+            # What was closed cleanly opens in a fraction of a millisecond, what was not may take minutes.
             await threads.run_all(
                 [one for one in openings if one.clean], directories.take_in, together=CLEAN_OPENINGS_TOGETHER
             )

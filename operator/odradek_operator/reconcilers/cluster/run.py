@@ -254,7 +254,7 @@ class Look:
             self.settings_problem = f"{', '.join(self.settings.alter)} could not be altered: {failure}"
 
     async def read_disks(self) -> None:
-        """Learn which brokers have no room. One that does not answer is not told of: its settings are."""
+        """Find the brokers whose disks are full. One that does not answer is left out: `unknown` names it."""
         serving = [pod.broker for pod in self.pods if pod.ready and pod.broker not in self.unknown]
         if not serving:
             return
