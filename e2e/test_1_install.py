@@ -16,7 +16,7 @@ def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
     assert status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}
     assert status["controllers"]["ready"] == 2
     pods = kube.items("pods", "odradek.io/cluster=demo")
-    assert len(pods) == 6, "three brokers, two controllers, ZooKeeper"
+    assert len(pods) == 8, "three brokers, two controllers, three ZooKeeper servers"
     for pod in pods:
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
         for container in pod["spec"]["containers"]:

@@ -64,7 +64,11 @@ def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None
     [
         (("cluster.spec.brokers.replicas=1",), "WARNING: 1 broker: while one is away"),
         (("cluster.spec.brokers.replicas=2",), "WARNING: 2 brokers: while one is away"),
-        ((), "NOTE: one ZooKeeper server"),
+        (("cluster.spec.brokers.replicas=1",), "NOTE: one ZooKeeper server. While it is away no topic"),
+        (
+            ("cluster.spec.zookeeper.servers.replicas=1",),
+            "brokers that wait longer than their session (18 s) take no",
+        ),
         (("cluster.spec.deletionPolicy=Delete",), "WARNING: deletionPolicy is Delete"),
         (("cluster.spec.network.enabled=false",), "WARNING: network.enabled is off"),
         (
@@ -79,8 +83,7 @@ def test_what_may_cost_records_is_warned_of(notes: Notes, settings: tuple[str, .
 
 
 def test_a_cluster_for_production_is_not_warned_of(notes: Notes) -> None:
-    told = notes("odradek", "cluster.spec.zookeeper.servers.replicas=3")
-    assert not re.search("WARNING|NOTE", told)
+    assert not re.search("WARNING|NOTE", notes("odradek"))
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused() -> None:
         _open(disk, broker_id=2)
     directories = LogDirectories(["a"], disk=disk, clock=StillClock(), broker_id=1)
     directories.open()
-    with pytest.raises(SettingError, match="another directory"):
+    with pytest.raises(SettingError, match="put it back from a backup"):
         directories.set_cluster_id("vutsrqponmlkjihgfedcba")
 
 

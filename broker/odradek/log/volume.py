@@ -113,8 +113,9 @@ class Volume:
         """Raises SettingError when the directory is marked as another cluster's."""
         if self.meta is not None and self.meta.cluster_id not in ("", cluster_id):
             raise SettingError(
-                f"the log directory {self.path} belongs to the cluster {self.meta.cluster_id}, this broker to "
-                f"{cluster_id}: set log.dirs to another directory"
+                f"the log directory {self.path} belongs to the cluster {self.meta.cluster_id}, and the registry to "
+                f"the cluster {cluster_id}. Nothing was changed. Connect this broker to the registry of "
+                f"{self.meta.cluster_id}; if that registry's data was lost, put it back from a backup"
             )
 
     def mark(self, *, cluster_id: str, broker_id: int) -> None:

@@ -38,7 +38,7 @@ def own_services(context: Context) -> list[Json]:
         leader, election = ZOOKEEPER_PEER_PORTS
         peers = [_port("leader", leader), _port("election", election)]
         # Where there is one pod, all wait for it: they may find it before a probe has said what its port says anyway.
-        early = {"publishNotReadyAddresses": True} if servers.replicas == 1 else {}
+        early = {"publishNotReadyAddresses": True} if servers.size == 1 else {}
         services += [
             _headless(context, "zookeepers", ZOOKEEPER, [client, *peers]),
             _service(context, ZOOKEEPER, ZOOKEEPER, [client], **early),

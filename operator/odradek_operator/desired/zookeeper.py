@@ -63,7 +63,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         context,
         ZOOKEEPER,
         service="zookeepers",
-        replicas=servers.replicas,
+        replicas=servers.size,
         update="RollingUpdate",
         template=template,
         storage=servers.storage,

@@ -73,12 +73,12 @@ def _zoo_cfg(context: Context, servers: ZookeeperServers) -> str:
         "autopurge.purgeInterval=1",
         "admin.enableServer=false",
         "4lw.commands.whitelist=srvr,ruok,mntr",
-        f"standaloneEnabled={'true' if servers.replicas == 1 else 'false'}",
+        f"standaloneEnabled={'true' if servers.size == 1 else 'false'}",
     ]
-    if servers.replicas > 1:
+    if servers.size > 1:
         leader_port, election_port = ZOOKEEPER_PEER_PORTS
         lines.append("quorumListenOnAllIPs=true")
-        for number in range(servers.replicas):
+        for number in range(servers.size):
             host = context.dns(context.called("zookeepers"), pod=f"{context.called(ZOOKEEPER)}-{number}")
             lines.append(f"server.{number + 1}={host}:{leader_port}:{election_port}")
     return "\n".join([*lines, ""])

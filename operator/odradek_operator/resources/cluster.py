@@ -26,6 +26,8 @@ from odradek_operator.resources.schema import Choice, Flag, OpenList, Quantity, 
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 
 BROKERS_MAX: Final = 128
+# The least that outlives a server.
+ENSEMBLE_SIZE: Final = 3
 _IMAGE = Text(min_length=1, max_length=512, pattern=r"^[^\s]+$", what="an image's name")
 
 # Where brokers listen, keep their logs and register follows from the resource itself.
@@ -159,19 +161,24 @@ class ZookeeperServers:
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.replicas == oldSelf.replicas",
+            "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas == oldSelf.replicas",
             "the number of ZooKeeper servers cannot be changed: an ensemble of another size is another ensemble. "
             "Make another Cluster",
         ),
         Rule(
-            "self.replicas % 2 == 1",
+            "!has(self.replicas) || self.replicas % 2 == 1",
             "an even number of ZooKeeper servers survives no more than one less: use 1, 3, 5 or 7",
         ),
     )
 
     replicas: Annotated[
-        int, Whole(minimum=1, maximum=7), Doc("How many: 1, 3, 5 or 7. It cannot be changed.")
-    ] = 1
+        int | None,
+        Whole(minimum=1, maximum=7),
+        Doc(
+            "How many: 1, 3, 5 or 7. Without it: 3, or 1 where the Cluster is made with one broker. It cannot be "
+            "changed."
+        ),
+    ] = None
     image: Annotated[
         str | None,
         _IMAGE,
@@ -190,6 +197,11 @@ class ZookeeperServers:
         int, Whole(minimum=64, maximum=65_536), Doc("The heap of each server's JVM.")
     ] = 256
     pod: Annotated[Pod, Nested(Pod), Doc("Additions to the servers' pods.")] = field(default_factory=Pod)
+
+    @property
+    def size(self) -> int:
+        """How many, where nothing that is there says otherwise."""
+        return self.replicas or ENSEMBLE_SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ class BrokerPod:
     node: str | None
     node_address: str | None
     problem: str | None
+    last_words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,7 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         node=spec.get("nodeName"),
         node_address=status.get("hostIP"),
         problem=pod_problem(pod),
+        last_words=_last_words(status),
     )
 
 
@@ -122,6 +124,15 @@ def pod_is_ready(pod: Json) -> bool:
     """Whether a pod's readiness probe succeeds."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _last_words(status: Mapping[str, Any]) -> str:
+    """What a container said that ended with an error; empty for one that did not."""
+    for one in status.get("containerStatuses") or ():
+        for state in (one.get("state"), one.get("lastState")):
+            if message := ((state or {}).get("terminated") or {}).get("message"):
+                return str(message)
+    return ""
 
 
 def pod_problem(pod: Json) -> str | None:

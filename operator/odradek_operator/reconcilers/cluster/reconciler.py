@@ -23,13 +23,13 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
     owner_reference,
 )
-from odradek_operator.reconcilers.cluster import facts, scaling
+from odradek_operator.reconcilers.cluster import ensemble, facts, scaling
 from odradek_operator.reconcilers.cluster.addresses import PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.run import Look
-from odradek_operator.reconcilers.cluster.status import Findings, conditions, not_looked_at
+from odradek_operator.reconcilers.cluster.status import DATA_LOST, Findings, conditions, not_looked_at
 from odradek_operator.reconcilers.reconciler import (
     Outside,
     is_deleted,
@@ -109,11 +109,13 @@ class ClusterReconciler:
             # Remembered before anything is done, so that whoever goes on knows what was begun.
             before = replace(before, movement=scale.movement)
             body = await self._outside.report(body, before, known_conditions(body)) or body
+        sized = ensemble.with_size(spec, key.name, before, objects)
         return Look(
             key=key,
             body=body,
             before=before,
-            context=self._context(key, body, spec, before, scale.pods),
+            context=self._context(key, body, sized, before, scale.pods),
+            ensemble_problem=ensemble.size_problem(spec, sized),
             outside=self._outside,
             admin=self._admin,
             applier=self._applier,
@@ -217,7 +219,10 @@ class ClusterReconciler:
         brokers, controllers = state("StatefulSet", BROKER), state("Deployment", CONTROLLER)
         is_own = look.context.spec.zookeeper.servers is not None
         zookeeper = state("StatefulSet", ZOOKEEPER) if is_own else None
+        look.data_problem = ensemble.data_problem(look.pods, look.before.cluster_id, look.cluster_id)
         stated = conditions(_findings(look, brokers, controllers, zookeeper))
+        if look.data_problem and not any(one.reason == DATA_LOST for one in known_conditions(look.body)):
+            await self._outside.tell(look.body, DATA_LOST, look.data_problem, warning=True)
         status = _status(look, brokers, controllers, zookeeper)
         await self._outside.report(look.body, status, stated)
         await self._tell_problems(look)
@@ -255,6 +260,8 @@ def _findings(
             for component in (BROKER, CONTROLLER, ZOOKEEPER)
             if (problem := look.problems.of(component, f"{look.context.called(component)}-")) is not None
         },
+        ensemble_problem=look.ensemble_problem,
+        data_problem=look.data_problem,
     )
 
 
@@ -281,12 +288,13 @@ def _status(
         ),
         zookeeper=None
         if zookeeper is None or spec.zookeeper.servers is None
-        else Pods(wanted=spec.zookeeper.servers.replicas, ready=zookeeper.ready, current=zookeeper.current),
+        else Pods(wanted=spec.zookeeper.servers.size, ready=zookeeper.ready, current=zookeeper.current),
         bootstrap=context.bootstrap,
         listeners=_listeners(look),
         image=context.image if whole else look.before.image,
         version=version_of(context.image) if whole else look.before.version,
-        cluster_id=look.cluster_id or look.before.cluster_id,
+        # Once known it stays: brokers that tell another are told of.
+        cluster_id=look.before.cluster_id or look.cluster_id,
         movement=look.movement,
         restart=context.restart or None,
         live_settings=look.settings.live or look.before.live_settings,

@@ -73,6 +73,8 @@ class Look:
     settings_problem: str | None = None
     zones_problem: str | None = None
     problems: Problems = field(default_factory=Problems)
+    ensemble_problem: str | None = None
+    data_problem: str | None = None
 
     # --- Kubernetes ----------------------------------------------------------------------------------------------
 

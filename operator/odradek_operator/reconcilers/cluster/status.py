@@ -21,6 +21,8 @@ VOLUMES = "Volumes"
 REACHABLE = "Reachable"
 SETTINGS = "Settings"
 ZONES = "Zones"
+ENSEMBLE = "Zookeeper"
+DATA_LOST = "ZookeeperDataLost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class Findings:
     settings_problem: str | None = None
     zones_problem: str | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
+    ensemble_problem: str | None = None
+    data_problem: str | None = None
 
 
 def conditions(found: Findings) -> list[Condition]:
@@ -74,6 +78,10 @@ def conditions(found: Findings) -> list[Condition]:
         stated.append(condition(SETTINGS, False, "Refused", found.settings_problem))
     if found.zones_problem:
         stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
+    if found.data_problem:
+        stated.append(condition(ENSEMBLE, False, DATA_LOST, found.data_problem))
+    elif found.ensemble_problem:
+        stated.append(condition(ENSEMBLE, False, "SizeStays", found.ensemble_problem))
     return stated
 
 
@@ -95,6 +103,8 @@ def _full(directories: Mapping[int, str]) -> str:
 
 def _ready(found: Findings) -> Condition:
     serving = sum(pod.ready for pod in found.pods)
+    if found.data_problem:
+        return ready(False, DATA_LOST, found.data_problem)
     if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
         servers = found.zookeeper
         message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
