@@ -54,7 +54,7 @@ def test_a_bad_line_of_json_is_counted_with_the_empty_ones(shell: Shell, unique:
     )
     shell.run("produce", unique, "--json", input='{"valu": "a"}\n', code=ExitCode.FAILED)
     assert shell.error == (
-        "odradek: line 1: there is no field 'valu'; is 'value' meant?; no record was written\n"
+        "odradek: line 1: there is no field 'valu'; did you mean 'value'?; no record was written\n"
     )
     assert sorted(values(shell, unique)) == ["a", "b"]
 
@@ -171,12 +171,12 @@ def test_a_topic_that_is_made_by_writing_is_made_known(shell: Shell, unique: str
     shell.run("topics", "create", unique + "-orders", "-p", "1")
     shell.run("produce", unique + "-ordesr", "--no-create", input="a\n", code=ExitCode.NOT_FOUND)
     assert shell.error == (
-        f"odradek: there is no topic '{unique}-ordesr' (is '{unique}-orders' meant?); make it with "
+        f"odradek: there is no topic '{unique}-ordesr' (did you mean '{unique}-orders'?); make it with "
         f"`odradek topics create {unique}-ordesr`, or leave --no-create out\n"
     )
     shell.run("produce", unique + "-ordesr", input="a\n")
     assert shell.error == (
-        f"odradek: there was no topic '{unique}-ordesr' (is '{unique}-orders' meant?); the broker has made it, "
+        f"odradek: there was no topic '{unique}-ordesr' (did you mean '{unique}-orders'?); the broker has made it, "
         "with 1 partition\n"
     )
     shell.run("produce", unique + "-ordesr", "--no-create", input="b\n")

@@ -41,13 +41,13 @@ def test_only_a_null_that_is_written_is_a_null() -> None:
 
 
 def test_a_field_that_is_not_known_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"line 3: there is no field 'valu'; is 'value' meant\?"):
+    with pytest.raises(InputError, match=r"line 3: there is no field 'valu'; did you mean 'value'\?"):
         parse_json_record(b'{"valu": "a"}', number=3)
     with pytest.raises(
         InputError, match=r"there is no field 'x'; there are headers, key, key_base64, partition"
     ):
         parse_json_record(b'{"value": "a", "x": 1}', number=3)
-    with pytest.raises(InputError, match=r"of a header, there is no field 'valeu'; is 'value' meant\?"):
+    with pytest.raises(InputError, match=r"of a header, there is no field 'valeu'; did you mean 'value'\?"):
         parse_json_record(b'{"value": "a", "headers": [{"name": "n", "valeu": "v"}]}', number=3)
 
 

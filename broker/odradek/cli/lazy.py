@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from odradek.foundation.words import nearest_name
+
 
 class LazyGroup(click.Group):
     """Knows each verb as `module:attribute` and imports it when it is asked for."""
@@ -35,9 +37,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as failure:
-            import difflib
-
-            nearest = difflib.get_close_matches(args[0], self._verbs, n=1)
-            if not nearest or "Did you mean" in failure.message:
+            nearest = nearest_name(args[0], self._verbs)
+            if nearest is None or "Did you mean" in failure.message:
                 raise
-            raise click.UsageError(f"{failure.message} Did you mean {nearest[0]!r}?", ctx) from failure
+            raise click.UsageError(f"{failure.message} Did you mean {nearest!r}?", ctx) from failure

@@ -167,19 +167,8 @@ def _is_number(cell: str) -> bool:
     return cell == "-" or cell.removeprefix("-").replace(".", "", 1).isdigit()
 
 
-def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[Any]], document: Any) -> None:
-    """Print `document` as JSON or the rows as a table, as asked."""
-    if not _printed_json(output, document):
-        print(render_table(headers, rows))
-
-
-def say(output: str, sentence: str, document: Any) -> None:
-    """Print one sentence for people, or `document` as JSON."""
-    if not _printed_json(output, document):
-        print(sentence)
-
-
-def _printed_json(output: str, document: Any) -> bool:
+def show_document(output: str, document: Any) -> bool:
+    """Print `document` where JSON is asked for; whether it is."""
     if output == JSON:
         print_json(document)
     elif output == JSON_LINES:
@@ -187,10 +176,32 @@ def _printed_json(output: str, document: Any) -> bool:
     return output in (JSON, JSON_LINES)
 
 
-def warn(warning: str | None, *, about: str) -> None:
-    """Print what a broker warns of on standard error; nothing without a warning."""
+def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[Any]], document: Any) -> None:
+    """Print `document` as JSON or the rows as a table, as asked."""
+    if not show_document(output, document):
+        print(render_table(headers, rows))
+
+
+def say(output: str, sentence: str, document: Any) -> None:
+    """Print one sentence for people, or `document` as JSON."""
+    if not show_document(output, document):
+        print(sentence)
+
+
+def warn(warning: str | None, *, about: str = "") -> None:
+    """Print a warning on stderr, with what it is about in front; nothing without a warning."""
     if warning:
-        print(f"odradek: warning: {about}: {warning}", file=sys.stderr)
+        print_error(f"warning: {about}: {warning}" if about else f"warning: {warning}")
+
+
+def print_error(failure: Exception | str) -> None:
+    """Print why something failed, or what a person should know, as one line on stderr."""
+    print(f"odradek: {' '.join(str(failure).split())}", file=sys.stderr)
+
+
+def failure_fields(failure: Exception) -> dict[str, str]:
+    """The fields by which every JSON document says that something failed: the kind of error, and its message."""
+    return {"error": type(failure).__name__, "message": str(failure)}
 
 
 def format_bytes(size_bytes: float) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from odradek.cli.times import parse_moment_ms
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.words import nearest_name
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -87,14 +88,11 @@ def _refuse_constant(name: str) -> None:
 
 
 def _unknown_field(fields: dict[str, Any], known: frozenset[str]) -> str:
-    import difflib
-
     unknown = next(name for name in fields if name not in known)
-    nearest = difflib.get_close_matches(unknown, known - _ONLY_PRINTED, n=1)
-    meant = (
-        f"is {nearest[0]!r} meant?" if nearest else f"there are {', '.join(sorted(known - _ONLY_PRINTED))}"
-    )
-    return f"there is no field {unknown!r}; {meant}"
+    names = sorted(known - _ONLY_PRINTED)
+    nearest = nearest_name(unknown, names)
+    hint = f"there are {', '.join(names)}" if nearest is None else f"did you mean {nearest!r}?"
+    return f"there is no field {unknown!r}; {hint}"
 
 
 def _part(fields: dict[str, Any], name: str) -> bytes | None:

@@ -5,15 +5,12 @@ Brokers make a topic when it is first asked for, so a misspelt name would go unn
 
 from __future__ import annotations
 
-import difflib
-
-import click
-
-from odradek.cli.output import count
+from odradek.cli.output import count, print_error
 from odradek.client.client import Client
 from odradek.client.metadata import TopicInfo
 from odradek.cluster.topic_names import validate_topic_name
 from odradek.foundation.errors import InvalidTopic, UnknownTopicOrPartition
+from odradek.foundation.words import nearest_name
 
 
 def check_name(topic: str) -> None:
@@ -49,14 +46,13 @@ async def ensure_topic(client: Client, topic: str, *, may_create: bool) -> None:
             f"there is no topic {topic!r}{nearest}, and the broker makes none by itself "
             f"(auto.create.topics.enable); make it with `odradek topics create {topic}`"
         ) from failure
-    click.echo(
-        f"odradek: there was no topic {topic!r}{nearest}; the broker has made it, with "
-        f"{count(len(info.partitions), 'partition')}",
-        err=True,
+    print_error(
+        f"there was no topic {topic!r}{nearest}; the broker has made it, with "
+        f"{count(len(info.partitions), 'partition')}"
     )
 
 
 async def _nearest(client: Client, topic: str) -> str:
     names = [name for name, info in (await client.refresh(None)).topics.items() if not info.error_code]
-    found = difflib.get_close_matches(topic, names, n=1)
-    return f" (is {found[0]!r} meant?)" if found else ""
+    nearest = nearest_name(topic, names)
+    return "" if nearest is None else f" (did you mean {nearest!r}?)"

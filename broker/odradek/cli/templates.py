@@ -9,13 +9,13 @@ both is refused. Backslash sequences are `\\n \\r \\t \\\\`, `\\xHH` and `\\NNN`
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.cli.times import format_moment
+from odradek.foundation.words import nearest_name
 
 if TYPE_CHECKING:
     from odradek.client.consumer.blocks import RecordBlock
@@ -189,9 +189,9 @@ def _unescaped(escape: str, *, unknown: bytes) -> bytes:
 
 
 def _unknown_field(shown: str, name: str) -> str:
-    near = difflib.get_close_matches(name, FIELDS, n=1)
-    meant = f"did you mean {{{near[0]}}}?" if near else f"there are {', '.join(FIELDS)}."
-    return f"{shown} is not a field of a record; {meant} Write {{{{ for a brace"
+    nearest = nearest_name(name, FIELDS)
+    hint = f"there are {', '.join(FIELDS)}." if nearest is None else f"did you mean {{{nearest}}}?"
+    return f"{shown} is not a field of a record; {hint} Write {{{{ for a brace"
 
 
 def _with_spec(field: Field, spec: str, *, shown: str) -> Field:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.foundation.errors import SettingError
+from odradek.foundation.words import nearest_name
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 CLIENT_ID: Final = "client.id"
@@ -137,9 +138,6 @@ def _without_effect(name: str) -> str:
 
     if name in UNUSED_PROPERTIES:
         return f"{name} has no effect: it is a property of Kafka's clients that odradek does not use"
-    import difflib
-
-    known = (*CLIENT_PROPERTIES, *_OPTIONS, *sorted(UNUSED_PROPERTIES))
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    nearest = nearest_name(name, (*CLIENT_PROPERTIES, *_OPTIONS, *sorted(UNUSED_PROPERTIES)))
+    hint = "" if nearest is None else f"; did you mean {nearest}?"
     return f"{name} is not a client property and has no effect{hint}"

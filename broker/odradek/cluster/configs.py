@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from odradek.foundation.errors import InvalidConfig, SettingError
-from odradek.foundation.setting_types import Kind, Setting, ThrottledReplicas, nearest_key
+from odradek.foundation.setting_types import Kind, Setting, ThrottledReplicas
 from odradek.foundation.settings import USED, Settings
+from odradek.foundation.words import nearest_name
 
 
 def _like(key: str, broker_key: str, doc: str, *, default: Any = None) -> Setting:
@@ -175,7 +176,7 @@ def find_topic_setting(key: str) -> Setting:
     """The declaration of a topic's key. Raises InvalidConfig, with the nearest key, for one that no topic has."""
     setting = TOPIC_SETTINGS.get(key)
     if setting is None:
-        nearest = nearest_key(key, TOPIC_SETTINGS)
+        nearest = nearest_name(key, TOPIC_SETTINGS)
         hint = "" if nearest is None else f"; did you mean {nearest}?"
         raise InvalidConfig(f"Unknown topic config name: {key}{hint}")
     return setting

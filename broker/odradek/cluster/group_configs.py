@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 from odradek.foundation.errors import InvalidConfig, SettingError
-from odradek.foundation.setting_types import Kind, OneOf, Range, Setting, nearest_key
+from odradek.foundation.setting_types import Kind, OneOf, Range, Setting
 from odradek.foundation.settings import Settings, all_settings
+from odradek.foundation.words import nearest_name
 
 _AT_LEAST_1: Final = Range(1)
 
@@ -73,7 +74,7 @@ def find_group_setting(key: str) -> Setting:
     """The declaration of a group's key. Raises InvalidConfig, with the nearest key, for one that no group has."""
     setting = GROUP_SETTINGS.get(key)
     if setting is None:
-        nearest = nearest_key(key, GROUP_SETTINGS)
+        nearest = nearest_name(key, GROUP_SETTINGS)
         hint = "" if nearest is None else f"; did you mean {nearest}?"
         raise InvalidConfig(f"Unknown group config name: {key}{hint}")
     return setting

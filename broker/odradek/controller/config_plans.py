@@ -17,8 +17,9 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.protection import broken_promise
-from odradek.foundation.setting_types import Kind, Scope, Setting, nearest_key
+from odradek.foundation.setting_types import Kind, Scope, Setting
 from odradek.foundation.settings import Settings, all_settings, find_setting
+from odradek.foundation.words import nearest_name
 
 
 def config_name(resource: Resource) -> str:
@@ -143,7 +144,7 @@ def _validated_broker(
             # Kafka keeps unknown keys for its plugins, which this broker has none of: a slip would go unseen.
             if key in before:
                 continue
-            nearest = nearest_key(key, all_settings())
+            nearest = nearest_name(key, all_settings())
             hint = "" if nearest is None else f"; did you mean {nearest}?"
             raise InvalidRequest(f"Unknown broker config name: {key}{hint}")
         if not setting.is_dynamic:

@@ -7,11 +7,11 @@ as Python values; `Setting.parse` and `Setting.text` go between them. Which sett
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum, IntEnum
 from typing import Any, Final, Protocol
 
 from odradek.foundation.errors import SettingError
+from odradek.foundation.words import nearest_name
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -87,7 +87,7 @@ class OneOf:
     def check(self, value: Any) -> str | None:
         if value in self.words or (self.any_case and value.lower() in {word.lower() for word in self.words}):
             return None
-        nearest = nearest_key(value, self.words)
+        nearest = nearest_name(value, self.words)
         return f"{self}" if nearest is None else f"{self} (did you mean {nearest}?)"
 
     def __str__(self) -> str:
@@ -300,14 +300,6 @@ def java_double(value: float) -> str:
     if "." not in mantissa:
         mantissa += ".0"
     return f"{mantissa}E{int(exponent)}"
-
-
-def nearest_key(key: str, known: Iterable[str]) -> str | None:
-    """The known key that looks most like `key`, or None when none is near."""
-    import difflib  # here, because most starts have no unknown key
-
-    matches = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
 
 
 # --- declarations, one function per kind so that a table reads as columns -------------------------------------------

@@ -19,8 +19,9 @@ from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import broken_promises, refusal
 from odradek.foundation.setting_checks import contradictions
-from odradek.foundation.setting_types import Setting, nearest_key
+from odradek.foundation.setting_types import Setting
 from odradek.foundation.setting_values import AREAS, SettingValues
+from odradek.foundation.words import nearest_name
 
 # Every key that this broker uses, in the order of declaration.
 USED: Final[Mapping[str, Setting]] = MappingProxyType(
@@ -177,7 +178,7 @@ def _note_unknown(key: str, *, warnings: list[str], unused: list[str]) -> None:
     if key.startswith(RETIRED_PREFIXES):
         unused.append(key)
         return
-    nearest = nearest_key(key, all_settings())
+    nearest = nearest_name(key, all_settings())
     hint = "" if nearest is None else f"; did you mean {nearest}?"
     warnings.append(f"unknown setting {key} is ignored{hint}")
 

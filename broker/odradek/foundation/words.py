@@ -1,8 +1,18 @@
-"""Words that depend on a number, for messages of all layers: `1 member`, `2 members`."""
+"""What messages of all layers are made of: numbers with their nouns, and the known name that a wrong one is near to."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def count(number: int, noun: str) -> str:
     """A number with its noun, in the plural by an `s` unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that looks most like `name`, for "did you mean …?"; None when none is near."""
+    import difflib  # here, because most programs meet no wrong name
+
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -16,9 +16,9 @@ def error_number(name: str | int) -> int:
         return name
     found = ErrorCode.__members__.get(name.lower())
     if found is None or not found.value:
-        from odradek.foundation.setting_types import nearest_key
+        from odradek.foundation.words import nearest_name
 
-        nearest = nearest_key(name.lower(), ErrorCode.__members__)
+        nearest = nearest_name(name.lower(), ErrorCode.__members__)
         hint = "names are Kafka's, such as NOT_LEADER_OR_FOLLOWER"
         raise ValueError(
             f"there is no error {name!r}; {hint if nearest in (None, 'none') else f'did you mean {nearest.upper()!r}?'}"

@@ -24,7 +24,7 @@ from typing import Any
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import TESTING_FAULTS_MAX
-from odradek.foundation.setting_types import nearest_key
+from odradek.foundation.words import nearest_name
 from odradek.handlers import failures
 from odradek.handlers.context import BrokerParts, RequestContext
 from odradek.handlers.dispatch import Dispatcher
@@ -118,7 +118,7 @@ def _api_key(name: str) -> int:
     names = {api_key.kafka_name.lower(): api_key for api_key in ApiKey}
     if wanted in names:
         return int(names[wanted])
-    nearest = nearest_key(wanted, names)
+    nearest = nearest_name(wanted, names)
     hint = (
         "names are Kafka's, such as Produce or list_offsets"
         if nearest is None

@@ -27,14 +27,14 @@ def _problem(key: Any) -> str | None:
     """Why there is no such key, and which one may be meant; None where there is one."""
     from odradek.foundation.broker_settings.protection import promise_of
     from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
-    from odradek.foundation.setting_types import nearest_key
     from odradek.foundation.settings import all_settings, find_setting
+    from odradek.foundation.words import nearest_name
 
     if not isinstance(key, str):
         return f"a key has to be a str, not {key!r}"
     if find_setting(key) is not None or promise_of(key) is not None or key.startswith(RETIRED_PREFIXES):
         return None
-    nearest = nearest_key(key.replace("_", "."), all_settings())
+    nearest = nearest_name(key.replace("_", "."), all_settings())
     hint = "keys are those of Kafka's server.properties" if nearest is None else f"did you mean {nearest!r}?"
     return f"there is no setting {key!r}; {hint}"
 

@@ -13,8 +13,9 @@ from typing import Any
 from odradek.foundation.broker_settings.protection import promise_of
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import broken_promise, refusal_of_key
-from odradek.foundation.setting_types import EachOf, Kind, OneOf, Range, Setting, nearest_key
+from odradek.foundation.setting_types import EachOf, Kind, OneOf, Range, Setting
 from odradek.foundation.settings import find_setting
+from odradek.foundation.words import nearest_name
 from odradek_operator.resources.schema import INT32_MAX, INT64_MAX, Schema
 
 _BOUNDS = (("minimum", "from"), ("maximum", "to"))
@@ -67,7 +68,7 @@ class Configuration(Schema):
     def _unknown(self, key: str) -> str:
         if key in self._refused:
             return f"{key} cannot be set here; {self._refused[key]}"
-        nearest = nearest_key(key, self.settings)
+        nearest = nearest_name(key, self.settings)
         hint = "" if nearest is None else f"; did you mean {nearest}?"
         return f"{key} is not a setting that can be given here{hint}"
 

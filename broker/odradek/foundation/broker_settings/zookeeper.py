@@ -20,10 +20,10 @@ from odradek.foundation.setting_types import (
     Setting,
     boolean,
     integer,
-    nearest_key,
     text,
     words,
 )
+from odradek.foundation.words import nearest_name
 
 PREFIX: Final = "zookeeper."
 
@@ -114,7 +114,7 @@ class ZookeeperSettings:
                 except SettingError as error:
                     problems.append(str(error))
             elif key not in _UNUSED:
-                nearest = nearest_key(key, USED)
+                nearest = nearest_name(key, USED)
                 hint = "" if nearest is None else f"; did you mean {nearest}?"
                 warnings.append(f"unknown setting {key} is ignored{hint}")
         values.update(
