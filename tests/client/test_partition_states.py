@@ -182,7 +182,7 @@ def test_findings_are_sentences_with_numbers_that_fit() -> None:
 
 @pytest.mark.integration
 def test_the_settings_of_many_topics_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configs, "RESOURCES_PER_REQUEST_MAX", 2)
+    monkeypatch.setattr(configs, "CONFIG_RESOURCES_PER_REQUEST_MAX", 2)
 
     async def numbers(bootstrap: str) -> dict[str, int | None]:
         async with Client(bootstrap) as client:

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from typing import BinaryIO
 
 from odradek.cli.record_formats import InputError
+from odradek.foundation.limits import INPUT_LINE_BYTES_MAX
 
 _READ_BYTES = 256 * 1024
-LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class LineTooLong(InputError):
@@ -37,9 +37,9 @@ async def read_lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
         else:
             rest.append(data)
             rest_bytes += len(data)
-        if rest_bytes > LINE_BYTES_MAX:
+        if rest_bytes > INPUT_LINE_BYTES_MAX:
             raise LineTooLong(
-                f"line {lines_seen + 1} has more than {LINE_BYTES_MAX} bytes; is the input text?"
+                f"line {lines_seen + 1} has more than {INPUT_LINE_BYTES_MAX} bytes; is the input text?"
             )
     if rest_bytes:
         yield [b"".join(rest)]

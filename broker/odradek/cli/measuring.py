@@ -17,11 +17,11 @@ from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.limits import TIMED_DELIVERIES_MAX
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 # Every so many records one is timed: timing each would be most of the work.
 _SAMPLE_EVERY = 20
-_SAMPLES_WAITING_MAX = 10_000
 _IDLE_SECONDS_MAX = 10.0
 _VALUES = 64
 
@@ -97,7 +97,7 @@ class _TimedDeliveries:
 
     def add(self, delivery: Delivery, sent_at: float) -> None:
         """Time this one, unless too many wait already."""
-        if len(self._waiting) >= _SAMPLES_WAITING_MAX:
+        if len(self._waiting) >= TIMED_DELIVERIES_MAX:
             return
         task = asyncio.create_task(self._time(delivery, sent_at), name="time a delivery")
         self._waiting.add(task)

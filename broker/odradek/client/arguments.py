@@ -1,6 +1,6 @@
 """What users hand to the client, checked where it comes in: an error names the argument, its type and the remedy.
 
-Keys, values and headers are bytes on the wire, and only the caller knows the encoding of a text; so a str is refused
+Keys, values and headers are bytes on the wire, and only the caller knows the encoding of a text. So a str is refused,
 and nothing is encoded silently. A bytearray or memoryview is copied. These checks are off the hot path: the producer
 asks only where a part is not plain bytes.
 """
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.records.compression import Compression
+from odradek.records.record import Headers
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
 
 Buffer = bytes | bytearray | memoryview
-Headers = tuple[tuple[str, bytes | None], ...]
 GivenHeaders = Sequence[tuple[str, Buffer | None]]
 T = TypeVar("T")
 

@@ -124,6 +124,26 @@ CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
 # all, and runs on the event loop without a pause: a megabyte takes some milliseconds.
 PRODUCER_SLICE_BYTES_MAX: Final = 1024 * 1024
 
+# Short keys whose partition a producer remembers, since keys mostly come again: two megabytes at most.
+PRODUCER_KEYS_REMEMBERED_MAX: Final = 10_000
+
+# Topics or groups whose settings a client asks for by one request: a few keys of so many are an answer of some hundred
+# kilobytes.
+CONFIG_RESOURCES_PER_REQUEST_MAX: Final = 1000
+
+# Seconds for which one broker that does not answer holds up a question to all of them.
+BROKER_ANSWER_SECONDS_MAX: Final = 10.0
+
+# Seconds for which somebody who asks how the cluster is waits for a broker or the controller: those that answer do so
+# in milliseconds.
+HEALTH_ANSWER_SECONDS_MAX: Final = 5.0
+
+# Bytes of a line that `odradek produce` reads. A longer one has no end in sight, as of a file that is not text.
+INPUT_LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+# Deliveries that a measurement times at once; those beyond are not timed.
+TIMED_DELIVERIES_MAX: Final = 10_000
+
 # Requests that a client has under way on one connection; the broker takes more, but nothing is won by it.
 CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
 

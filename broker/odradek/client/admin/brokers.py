@@ -1,8 +1,8 @@
 """Brokers as a whole: what each has, and how one is emptied before it is removed, or filled after it was added.
 
 A drain cordons the broker (KIP-1066: it is given nothing new) and moves all that it has to others. It goes on without
-whoever asked for it, `drain_progress` tells how far it is, and `undrain` lifts the cordon and takes back what has not
-arrived; what has stays where it is until `spread` is asked for.
+the client that began it. `drain_progress` tells how far it is. `undrain` lifts the cordon and cancels the moves that
+have not ended; replicas that have moved stay where they are until the next `plan_spread`.
 """
 
 from __future__ import annotations

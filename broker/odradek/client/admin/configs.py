@@ -11,12 +11,11 @@ from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import error_for
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.protocol.api import ApiKey
 
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
-# A few keys of so many topics are an answer of some hundred kilobytes.
-RESOURCES_PER_REQUEST_MAX = 1000
 _Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
@@ -137,8 +136,8 @@ class ConfigAdmin:
             )
 
         results: list[Any] = []
-        for start in range(0, len(names), RESOURCES_PER_REQUEST_MAX):
-            asked = partial(attempt, names[start : start + RESOURCES_PER_REQUEST_MAX])
+        for start in range(0, len(names), CONFIG_RESOURCES_PER_REQUEST_MAX):
+            asked = partial(attempt, names[start : start + CONFIG_RESOURCES_PER_REQUEST_MAX])
             results += (await self._client.with_retries(asked)).results
         return results
 

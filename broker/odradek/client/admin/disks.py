@@ -1,7 +1,7 @@
 """The brokers' disks as people ask for them: how much each topic takes, how much is free, what a full disk refuses.
 
 All numbers are from DescribeLogDirs (KIP-113, KIP-827). A broker that does not answer is left out with its error, and
-holds up the others for BROKER_SECONDS_MAX at most.
+holds up the others for BROKER_ANSWER_SECONDS_MAX at most.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.results import GroupDescription, LogDirectory
@@ -17,9 +16,8 @@ from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
-
-BROKER_SECONDS_MAX: Final = 10.0
 
 Directories = Mapping[int, list[LogDirectory] | OdradekError]
 """What each broker says of its log directories, or why it does not."""
@@ -42,18 +40,23 @@ async def directories(
     """The log directories of these brokers, with all replicas, or those of `partitions`."""
     wanted = None if partitions is None else list(partitions)
     ids = sorted(brokers)
-    answers = await asyncio.gather(*(_directories_of(client, broker, wanted) for broker in ids))
+    answers = await asyncio.gather(*(directories_of(client, broker, partitions=wanted) for broker in ids))
     return dict(zip(ids, answers, strict=True))
 
 
-async def _directories_of(
-    client: Client, broker: int, partitions: Sequence[TopicPartition] | None
+async def directories_of(
+    client: Client,
+    broker: int,
+    *,
+    partitions: Collection[TopicPartition] | None = None,
+    seconds_max: float = BROKER_ANSWER_SECONDS_MAX,
 ) -> list[LogDirectory] | OdradekError:
+    """The log directories of one broker, or why it does not tell them; waits for `seconds_max` at most."""
     try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX):
+        async with asyncio.timeout(seconds_max):
             return await LogAdmin(client).describe_log_dirs_of(broker, partitions)
     except TimeoutError:
-        return ClientTimeout(f"broker {broker} did not answer within {BROKER_SECONDS_MAX:g} s")
+        return ClientTimeout(f"broker {broker} did not answer within {seconds_max:g} s")
     except OdradekError as failure:
         return failure
 

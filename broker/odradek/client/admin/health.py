@@ -18,7 +18,7 @@ from odradek.foundation.words import count
 
 # States of a group that gives out partitions, of both protocols (KIP-848 has the last two).
 REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-# Both have to be: a tenth of a large disk lasts for long, and so do some gigabytes of a small one.
+# A disk is nearly full below both: a twentieth of a large disk lasts long, and so do 20 GiB of a small one.
 NEARLY_FULL_SHARE: Final = 0.05
 NEARLY_FULL_BYTES: Final = 20 * 1024**3
 

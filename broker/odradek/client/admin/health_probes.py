@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek.client.addresses import Address
+from odradek.client.admin.disks import directories_of
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.health import BrokerState, BrokerStatus, ClusterHealth
 from odradek.client.admin.logs import LogAdmin
@@ -26,10 +27,9 @@ from odradek.client.errors import ClientTimeout, raise_for
 from odradek.client.metadata import NO_LEADER, BrokerInfo
 from odradek.foundation.errors import NotController, OdradekError, RequestTimedOut
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.protocol.api import ApiKey
 
-# Somebody waits for the whole: a broker that answers, answers in milliseconds.
-BROKER_SECONDS_MAX: Final = 5.0
 QUORUM_VERSIONS: Final = (0, 2)
 _METADATA_LOG: Final = TopicPartition("__cluster_metadata", 0)
 
@@ -75,15 +75,13 @@ class _Probe:
 
 
 async def _probe(client: Client, broker: BrokerInfo) -> _Probe:
+    directories = await directories_of(
+        client, broker.id, partitions=(), seconds_max=HEALTH_ANSWER_SECONDS_MAX
+    )
+    if isinstance(directories, OdradekError):
+        return _Probe(broker, error=str(directories))
     try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX):
-            directories = await LogAdmin(client).describe_log_dirs_of(broker.id, partitions=())
-    except TimeoutError:
-        return _Probe(broker, error=f"it did not answer within {BROKER_SECONDS_MAX:g} s")
-    except OdradekError as failure:
-        return _Probe(broker, error=str(failure))
-    try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX):
+        async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             groups = await GroupAdmin(client).list_of(broker.id)
     except (OdradekError, TimeoutError):
         groups = []  # its groups are being loaded, or it just went: what it said before counts
@@ -94,7 +92,7 @@ async def _active_controller(client: Client) -> tuple[bool, int | None]:
     """Whether brokers tell of a quorum (KIP-595), and the controller that leads it."""
     topic, partition = _METADATA_LOG
     try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX):
+        async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             response = await (await client.any_broker()).request(
                 ApiKey.DESCRIBE_QUORUM,
                 versions=QUORUM_VERSIONS,
@@ -113,7 +111,7 @@ async def _active_controller(client: Client) -> tuple[bool, int | None]:
 
 async def _fenced_brokers(client: Client) -> dict[int, tuple[str, int, str | None]]:
     try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX):
+        async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             return dict((await LogAdmin(client).describe_cluster(include_fenced=True)).fenced)
     except (OdradekError, TimeoutError):
         return {}

@@ -21,10 +21,9 @@ from odradek.client.client import Client
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import HEALTH_ANSWER_SECONDS_MAX
 
 MIN_IN_SYNC_KEY: Final = "min.insync.replicas"
-# Who asks how partitions are asks most of all when something is wrong: what else is known is not kept waiting.
-CONTROLLER_SECONDS_MAX: Final = 5.0
 
 
 class Problem(StrEnum):
@@ -141,7 +140,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
 async def moves_under_way(client: Client) -> Mapping[TopicPartition, Reassignment] | None:
     """What is moving; None where no controller answers soon, as it is the one who knows."""
     try:
-        async with asyncio.timeout(CONTROLLER_SECONDS_MAX):
+        async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             return await ReassignmentAdmin(client).under_way()
     except (OdradekError, TimeoutError):
         return None

@@ -1,7 +1,7 @@
 """Reads partitions chosen by hand: one fetch at a time to each leader, under way while records are handed out.
 
 Offsets are the caller's: nothing is committed here (`group` does). A partition whose leader moved is followed;
-one whose offset is gone starts anew as `on_out_of_range` says. A new leader is asked first whether it has what was read
+one whose offset is gone starts as `on_out_of_range` says. A new leader is asked first whether it has what was read
 from the one before it (KIP-320). Left out: fetch sessions, reading from followers.
 """
 
@@ -53,9 +53,9 @@ RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 class PartitionConsumer:
     """`async with PartitionConsumer(client) as consumer: consumer.assign({tp: 0}); records = await consumer.poll()`.
 
-    `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was cut below what was read, the first two go on
-    from where it was cut, and `error` raises LogTruncated until the caller seeks or assigns anew. Offsets given to
-    `assign` and `seek` are exact; use `LogAdmin.list_offsets` to turn a time into one.
+    `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was truncated below what was read, the first two
+    go on from its new end, and `error` raises LogTruncated until the caller seeks or assigns again. Offsets given to
+    `assign` and `seek` are exact; use `LogAdmin.offsets_at` to turn a time into one.
 
     A topic that every broker has missed for `CLIENT_TOPIC_GONE_SECONDS` was deleted: `poll` raises
     UnknownTopicOrPartition, unless `is_waiting_for_topics`: then it is read again once it is back.
@@ -91,6 +91,8 @@ class PartitionConsumer:
         self._tasks = TaskOwner("consumer")
         self._lane = client.new_lane("fetch")
         self._closed = False
+        self._is_woken = False
+        self._taking: TopicPartition | None = None  # whose records `take_next` hands out
 
     async def __aenter__(self) -> PartitionConsumer:
         return self
@@ -163,9 +165,6 @@ class PartitionConsumer:
         """Make a `poll` under way return at once, with nothing if nothing is there."""
         self._is_woken = True
         self._changed.set()
-
-    _is_woken = False
-    _taking: TopicPartition | None = None  # whose records `take_next` hands out
 
     # --- reading --------------------------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
-from odradek.client.producer.incoming import Headers, Incoming, record_bytes
+from odradek.client.producer.incoming import Incoming, record_bytes
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.records.batch import HEADER_BYTES, BatchView, read_header, update_crc, write_header
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Compression
-from odradek.records.record import records
+from odradek.records.record import Headers, records
 
 
 class RecordMetadata(NamedTuple):

@@ -8,8 +8,7 @@ from itertools import accumulate
 from operator import add
 
 from odradek.records.builder import RECORD_OVERHEAD_BYTES_MAX
-
-Headers = tuple[tuple[str, bytes | None], ...]
+from odradek.records.record import Headers
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from random import Random
 
+from odradek.foundation.limits import PRODUCER_KEYS_REMEMBERED_MAX
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _KEY_BYTES_REMEMBERED = 64
-_KEYS_REMEMBERED = 10_000  # two megabytes at most
 
 
 def murmur2(data: bytes) -> int:
@@ -42,7 +43,7 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     return (digest & 0x7FFFFFFF) % partition_count
 
 
-_remembered_murmur2 = lru_cache(_KEYS_REMEMBERED)(murmur2)  # keys mostly come again
+_remembered_murmur2 = lru_cache(PRODUCER_KEYS_REMEMBERED_MAX)(murmur2)
 
 
 class StickyPartitioner:

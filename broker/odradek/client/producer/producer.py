@@ -25,7 +25,7 @@ from odradek.client.client import Client
 from odradek.client.errors import ClientClosed
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import Delivery, RecordMetadata
-from odradek.client.producer.incoming import Headers, Incoming, record_bytes
+from odradek.client.producer.incoming import Incoming, record_bytes
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
@@ -33,6 +33,7 @@ from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLar
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PRODUCER_SLICE_BYTES_MAX
 from odradek.records.compression import Compression
+from odradek.records.record import Headers
 
 
 class SendProgress(NamedTuple):
@@ -51,8 +52,9 @@ class Producer:
 
     `send` gives back a Delivery; `await delivery` waits for the broker. `flush` waits for all and raises the first
     failure since the flush before, so that records sent without awaiting their delivery do not get lost unseen.
-    `on_failure` gets the partition, the count of records and the error of a batch that failed for good; `on_retry` gets
-    the partition, the seconds since the batch began and the error, for each time that a batch goes again.
+    `on_failure` is called for a batch that failed for good, with its partition, the count of its records, and the
+    error. `on_retry` is called each time that a batch goes again, with its partition, the seconds since it began, and
+    the error.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ class Producer:
         """Put a record for each value on its way, in order, many times faster than one by one; waits as `send` does.
 
         `keys` has one for each value; without it all have `key`. All have the same headers, and the time of the call.
-        Failures are told by `flush`, how far it came by `progress`. Raises as `send` does, and ValueError for another
+        `flush` raises failures, and `progress` says how far it is. Raises as `send` does, and ValueError for another
         number of keys. Records before one that is too large have been taken when that is raised.
         """
         self._check_running()

@@ -31,6 +31,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.words import count
 from odradek.records.batch import advance_sequence
 from odradek.records.compression import Compression
 
@@ -296,7 +297,7 @@ class Sender:
         batch.retry_at = now + pause_ms / 1000
         if batch.retry_at > batch.created_at + self._settings.delivery_timeout_seconds:
             late = ClientTimeout(
-                f"{len(batch.builder)} record{'s' * (len(batch.builder) != 1)} for {batch.topic_partition} could not "
+                f"{count(len(batch.builder), 'record')} for {batch.topic_partition} could not "
                 f"be written in {self._settings.delivery_timeout_seconds:g} s; the last try said: {failure}"
             )
             self._lose(batch, late)
