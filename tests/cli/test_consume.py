@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import pty
@@ -10,9 +11,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from odradek.cli.exit_codes import ExitCode
 from odradek.client.admin.logs import LogAdmin
@@ -268,3 +271,13 @@ def test_a_broker_that_is_away_is_told_once_and_once_when_it_is_back(
     assert begun.endswith("; trying again until it answers\n")
     assert re.fullmatch(r"the broker answers again, after [0-9.]+ s\n", error.decode())
     assert out.endswith(b"again\n")
+
+
+def test_printing_leaves_the_garbage_collector_as_it_was(
+    bootstrap: str, unique: str, shell: Shell, invoke: Callable[..., Result]
+) -> None:
+    shell.run("produce", unique, input="a\n")
+    before = gc.get_threshold(), gc.get_freeze_count()
+    read = invoke("consume", unique, "--from-beginning", "--no-progress", "--bootstrap", bootstrap)
+    assert (read.exit_code, read.stdout) == (0, "a\n")
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before

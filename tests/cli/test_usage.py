@@ -131,7 +131,7 @@ def test_version(invoke: Invoke) -> None:
         (["consume", "t", "--group", "g", "--offset", "1"], "a group decides where to read"),
         (["consume", "t", "--partition", "x"], "is not a list of partitions"),
         (["consume", "t", "--format", "{nope}"], "is not a field of a record"),
-        (["consume", "t", "--until", "now", "--follow"], "--until cannot"),
+        (["consume", "t", "--until", "now", "--follow"], "--until contradicts"),
         (["groups", "reset-offsets", "g", "--to-latest"], "--topic"),
         (["groups", "reset-offsets", "--topic", "t", "--to-latest"], "give a GROUP"),
         (["groups", "reset-offsets", "g", "--all-groups", "--topic", "t", "--to-latest"], "give a GROUP"),

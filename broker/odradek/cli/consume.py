@@ -6,6 +6,7 @@ import contextlib
 import gc
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -125,7 +126,7 @@ def consume(
       odradek consume orders --from 5m --follow    the last five minutes, then go on
       odradek consume orders --offset -10          the last ten of each partition
       odradek consume 'orders.*'                   every topic whose name matches, new ones too
-      odradek consume orders --group billing       share with others and remember the place
+      odradek consume orders --group billing       share with others and commit the position
       odradek consume orders --from-beginning --output json --json-values | jq .value.id
       odradek consume orders --from-beginning --format '{partition}:{offset} {key:10} {value}'
       odradek consume orders --from-beginning -f '%t [%p] at %o: %k = %s\\n'
@@ -151,7 +152,7 @@ def consume(
     if group is not None and (offset is not None or start_time is not None or partitions is not None):
         raise click.UsageError("a group decides where to read: drop --partition, --from and --offset")
     if end_time is not None and (follow or group is not None):
-        raise click.UsageError("--until cannot be had with --follow or --group")
+        raise click.UsageError("--until contradicts --follow and --group")
     if json_values and not session.is_json:
         raise click.UsageError("--json-values needs --output json")
     now_ms = time.time_ns() // 1_000_000
@@ -201,17 +202,27 @@ def _printer(
     return plain_printer(keys=keys, headers=headers, offsets=offsets, timestamps=timestamps, null=null)
 
 
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for cycles rarely: a block is thousands of tuples without any, and looking takes as long as reading them."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_COLLECTION_OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
 async def _print_all(
     client: Client, plan: ReadPlan, printer: Printer, *, is_progress_wanted: bool | None
 ) -> None:
     from odradek.cli.read_progress import ReadProgress
     from odradek.cli.reading import read
 
-    # A block is thousands of tuples that no cycle holds: looking for cycles among them takes as long as reading them.
-    gc.freeze()
-    gc.set_threshold(_COLLECTION_OBJECTS)
     out = sys.stdout.buffer
-    with ReadProgress(is_wanted=is_progress_wanted) as progress:
+    with _rare_collections(), ReadProgress(is_wanted=is_progress_wanted) as progress:
         async with contextlib.aclosing(read(client, plan, progress)) as records:
             async for blocks in records:
                 out.write(b"".join(map(printer, blocks)))
