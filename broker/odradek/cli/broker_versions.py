@@ -7,14 +7,14 @@ from typing import Any
 
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.options import Session
-from odradek.cli.output import render_table, show, warning
+from odradek.cli.output import render_table, show, show_document, warning
 from odradek.client.admin.versions import BrokerVersions, api_name
 
 
 def show_versions(session: Session, found: Mapping[int, BrokerVersions]) -> int:
     """Every API and feature of every broker."""
     if session.is_json:
-        show(session.output, headers=(), rows=(), document=[_document(*one) for one in sorted(found.items())])
+        show_document(session.output, [_document(*one) for one in sorted(found.items())])
         return ExitCode.OK
     alike: list[tuple[BrokerVersions, list[int]]] = []
     for broker_id, versions in sorted(found.items()):

@@ -10,7 +10,7 @@ import click
 from odradek.cli.completing import brokers_completed, one_of, topics_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import format_bytes, show
+from odradek.cli.output import format_bytes, print_error, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.disks import Directories, ReplicaOnDisk
@@ -87,14 +87,12 @@ def disk(
     exit_code: int = ExitCode.OK
     for broker, answer in found.items():
         if isinstance(answer, OdradekError):
-            click.echo(f"odradek: the disks of broker {broker} are left out: {answer}", err=True)
+            print_error(f"the disks of broker {broker} are left out: {answer}")
             exit_code = exit_code or exit_code_for(answer)
             continue
         for directory in answer:
             if directory.error is not None:
-                click.echo(
-                    f"odradek: broker {broker}: {directory.path} is left out: {directory.error}", err=True
-                )
+                print_error(f"broker {broker}: {directory.path} is left out: {directory.error}")
     return exit_code
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.completing import groups_completed, partitions_completed
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import Session, execute_options, session_options
 from odradek.cli.times import TIME_HELP
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ save_option = click.option(
     metavar="FILE",
     help="First write the offsets as they are: JSON, or Kafka's CSV for *.csv.",
 )
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Only show what would be done. This is the default."
-)
-execute_option = click.option("--execute", is_flag=True, help="Do it.")
 
 
 @click.command("reset-offsets")
@@ -60,8 +56,7 @@ execute_option = click.option("--execute", is_flag=True, help="Do it.")
     help="What --save wrote, or the CSV of kafka-consumer-groups.sh.",
 )
 @save_option
-@dry_run_option
-@execute_option
+@execute_options
 @session_options
 def reset_offsets(
     session: Session,
@@ -72,7 +67,6 @@ def reset_offsets(
     all_topics: bool,
     from_file: str | None,
     save: str | None,
-    dry_run: bool,
     execute: bool,
     **targets: Any,
 ) -> None:
@@ -97,7 +91,6 @@ def reset_offsets(
     """
     from odradek.cli.group_resets import parse_reset, print_resets
 
-    _check_dry_run(dry_run, execute)
     if from_file is None:
         if bool(topics) == all_topics:
             raise click.UsageError("give --topic (may be repeated), or --all-topics")
@@ -138,8 +131,7 @@ def reset_offsets(
 @click.argument("group_id", metavar="GROUP", shell_complete=groups_completed)
 @topic_option
 @save_option
-@dry_run_option
-@execute_option
+@execute_options
 @session_options
 def delete_offsets(
     session: Session,
@@ -147,7 +139,6 @@ def delete_offsets(
     group_id: str,
     topics: tuple[str, ...],
     save: str | None,
-    dry_run: bool,
     execute: bool,
 ) -> None:
     """Delete a group's committed offsets of topics. No member may subscribe to these topics.
@@ -162,7 +153,6 @@ def delete_offsets(
     """
     from odradek.cli.group_resets import print_resets
 
-    _check_dry_run(dry_run, execute)
     if not topics:
         raise click.UsageError("give --topic (may be repeated)")
 
@@ -178,8 +168,3 @@ def delete_offsets(
         return plans
 
     print_resets(session, session.run(work), is_done=execute)
-
-
-def _check_dry_run(dry_run: bool, execute: bool) -> None:
-    if dry_run and execute:
-        raise click.UsageError("--dry-run and --execute contradict each other")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from odradek.cli.options import Session
-from odradek.cli.output import count, show
+from odradek.cli.output import count, show, warn
 from odradek.cli.partition_names import named_partitions
 from odradek.cli.saved_offsets import SavedOffset, load, save
 from odradek.cli.times import parse_duration_ms, parse_moment_ms
@@ -215,8 +215,8 @@ async def apply_resets(client: Client, plans: Sequence[ResetPlan]) -> None:
                 await admin.delete_offsets(group_id, gone)
         except OdradekError as failure:
             if done:
-                click.echo(f"odradek: done before the error: {', '.join(done)}", err=True)
-            raise failure
+                failure.add_note(f"done before that: {', '.join(done)}")
+            raise
         done.append(group_id)
 
 
@@ -234,10 +234,10 @@ def save_before(path: str, plans: Sequence[ResetPlan]) -> None:
         ],
     )
     if left_out:
-        click.echo(
-            f"odradek: warning: --save {path}: CSV has no line for {count(left_out, 'partition')} without an offset; "
+        warn(
+            f"CSV has no line for {count(left_out, 'partition')} without an offset; "
             "JSON (any name that does not end in .csv) keeps them",
-            err=True,
+            about=f"--save {path}",
         )
 
 

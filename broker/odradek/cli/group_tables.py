@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from odradek.cli.output import count, in_color, show, state_in_color
+from odradek.cli.output import count, in_color, render_table, state_in_color
 from odradek.cli.times import format_seconds
 
 Described = Sequence[dict[str, Any]]
@@ -30,7 +30,7 @@ def print_states(groups: Described, *, is_verbose: bool) -> None:
     if is_verbose:
         headers += ["EPOCH", "ASSIGNMENT EPOCH"]
         rows = [[*row, g["epoch"], g["assignment_epoch"]] for row, g in zip(rows, groups, strict=True)]
-    show("table", headers=headers, rows=rows, document=None)
+    click.echo(render_table(headers, rows))
     for group in groups:
         if group["commits_refused"]:
             click.echo(f"{group['group']}: {group['commits_refused']}")
@@ -55,7 +55,7 @@ def print_members(groups: Described, *, is_verbose: bool) -> None:
             + ([m["topics"] or m["pattern"], m["epoch"], m["target"]] if is_verbose else [])
             for m in group["members"]
         ]
-        show("table", headers=headers, rows=rows, document=None)
+        click.echo(render_table(headers, rows))
 
 
 def print_offsets(groups: Described, *, is_verbose: bool) -> None:
@@ -71,7 +71,7 @@ def print_offsets(groups: Described, *, is_verbose: bool) -> None:
             [_seconds(one[key]) if key == "lag_seconds" else one[key] for key in keys]
             for one in group["partitions"]
         ]
-        show("table", headers=headers, rows=rows, document=None)
+        click.echo(render_table(headers, rows))
 
 
 def _print_title(group: dict[str, Any], index: int) -> None:

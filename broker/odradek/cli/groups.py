@@ -10,7 +10,7 @@ from odradek.cli.completing import groups_completed, one_of
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import say, show, state_in_color
+from odradek.cli.output import failure_fields, print_error, say, show, show_document, state_in_color
 from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def describe(
 
     def present(session: Session, described: list[dict[str, Any]]) -> None:
         if session.is_json:
-            say(session.output, "", described)
+            show_document(session.output, described)
         elif state:
             print_states(described, is_verbose=session.verbose)
         elif members:
@@ -198,12 +198,9 @@ def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if
                 click.echo(f"deleted  {group_id}")
             continue
         exit_code = exit_code or exit_code_for(failure)
-        documents.append(
-            {"group": group_id, "result": "failed", "error": type(failure).__name__, "message": str(failure)}
-        )
-        click.echo(f"odradek: {failure}", err=True)
-    if session.is_json:
-        say(session.output, "", documents)
+        documents.append({"group": group_id, "result": "failed", **failure_fields(failure)})
+        print_error(failure)
+    show_document(session.output, documents)
     return exit_code
 
 

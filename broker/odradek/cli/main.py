@@ -113,6 +113,7 @@ class CommandLine(LazyGroup):
 
 def report(failure: Exception, *, verbose: bool) -> int:
     """Print one line about `failure` on stderr (the whole trace when `verbose`) and return its exit code."""
+    from odradek.cli.output import print_error
     from odradek.foundation.errors import OdradekError
 
     with contextlib.suppress(BrokenPipeError):
@@ -124,7 +125,7 @@ def report(failure: Exception, *, verbose: bool) -> int:
         words = f"{type(failure).__name__}: {words}".rstrip(": ")
         if not verbose:
             words += " (add --verbose for the trace)"
-    print(f"odradek: {words}", file=sys.stderr)
+    print_error(words)
     return exit_code_for(failure)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.options import Session
-from odradek.cli.output import count, format_bytes, show
+from odradek.cli.output import count, format_bytes, show, show_document
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
@@ -153,7 +153,7 @@ def say_begun(session: Session, plan: Plan, *, waited: bool) -> None:
     """That moves began, or ended."""
     verb = "moved" if waited else "moving"
     if session.is_json:
-        show(session.output, headers=(), rows=(), document={**plan_document(plan), "result": verb})
+        show_document(session.output, {**plan_document(plan), "result": verb})
     elif not plan:
         click.echo("nothing has to move")
     else:

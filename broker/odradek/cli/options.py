@@ -24,7 +24,7 @@ from odradek.cli.connection_settings import (
     GivenOptions,
     resolve,
 )
-from odradek.cli.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color
+from odradek.cli.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color, warn
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -65,7 +65,7 @@ class Session:
         """The connection's settings in force, read when first needed. Raises as `resolve`; prints warnings once."""
         settings = resolve(self.given)
         for warning in settings.warnings:
-            click.echo(f"odradek: warning: {warning}", err=True)
+            warn(warning)
         return settings
 
     @property
@@ -195,6 +195,22 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(session, *arguments, **rest)
 
     return connection_options(with_session)
+
+
+def execute_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--dry-run`, which is the default, and `--execute`, which is handed to the verb as `execute`."""
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, dry_run: bool, execute: bool, **rest: Any) -> Any:
+        if dry_run and execute:
+            raise click.UsageError("--dry-run and --execute contradict each other")
+        return function(*arguments, execute=execute, **rest)
+
+    execute_option = click.option("--execute", is_flag=True, help="Do it.")
+    dry_run_option = click.option(
+        "--dry-run", is_flag=True, help="Only show what would be done. This is the default."
+    )
+    return dry_run_option(execute_option(checked))
 
 
 def parse_partitions(text: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.completing import topics_completed
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import count, format_bytes, say
+from odradek.cli.output import count, format_bytes, show_document
 from odradek.cli.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
 
 if TYPE_CHECKING:
@@ -73,14 +73,13 @@ def produce(
         from odradek.cli.retry_notices import RetryNotices
         from odradek.cli.target_topic import ensure_topic
         from odradek.client.producer.producer import Producer
-        from odradek.records.compression import Compression
 
         await ensure_topic(client, topic, may_create=True)
         timeout_ms = round(1000 * session.timeout_seconds)
         producer = Producer(
             client,
             acks=ACKS[acks],
-            compression=Compression[compression.upper()],
+            compression=compression,
             batch_bytes_max=batch_bytes,
             linger_ms=linger_ms,
             delivery_timeout_ms=timeout_ms,
@@ -126,8 +125,7 @@ def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, dec
 def _print(session: Session, measured: Measurement) -> None:
     document: dict[str, Any] = measured.document()
     document["measured"] = MEASURED
-    if session.is_json:
-        say(session.output, "", document)
+    if show_document(session.output, document):
         return
     click.echo(
         f"{count(measured.records, 'record')}, {format_bytes(measured.size_bytes)} in {measured.seconds:.2f} s: "

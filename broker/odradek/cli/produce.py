@@ -9,7 +9,7 @@ import click
 
 from odradek.cli.completing import partition_numbers_completed, topics_completed
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import count, say
+from odradek.cli.output import count, show_document
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -122,14 +122,13 @@ def produce(
         from odradek.cli.retry_notices import RetryNotices
         from odradek.cli.target_topic import ensure_topic
         from odradek.client.producer.producer import Producer
-        from odradek.records.compression import Compression
 
         await ensure_topic(client, topic, may_create=not no_create)
         timeout_seconds = session.given_timeout_seconds or DELIVERY_SECONDS_DEFAULT
         producer = Producer(
             client,
             acks=ACKS[acks],
-            compression=Compression[compression.upper()],
+            compression=compression,
             linger_ms=linger_ms,
             batch_bytes_max=batch_bytes,
             delivery_timeout_ms=round(1000 * timeout_seconds),
@@ -143,6 +142,6 @@ def produce(
 
     sent = session.run(work)
     if session.is_json:
-        say(session.output, "", {"topic": topic, "records": sent})
+        show_document(session.output, {"topic": topic, "records": sent})
     elif not quiet and sys.stderr.isatty():
         click.echo(f"{count(sent, 'record')} sent to {topic}", err=True)

@@ -16,7 +16,7 @@ from odradek.cli.connection_settings import (
     resolve,
 )
 from odradek.cli.options import Session, parse_assignments, session_options
-from odradek.cli.output import say, show
+from odradek.cli.output import print_error, say, show, show_document, warn
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     BOOTSTRAP_SERVERS,
@@ -78,7 +78,7 @@ def _given_properties(given: GivenOptions, assignments: tuple[str, ...]) -> dict
     if given.command_config is not None:
         read = read_property_file(given.command_config)
         for warning in read.warnings:
-            click.echo(f"odradek: warning: {warning}; it is left out", err=True)
+            warn(f"{warning}; it is left out")
         properties.update(read.values)
     options: dict[str, str] = {}
     if given.bootstrap is not None:
@@ -152,7 +152,7 @@ def list_profiles(session: Session) -> None:
         try:
             brokers = profiles.entries(name).get(BOOTSTRAP_SERVERS)
         except OdradekError as failure:
-            click.echo(f"odradek: {failure}", err=True)
+            print_error(failure)
             brokers = None
         documents.append({"name": name, "is_current": name == chosen, "bootstrap": brokers})
     show(
@@ -184,7 +184,7 @@ def use(session: Session, *, name: str | None, is_none: bool) -> None:
         {"profile": name, "result": "used"},
     )
     if overriding := _from_environment():
-        click.echo(f"odradek: warning: ${PROFILE_VARIABLE} is set to {overriding!r} and goes first", err=True)
+        warn(f"${PROFILE_VARIABLE} is set to {overriding!r} and goes first")
 
 
 @profile.command("show")
@@ -204,7 +204,7 @@ def show_settings(session: Session, *, name: str | None) -> None:
     """
     settings = resolve(GivenOptions(profile=name).over(session.given))
     for warning in settings.warnings:
-        click.echo(f"odradek: warning: {warning}", err=True)
+        warn(warning)
     show(
         session.output,
         headers=("PROPERTY", "VALUE", "SOURCE"),
@@ -233,7 +233,7 @@ def delete(session: Session, *, names: tuple[str, ...]) -> None:
         if not session.is_json:
             click.echo(f"deleted  {name}")
     if session.is_json:
-        say(session.output, "", [{"profile": name, "result": "deleted"} for name in names])
+        show_document(session.output, [{"profile": name, "result": "deleted"} for name in names])
 
 
 def _from_environment() -> str | None:

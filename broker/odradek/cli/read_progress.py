@@ -16,8 +16,8 @@ from odradek.cli.reading import Watcher
 class ReadProgress(Watcher):
     """A bar with the records printed and the share of the offsets passed, and the notes as lines of their own.
 
-    It shows where stdout is a file. Behind a pipe stands a program that mostly prints on the same terminal, as `jq`,
-    `grep` or `less` do, and would have the bar amid its output; `is_wanted` decides otherwise.
+    By default it shows where stdout is a file. A program behind a pipe, as `jq` or `less`, mostly prints on the same
+    terminal, and the bar would be amid its output. `is_wanted` decides otherwise.
     """
 
     def __init__(self, *, is_wanted: bool | None) -> None:

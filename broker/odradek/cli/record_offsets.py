@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from odradek.cli.output import failure_fields
 from odradek.cli.partition_names import named_partitions
 from odradek.cli.times import parse_moment_ms
 from odradek.client.admin.logs import EARLIEST, LATEST, MAX_TIMESTAMP, LogAdmin
@@ -41,7 +42,7 @@ class FoundOffset:
             "leader_epoch": self.leader_epoch,
         }
         if self.error is not None:
-            fields |= {"error": type(self.error).__name__, "message": str(self.error)}
+            fields |= failure_fields(self.error)
         return fields
 
 

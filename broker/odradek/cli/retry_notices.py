@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
+from odradek.cli.output import print_error
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 
@@ -23,9 +22,7 @@ class RetryNotices:
         if waited_seconds < silent_seconds or type(failure) in self._said:
             return
         self._said.add(type(failure))
-        words = " ".join(str(failure).split())
-        click.echo(
-            f"odradek: records for {topic_partition} wait, as the broker does not take them: {words}; "
-            f"they are given up after {self._timeout_seconds:g} s (--timeout)",
-            err=True,
+        print_error(
+            f"records for {topic_partition} wait, as the broker does not take them: {failure}; "
+            f"they are given up after {self._timeout_seconds:g} s (--timeout)"
         )

@@ -28,8 +28,8 @@ async def starting_offsets(
 ) -> tuple[Offsets, list[str]]:
     """The offset to start at in each partition, never beyond its end, and what a person should know about them.
 
-    Raises OffsetOutOfRange for an offset that a partition no longer has, and for one beyond the end of all of them
-    unless the command may wait for it.
+    Raises OffsetOutOfRange for an offset that a partition no longer has. So it does for one beyond the end of all of
+    them, unless the command may wait for it.
     """
     if start.is_from_beginning:
         return await logs.offsets_at(ends, EARLIEST), []

@@ -44,11 +44,11 @@ def status(session: Session, *, show_all: bool, watch: float | None) -> int:
         return await cluster_health(client)
 
     def present(session: Session, health: ClusterHealth) -> int:
-        from odradek.cli.output import show
+        from odradek.cli.output import show_document
         from odradek.cli.status_view import health_document, print_health
 
         if session.is_json:
-            show(session.output, headers=(), rows=(), document=health_document(health))
+            show_document(session.output, health_document(health))
         else:
             print_health(health, partitions_max=None if show_all else PARTITIONS_SHOWN_MAX)
         return _EXIT_CODES[health.verdict]

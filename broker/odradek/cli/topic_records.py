@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.completing import partitions_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
-from odradek.cli.options import Session, session_options
-from odradek.cli.output import bad, count, show
+from odradek.cli.options import Session, execute_options, session_options
+from odradek.cli.output import bad, count, print_error, show
 from odradek.cli.times import TIME_HELP
 from odradek.cli.watch import WatchCommand, look, watch_option
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from odradek.cli.record_offsets import FoundOffset
     from odradek.cli.trims import Trim
     from odradek.client.client import Client
+    from odradek.foundation.errors import OdradekError
 
 
 @click.command(cls=WatchCommand)
@@ -76,10 +77,10 @@ def _show_offsets(session: Session, found: list[FoundOffset]) -> int:
     return _report([one.error for one in found if one.error is not None])
 
 
-def _report(failures: list[Any]) -> int:
+def _report(failures: list[OdradekError]) -> int:
     """One line on stderr for each; the exit code of the first."""
     for failure in failures:
-        click.echo(f"odradek: {failure}", err=True)
+        print_error(failure)
     return exit_code_for(failures[0]) if failures else ExitCode.OK
 
 
@@ -98,8 +99,7 @@ def _report(failures: list[Any]) -> int:
     type=click.Path(dir_okay=False, allow_dash=True),
     help="Offsets for each partition, in the format of kafka-delete-records.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be done. This is the default.")
-@click.option("--execute", is_flag=True, help="Do it.")
+@execute_options
 @session_options
 def trim(
     session: Session,
@@ -109,10 +109,9 @@ def trim(
     to_datetime: str | None,
     to_latest: bool,
     from_file: str | None,
-    dry_run: bool,
     execute: bool,
 ) -> int:
-    """Delete the oldest records of partitions. They cannot be had back.
+    """Delete the oldest records of partitions. They cannot be restored.
 
     An offset past the high watermark is refused, and then nothing is deleted anywhere; one before the first
     record deletes nothing. Disk space is freed by whole segments, a moment later.
@@ -126,8 +125,6 @@ def trim(
     """
     from odradek.cli.trims import parse_target
 
-    if dry_run and execute:
-        raise click.UsageError("--dry-run and --execute contradict each other")
     target = parse_target(
         names, to_offset=to_offset, to_datetime=to_datetime, to_latest=to_latest, from_file=from_file
     )

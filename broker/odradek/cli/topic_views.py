@@ -9,7 +9,7 @@ import click
 
 from odradek.cli.completing import topics_completed
 from odradek.cli.options import Session, session_options
-from odradek.cli.output import bad, count, in_color, say, show, warning
+from odradek.cli.output import bad, count, in_color, render_table, show, show_document, warning
 from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def describe(
         )
 
     def present(session: Session, described: list[dict[str, Any]]) -> None:
-        if session.is_json:
-            say(session.output, "", described)
+        if show_document(session.output, described):
             return
         for index, topic in enumerate(described):
             if index:
@@ -167,4 +166,4 @@ def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
         if has_problems:
             row.append(problem_words(partition["problems"]))
         rows.append(row)
-    show("table", headers=headers, rows=rows, document=None)
+    click.echo(render_table(headers, rows))

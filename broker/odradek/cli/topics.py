@@ -15,7 +15,7 @@ from odradek.cli.completing import (
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.options import Session, parse_assignments, session_options
-from odradek.cli.output import say, show, warn
+from odradek.cli.output import failure_fields, print_error, say, show, show_document, warn
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -112,17 +112,14 @@ def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_f
                     click.echo(f"exists   {name}")
                 continue
             exit_code = exit_code or exit_code_for(result)
-            documents.append(
-                {"topic": name, "result": "failed", "error": type(result).__name__, "message": str(result)}
-            )
-            click.echo(f"odradek: {result}", err=True)
+            documents.append({"topic": name, "result": "failed", **failure_fields(result)})
+            print_error(result)
             continue
         documents.append({"topic": name, "result": verb})
         warn(getattr(result, "warning", None), about=f"topic {name}")
         if not session.is_json:
             click.echo(f"{verb}  {name}")
-    if session.is_json:
-        say(session.output, "", documents)
+    show_document(session.output, documents)
     return exit_code
 
 

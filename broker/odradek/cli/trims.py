@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from odradek.cli.output import failure_fields
 from odradek.cli.partition_names import named_partitions
 from odradek.cli.times import parse_moment_ms
 from odradek.client.admin.configs import ConfigAdmin
@@ -58,7 +59,7 @@ class Trim:
             "records": self.records,
         }
         if self.error is not None:
-            fields |= {"error": type(self.error).__name__, "message": str(self.error)}
+            fields |= failure_fields(self.error)
         return fields
 
 

@@ -22,7 +22,7 @@ import click
 from odradek.cli import interrupts
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.options import Session
-from odradek.cli.output import JSON_LINES, bad, has_color, in_color, print_json_line
+from odradek.cli.output import JSON_LINES, bad, failure_fields, has_color, in_color, print_json_line
 from odradek.foundation.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class _JsonLines:
         sys.stdout.flush()
 
     def show_failure(self, failure: Exception) -> None:
-        print_json_line({"error": type(failure).__name__, "message": str(failure)})
+        print_json_line(failure_fields(failure))
         sys.stdout.flush()
 
 
