@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from odradek_operator.desired.names import REPLACE_ANNOTATION
+from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL, REPLACE_ANNOTATION
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
@@ -36,6 +36,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.lease import Lease
+from odradek_operator.main.owned import KINDS, missing_bindings
 from odradek_operator.main.requests import requested
 from odradek_operator.reconcilers.cluster.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
@@ -188,6 +189,46 @@ def test_an_operator_killed_between_any_two_writes_is_followed_by_one_that_finis
     asyncio.run(scenario())
 
 
+def test_what_is_deleted_by_hand_is_seen_with_the_charts_rights_and_is_back(server: ApiServer) -> None:
+    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+
+    async def scenario() -> None:
+        async with (
+            gateway(server) as person,
+            gateway(server, account="system:serviceaccount:odradek:odradek-operator") as kubernetes,
+        ):
+            key = Key("Cluster", "odradek", "watched")
+            about = {"name": "watched", "namespace": "odradek"}
+            cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
+            await person.create(cluster)
+            await reconciler(kubernetes).reconcile(key)
+            names = (
+                "watched-bootstrap",
+                "watched-spark",
+                "watched-broker",
+                "watched-broker",
+                "watched-broker",
+            )
+            labels = {MANAGED_BY_LABEL: MANAGED_BY}
+            async with asyncio.timeout(60):
+                for api, name in zip(KINDS, names, strict=True):
+                    is_there = False
+                    async for body in kubernetes.watch(api, "odradek", labels=labels):
+                        if metadata(body)["name"] != name:
+                            continue
+                        if is_there:
+                            break
+                        # What is there comes first, and then what happens to it.
+                        is_there = True
+                        assert await person.delete(api, "odradek", name)
+            await reconciler(kubernetes).reconcile(key)
+            for api, name in zip(KINDS, names, strict=True):
+                assert await person.get(api, "odradek", name) is not None, "it is back"
+            await person.delete(CLUSTERS, "odradek", "watched")
+
+    asyncio.run(scenario())
+
+
 def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
     server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
@@ -218,6 +259,10 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
             assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
             assert await requested(kubernetes, ["odradek"]) == {key}
+            assert await missing_bindings(kubernetes, [key]) == set()
+            fields = {"involvedObject.kind": "Cluster", "involvedObject.name": "events", "type": "Normal"}
+            assert await kubernetes.list(EVENTS, "odradek", fields=fields)
+            assert not await kubernetes.list(EVENTS, "odradek", fields=fields | {"type": "Warning"})
             await kubernetes.set_annotations(PODS, "odradek", "events-broker-1", {"a": "b"})
             assert await kubernetes.delete(PODS, "odradek", "events-broker-1", force=True)
             assert await kubernetes.delete(VOLUME_CLAIMS, "odradek", "data-events-broker-1")
