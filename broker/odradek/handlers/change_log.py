@@ -1,6 +1,7 @@
 """One line in the log for each topic that is made, deleted or grown, and each change of settings: what, and who asked.
 
 The controller's process writes it, also for requests that a broker handed on: they keep their client's id and address.
+A topic that a Metadata request makes is logged by the broker that was asked.
 Values of secrets are not shown.
 """
 
