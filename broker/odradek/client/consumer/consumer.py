@@ -17,6 +17,7 @@ from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.epochs import AskedEpoch, EpochEnd, epoch_ends
 from odradek.client.consumer.fetches import FetchBounds, FetchedPartition, fetch
+from odradek.client.consumer.missing_topics import MissingTopics
 from odradek.client.consumer.outage import Outage
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.client.errors import (
@@ -27,7 +28,7 @@ from odradek.client.errors import (
     LogTruncated,
     UnsupportedByBroker,
 )
-from odradek.client.metadata import NO_LEADER, ClusterInfo
+from odradek.client.metadata import NO_LEADER
 from odradek.foundation.errors import (
     InvalidRequest,
     OdradekError,
@@ -35,11 +36,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import (
-    CLIENT_RETRY_PAUSE_MS_MAX,
-    CLIENT_RETRY_PAUSE_MS_MIN,
-    CLIENT_TOPIC_GONE_SECONDS,
-)
+from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.tasks import TaskOwner
 from odradek.records.batch import BatchView
 
@@ -81,7 +78,7 @@ class PartitionConsumer:
         self._is_read_committed = is_read_committed
         self._on_out_of_range = on_out_of_range
         self._is_waiting_for_topics = is_waiting_for_topics
-        self._missing_since: dict[str, float] = {}  # by topic, in the loop's time
+        self._missing_topics = MissingTopics()
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         self._order: list[TopicPartition] = []
         self._busy_leaders: set[int] = set()
@@ -390,25 +387,15 @@ class PartitionConsumer:
         """Learn who leads these partitions; a topic that is not there is an error, one without a leader a pause."""
         topics = sorted({position.topic_partition.topic for position in positions})
         cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
-        self._give_up_on_deleted(topics, cluster)
         now = asyncio.get_running_loop().time()
+        deleted = self._missing_topics.deleted(topics, cluster, now=now)
+        if deleted is not None and not self._is_waiting_for_topics:
+            self._failure = UnknownTopicOrPartition(
+                f"there is no topic {deleted!r} any more: it was deleted while it was read"
+            )
         for position in positions:
             if cluster.partition(position.topic_partition).leader == NO_LEADER:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
-
-    def _give_up_on_deleted(self, topics: Iterable[str], cluster: ClusterInfo) -> None:
-        """Note which of the topics are not there; one that has been missing for long is the consumer's failure."""
-        now = asyncio.get_running_loop().time()
-        for topic in topics:
-            known = cluster.topics.get(topic)
-            if known is not None and not isinstance(known.error(), UnknownTopicOrPartition):
-                self._missing_since.pop(topic, None)
-                continue
-            missing_seconds = now - self._missing_since.setdefault(topic, now)
-            if missing_seconds >= CLIENT_TOPIC_GONE_SECONDS and not self._is_waiting_for_topics:
-                self._failure = UnknownTopicOrPartition(
-                    f"there is no topic {topic!r} any more: it was deleted while it was read"
-                )
 
     async def _take_answer(self, position: PartitionPosition, answer: FetchedPartition) -> None:
         self._outage.answered(position.topic_partition, now=asyncio.get_running_loop().time())
