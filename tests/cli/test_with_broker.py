@@ -57,6 +57,11 @@ def test_a_topic_is_made_shown_changed_and_deleted(shell: Shell, unique: str) ->
     shell.run("topics", "describe", unique, code=ExitCode.NOT_FOUND)
 
 
+def test_a_name_that_no_topic_can_have_is_told_with_the_rule(shell: Shell) -> None:
+    shell.run("topics", "describe", "ord.*", code=ExitCode.REFUSED)
+    assert shell.error.startswith("odradek: no topic can be named 'ord.*': a name has up to 249 letters")
+
+
 def test_what_the_broker_declines_ends_with_7(shell: Shell, unique: str) -> None:
     shell.run("topics", "create", "not/allowed", code=ExitCode.REFUSED)
     shell.run("topics", "create", unique, "-c", "retention.ms=soon", code=ExitCode.REFUSED)

@@ -14,7 +14,7 @@ from typing import Any
 
 from odradek.client.addresses import Address
 from odradek.client.errors import NoSuchBroker, error_for
-from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
+from odradek.foundation.errors import InvalidTopic, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 
 NO_LEADER = -1
@@ -57,7 +57,13 @@ class TopicInfo:
 
     def error(self) -> OdradekError | None:
         """Why the topic could not be described."""
-        return error_for(self.error_code, about=f"topic {self.name!r}")
+        failure = error_for(self.error_code, about=f"topic {self.name!r}")
+        if isinstance(failure, InvalidTopic):
+            return InvalidTopic(
+                f"no topic can be named {self.name!r}: "
+                "a name has up to 249 letters and digits of ASCII, '.', '_' and '-'"
+            )
+        return failure
 
     def no_partition(self, number: int) -> UnknownTopicOrPartition:
         """The error for the number of a partition that the topic does not have."""
