@@ -21,7 +21,7 @@ from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, Listener
-from odradek_operator.resources.pods import Pod, Resources, Storage
+from odradek_operator.resources.pods import Pod, Resources, Storage, class_is_fixed
 from odradek_operator.resources.schema import Choice, Flag, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 
@@ -389,6 +389,13 @@ class ClusterStatus:
         Listing(Text(), max_items=256),
         Doc("Settings that were changed while brokers ran, and are kept as brokers' common defaults."),
     ] = ()
+    bound_volumes: Annotated[
+        tuple[str, ...],
+        Listing(Text(), max_items=2),
+        Doc(
+            "Whose volume claims have got volumes, `broker` or `zookeeper`: their storage class is fixed then."
+        ),
+    ] = ()
 
 
 CLUSTER: Final = Definition(
@@ -408,6 +415,8 @@ CLUSTER: Final = Definition(
         AGE_COLUMN,
     ),
     rules=(
+        class_is_fixed("broker", "brokers"),
+        class_is_fixed("zookeeper", "zookeeper", "servers"),
         Rule(
             "self.metadata.name.matches('^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$')",
             "a Cluster's name begins with a letter and has at most 40 characters: names of Services are made from it",

@@ -94,11 +94,6 @@ class Storage:
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)",
-            "the storage class cannot be changed: volumes keep the one they were made with. "
-            "Replace brokers one by one in a new Cluster instead",
-        ),
-        Rule(
             "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
             "volumes can grow, not shrink: give at least the size they have",
         ),
@@ -110,10 +105,33 @@ class Storage:
     class_: Annotated[
         str | None,
         Text(max_length=253),
-        Doc("The storage class. Without it: the default of the Kubernetes cluster. It cannot be changed."),
+        Doc(
+            "The storage class. Without it: the default of the Kubernetes cluster. It can be corrected until a claim "
+            "has got its volume."
+        ),
     ] = None
     labels: Annotated[
         Mapping[str, str] | None,
         _LABELS,
         Doc("More labels of volume claims; those that are there keep theirs."),
     ] = field(default=None)
+
+
+def class_is_fixed(component: str, *parents: str) -> Rule:
+    """A rule of the whole Cluster: a storage class may be corrected until a claim is bound, as its status says."""
+
+    def class_of(root: str) -> str:
+        path, there = f"{root}.spec", []
+        for name in (*parents, "storage", "class"):
+            path = f"{path}.{name}"
+            there.append(f"has({path})")
+        return f"({' && '.join(there)} ? {path} : '')"
+
+    is_bound = (
+        f"has(self.status) && has(self.status.boundVolumes) && '{component}' in self.status.boundVolumes"
+    )
+    return Rule(
+        f"!({is_bound}) || {class_of('self')} == {class_of('oldSelf')}",
+        f"spec.{'.'.join(parents)}.storage.class cannot be changed: volumes keep the one they were made with. "
+        "Set it back, or move to a new Cluster",
+    )

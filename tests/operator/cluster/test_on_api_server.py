@@ -32,6 +32,7 @@ from odradek_operator.gateways.kubernetes import (
     VOLUME_CLAIMS,
     EventType,
     Json,
+    Refused,
     metadata,
 )
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
@@ -185,6 +186,40 @@ def test_an_operator_killed_between_any_two_writes_is_followed_by_one_that_finis
                 assert await made(kubernetes, key) == wanted, f"killed after {cut} writes"
                 body = await kubernetes.get(CLUSTERS, key.namespace, key.name)
                 assert body is not None and body["status"]["conditions"], f"killed after {cut} writes"
+
+    asyncio.run(scenario())
+
+
+def test_a_storage_class_can_be_corrected_until_the_status_says_that_claims_are_bound(
+    server: ApiServer,
+) -> None:
+    async def scenario() -> None:
+        async with gateway(server) as person:
+            about = {"name": "classes", "namespace": "default"}
+            kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
+            storage = {"brokers": {"storage": {"class": "fats"}}}
+            await person.create({**kind, "spec": {**SPEC, "brokers": {"replicas": 1, **storage["brokers"]}}})
+
+            async def change(part: str, storage_class: str) -> None:
+                body = await person.get(CLUSTERS, "default", "classes")
+                assert body is not None
+                owner = body["spec"]["brokers"] if part == "broker" else body["spec"]["zookeeper"]["servers"]
+                owner.setdefault("storage", {})["class"] = storage_class
+                await person.replace(body)
+
+            await change("broker", "fast")
+            body = await person.get(CLUSTERS, "default", "classes")
+            assert body is not None
+            await person.set_status(CLUSTERS, body, {"boundVolumes": ["zookeeper"]})
+            await change("broker", "faster")
+            with pytest.raises(Refused, match="volumes keep the one they were made with"):
+                await change("zookeeper", "fast")
+            body = await person.get(CLUSTERS, "default", "classes")
+            assert body is not None
+            await person.set_status(CLUSTERS, body, {"boundVolumes": ["broker", "zookeeper"]})
+            with pytest.raises(Refused, match=r"spec\.brokers\.storage\.class cannot be changed"):
+                await change("broker", "fast")
+            await person.delete(CLUSTERS, "default", "classes")
 
     asyncio.run(scenario())
 

@@ -94,6 +94,41 @@ def test_claims_get_other_labels_and_pods_stay(world: World) -> None:
     assert world.pods() == before
 
 
+def test_a_wrong_storage_class_is_corrected_while_no_claim_has_a_volume() -> None:
+    for cut in range(8):
+        world = World({"brokers": {"storage": {"class": "fats"}}})
+        world.nodes.broken = set(BROKER_PODS)
+        for _ in range(3):
+            world.look()
+        for broker in range(3):
+            claim = f"data-events-broker-{broker}"
+            world.objects.set_status(VOLUME_CLAIMS, "default", claim, {"phase": "Pending"}, uid=None)
+        zookeeper = world.pods("zookeeper")
+        world.look()
+        assert "broker" not in world.status["boundVolumes"] and "zookeeper" in world.status["boundVolumes"]
+        world.change(spec__brokers={"storage": {"class": "fast"}})
+        with world.kubernetes.killed_after(cut):
+            world.look()
+        world.restart_operator()
+        world.look()
+        world.nodes.broken = set()
+        world.settle()
+        for broker in range(3):
+            assert world.claim(broker)["spec"]["storageClassName"] == "fast", f"cut after {cut}"
+        assert world.condition("Ready")["status"] == "True" and world.pods("zookeeper") == zookeeper
+
+
+def test_the_class_of_volumes_that_are_there_stays(world: World) -> None:
+    before = world.pods()
+    claims = [metadata(world.claim(broker))["uid"] for broker in range(3)]
+    assert world.status["boundVolumes"] == ["broker", "zookeeper"]
+    world.change(spec__brokers={"storage": {"class": "fast"}})
+    world.settle()
+    assert [metadata(world.claim(broker))["uid"] for broker in range(3)] == claims
+    assert world.replaced(before) == set()
+    assert "stays the default: its volumes were made with it" in world.condition("Volumes")["message"]
+
+
 def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: World) -> None:
     claim, before = world.claim(1), world.pods()
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")

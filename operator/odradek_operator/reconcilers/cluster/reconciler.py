@@ -30,6 +30,7 @@ from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.run import Look
 from odradek_operator.reconcilers.cluster.status import DATA_LOST, Findings, conditions, not_looked_at
+from odradek_operator.reconcilers.cluster.storage import is_bound
 from odradek_operator.reconcilers.reconciler import (
     Outside,
     is_deleted,
@@ -298,6 +299,11 @@ def _status(
         movement=look.movement,
         restart=context.restart or None,
         live_settings=look.settings.live or look.before.live_settings,
+        bound_volumes=tuple(
+            component
+            for component in (BROKER, ZOOKEEPER)
+            if any(is_bound(claim) for claim in look.claims(context.called(component)))
+        ),
     )
 
 

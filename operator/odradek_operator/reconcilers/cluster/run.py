@@ -72,6 +72,7 @@ class Look:
     unreachable: str | None = None
     settings_problem: str | None = None
     zones_problem: str | None = None
+    unbound_claims: list[Json] = field(default_factory=list)
     problems: Problems = field(default_factory=Problems)
     ensemble_problem: str | None = None
     data_problem: str | None = None
@@ -158,9 +159,10 @@ class Look:
         if there is not None and metadata(there).get("deletionTimestamp"):
             return  # It is on its way out, without its pods; the next look makes it anew.
         await self._grow_volumes(name, size)
+        manifest = await self._settle_class(there, manifest)
         if storage.must_be_made_anew(there, manifest):
             logger.info(
-                "%s: %s is made anew, its pods stay: its volumes have another size or other labels now",
+                "%s: %s is made anew, its pods stay: its volumes have another size, class or labels now",
                 self.key,
                 name,
             )
@@ -169,8 +171,51 @@ class Look:
                 STATEFUL_SETS, self.key.namespace, name, uid=uid, orphan=True
             )
             del self.objects["StatefulSet", name]
+            # After their set, which would make them again as they were.
+            await self.remove_unbound_claims()
             return
         await self.applier.apply(self.key, manifest, self.objects)
+        await self.remove_unbound_claims()
+
+    def claims(self, stateful_set: str) -> list[Json]:
+        """The volume claims of a StatefulSet."""
+        found = [body for (kind, _), body in self.objects.items() if kind == VOLUME_CLAIMS.kind]
+        return storage.claims_of(found, stateful_set)
+
+    async def _settle_class(self, there: Json | None, manifest: Json) -> Json:
+        """The manifest with the storage class that volumes were made with; claims without one are made anew."""
+        if there is None:
+            return manifest
+        name = str(metadata(manifest)["name"])
+        old = storage.storage_class(storage.claim_template(there))
+        new = storage.storage_class(storage.claim_template(manifest))
+        claims = self.claims(name)
+        if old != new and any(storage.is_bound(claim) for claim in claims):
+            self.volume_problem = (
+                f"the storage class of {name} stays {old or 'the default'}: its volumes were made with it. Set it "
+                "back, or move to a new Cluster"
+            )
+            return storage.with_class(manifest, old)
+        for claim in claims:
+            # Also those of an earlier look that was cut off.
+            is_wrong = old != new or (new is not None and storage.storage_class(claim) != new)
+            if is_wrong and not storage.is_bound(claim) and not metadata(claim).get("deletionTimestamp"):
+                self.unbound_claims.append(claim)
+        return manifest
+
+    async def remove_unbound_claims(self) -> None:
+        """Delete claims of a wrong storage class that have no volume, and the pods that wait for them."""
+        unbound, self.unbound_claims = self.unbound_claims, []
+        for claim in unbound:
+            about = metadata(claim)
+            logger.info("%s: %s has no volume and is made anew with another class", self.key, about["name"])
+            await self.outside.kubernetes.delete(
+                VOLUME_CLAIMS, self.key.namespace, about["name"], uid=about["uid"]
+            )
+            pod = self.objects.get(("Pod", str(about["name"]).removeprefix(f"{VOLUME}-")))
+            if pod is not None and not facts.pod_is_ready(pod):
+                uid = metadata(pod)["uid"]
+                await self.outside.kubernetes.delete(PODS, self.key.namespace, metadata(pod)["name"], uid=uid)
 
     async def _grow_volumes(self, stateful_set: str, size: str) -> None:
         claims = [body for (kind, _), body in self.objects.items() if kind == "PersistentVolumeClaim"]

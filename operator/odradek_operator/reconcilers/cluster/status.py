@@ -69,7 +69,7 @@ def conditions(found: Findings) -> list[Condition]:
         )
         stated.append(condition(LISTENERS, False, "AddressPending", message))
     if found.volume_problem:
-        stated.append(condition(VOLUMES, False, "NotGrown", found.volume_problem))
+        stated.append(condition(VOLUMES, False, "NotChanged", found.volume_problem))
     elif found.full_directories:
         stated.append(condition(VOLUMES, False, "Full", _full(found.full_directories)))
     if found.unreachable:

@@ -41,8 +41,42 @@ def must_be_made_anew(there: Json | None, wanted: Json) -> bool:
     return there is not None and _claim(there) != _claim(wanted)
 
 
-def _claim(stateful_set: Json) -> tuple[float, Json]:
-    """What may change in the claim that a StatefulSet makes for a pod: its size and its labels."""
+def is_bound(claim: Json) -> bool:
+    """Whether a claim has got a volume, or may have: only one that Kubernetes calls pending has none."""
+    has_name = bool((claim.get("spec") or {}).get("volumeName"))
+    return has_name or (claim.get("status") or {}).get("phase") != "Pending"
+
+
+def claims_of(claims: Iterable[Json], stateful_set: str) -> list[Json]:
+    """The claims that a StatefulSet made."""
+    return [claim for claim in claims if str(metadata(claim)["name"]).startswith(f"{VOLUME}-{stateful_set}-")]
+
+
+def storage_class(claim: Json) -> str | None:
+    """The storage class of a claim or of a claim's template."""
+    found = (claim.get("spec") or {}).get("storageClassName")
+    return None if found is None else str(found)
+
+
+def claim_template(stateful_set: Json) -> Json:
+    """The claim that a StatefulSet makes for each pod."""
     (template,) = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or [{}]
+    return dict(template)
+
+
+def with_class(stateful_set: Json, class_: str | None) -> Json:
+    """The StatefulSet with another storage class in its claims."""
+    template = claim_template(stateful_set)
+    spec = {key: value for key, value in template["spec"].items() if key != "storageClassName"}
+    if class_ is not None:
+        spec["storageClassName"] = class_
+    content = stateful_set["spec"] | {"volumeClaimTemplates": [template | {"spec": spec}]}
+    return stateful_set | {"spec": content}
+
+
+def _claim(stateful_set: Json) -> tuple[float, Json, str | None]:
+    """What may change in the claim that a StatefulSet makes for a pod: its size, its labels, its class."""
+    template = claim_template(stateful_set)
     requests = ((template.get("spec") or {}).get("resources") or {}).get("requests") or {}
-    return quantity_value(str(requests.get("storage", "0"))), metadata(template).get("labels") or {}
+    size = quantity_value(str(requests.get("storage", "0")))
+    return size, metadata(template).get("labels") or {}, storage_class(template)
