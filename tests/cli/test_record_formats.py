@@ -84,5 +84,13 @@ def test_a_line_that_is_no_record_is_named(line: bytes) -> None:
         parse_json_record(line, number=7)
 
 
+@pytest.mark.parametrize(
+    "line", [b'{"value": "a", "value": "b"}', b'{"value": {"n": 1, "m": {"n": 1, "n": 2}}}']
+)
+def test_a_name_that_stands_twice_is_refused(line: bytes) -> None:
+    with pytest.raises(InputError, match=r"line 7 is not JSON: an object has the name '(value|n)' twice"):
+        parse_json_record(line, number=7)
+
+
 def test_escapes() -> None:
     assert unescape(r"a\tb\\n\n\0") == "a\tb\\n\n\0"

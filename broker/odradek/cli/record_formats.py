@@ -60,7 +60,7 @@ def unescape(text: str) -> str:
 def parse_json_record(line: bytes, *, number: int) -> NewRecord:
     """One JSON line as a record. Raises InputError naming the line's number."""
     try:
-        fields = json.loads(line, parse_constant=_refuse_constant)
+        fields = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as failure:
         raise InputError(f"line {number} is not JSON: {failure}") from failure
     if not isinstance(fields, dict):
@@ -81,6 +81,16 @@ def parse_json_record(line: bytes, *, number: int) -> NewRecord:
         )
     except (ValueError, TypeError, binascii.Error) as failure:
         raise InputError(f"line {number}: {failure}") from failure
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; JSON allows a name twice, and all but the last would be lost without a word."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the name {twice!r} twice")
+    return fields
 
 
 def _refuse_constant(name: str) -> None:
