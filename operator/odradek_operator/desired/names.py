@@ -22,6 +22,7 @@ MANAGED_BY: Final = "odradek-operator"
 LISTENER_LABEL: Final = "odradek.io/listener"
 RESTART_ANNOTATION: Final = "odradek.io/restart"
 REPLACE_ANNOTATION: Final = "odradek.io/replace"
+ROLL_ANNOTATION: Final = "odradek.io/roll"
 VOLUME: Final = "data"
 
 Json = dict[str, Any]
@@ -89,6 +90,16 @@ class Context:
             CLUSTER_LABEL: self.name,
         }
 
+    @property
+    def given_labels(self) -> dict[str, str]:
+        """What the Cluster asks for on every object."""
+        return dict(self.spec.object_metadata.labels or {})
+
+    @property
+    def given_annotations(self) -> dict[str, str]:
+        """What the Cluster asks for on every object."""
+        return dict(self.spec.object_metadata.annotations or {})
+
     def labels(self, component: str) -> dict[str, str]:
         """The labels that everything carries."""
         return {
@@ -111,9 +122,9 @@ class Context:
         metadata: Json = {
             "name": name,
             "namespace": self.namespace,
-            "labels": {**self.labels(component), **(labels or {})},
+            "labels": {**self.given_labels, **self.labels(component), **(labels or {})},
             "ownerReferences": [self.owner],
         }
-        if annotations:
-            metadata["annotations"] = annotations
+        if wanted := {**self.given_annotations, **(annotations or {})}:
+            metadata["annotations"] = wanted
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

@@ -118,8 +118,13 @@ def pod_template(
     spec |= {key: value for key, value in chosen.items() if value}
     return {
         "metadata": {
-            "labels": {**(pod.labels or {}), **context.labels(component)},
-            "annotations": {**(pod.annotations or {}), **annotations, **restart},
+            "labels": {**context.given_labels, **(pod.labels or {}), **context.labels(component)},
+            "annotations": {
+                **context.given_annotations,
+                **(pod.annotations or {}),
+                **annotations,
+                **restart,
+            },
         },
         "spec": spec,
     }

@@ -52,9 +52,13 @@ def _claim_template(context: Context, component: str, storage: Storage) -> Json:
     spec: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage.size}}}
     if storage.class_ is not None:
         spec["storageClassName"] = storage.class_
+    labels = {**context.given_labels, **(storage.labels or {}), **context.labels(component)}
+    about: Json = {"name": VOLUME, "labels": labels}
+    if context.given_annotations:
+        about["annotations"] = context.given_annotations
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": VOLUME, "labels": {**(storage.labels or {}), **context.labels(component)}},
+        "metadata": about,
         "spec": spec,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from odradek_operator.desired.names import (
     VOLUME,
     ZOOKEEPER,
@@ -15,6 +17,8 @@ from odradek_operator.desired.probes import tcp_probes
 from odradek_operator.desired.stateful_sets import stateful_set
 from odradek_operator.desired.zookeeper_files import zookeeper_files
 from odradek_operator.resources.cluster import ZookeeperServers
+from odradek_operator.resources.pods import Resources
+from odradek_operator.resources.schema import quantity_value
 
 _SETTINGS_FOLDER = "/conf"
 _GRACE_SECONDS = 30
@@ -35,7 +39,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         context,
         ZOOKEEPER,
         image=servers.image or context.zookeeper_image,
-        resources=servers.resources,
+        resources=_resources(servers),
         pod=servers.pod,
         command=["/bin/sh", f"{_SETTINGS_FOLDER}/start"],
         ports={"client": ZOOKEEPER_PORT, "leader": leader_port, "election": election_port},
@@ -69,6 +73,16 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         storage=servers.storage,
         shrinks=False,
     )
+
+
+def _resources(servers: ZookeeperServers) -> Resources:
+    """What is given; without limits, one for memory that leaves room beside the heap."""
+    given = servers.resources
+    if given.limits is not None:
+        return given
+    room = f"{2 * servers.heap_megabytes + 256}Mi"
+    asked = (given.requests or {}).get("memory", "0")
+    return replace(given, limits={"memory": max(room, asked, key=quantity_value)})
 
 
 def _jvm_flags(servers: ZookeeperServers) -> str:

@@ -1,6 +1,6 @@
 """What people ask of a pod: an annotation on it, which no watch brings.
 
-Watching pods would bring every pod of every namespace, with each of its probes' changes. So the brokers' pods are
+Watching pods would bring every pod of every namespace, with each of its probes' changes. So Clusters' pods are
 listed from time to time instead, with one request for the whole process, and the Clusters of those that carry a request
 are looked at.
 """
@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek_operator.desired.names import BROKER, CLUSTER_LABEL
+from odradek_operator.desired.names import CLUSTER_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CLUSTERS, FIELD_MANAGER, PODS, Kubernetes, metadata
-from odradek_operator.reconcilers.cluster.facts import asks_for_replacement
+from odradek_operator.reconcilers.cluster.facts import asks_for_replacement, asks_for_roll
 
-_BROKERS = {"app.kubernetes.io/component": BROKER, "app.kubernetes.io/managed-by": FIELD_MANAGER}
+_PODS = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
 
 
 async def requested(kubernetes: Kubernetes, namespaces: Sequence[str]) -> set[Key]:
     """The Clusters with a pod that is to be replaced; no namespaces stand for all. Raises KubernetesError."""
     found: set[Key] = set()
     for namespace in namespaces or (None,):
-        for pod in await kubernetes.list(PODS, namespace, labels=_BROKERS):
+        for pod in await kubernetes.list(PODS, namespace, labels=_PODS):
             about = metadata(pod)
             cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
-            if cluster and asks_for_replacement(pod):
+            if cluster and (asks_for_replacement(pod) or asks_for_roll(pod)):
                 found.add(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
     return found

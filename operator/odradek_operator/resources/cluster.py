@@ -21,7 +21,7 @@ from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, Listener
-from odradek_operator.resources.pods import Pod, Resources, Storage, class_is_fixed
+from odradek_operator.resources.pods import ObjectMetadata, Pod, Resources, Storage, class_is_fixed
 from odradek_operator.resources.schema import Choice, Flag, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 
@@ -123,7 +123,9 @@ class Brokers:
         default_factory=Storage
     )
     resources: Annotated[Resources, Nested(Resources), Doc("Each broker's share of its node.")] = field(
-        default_factory=lambda: Resources(requests={"cpu": "100m", "memory": "256Mi"})
+        default_factory=lambda: Resources(
+            requests={"cpu": "100m", "memory": "256Mi"}, limits={"memory": "2Gi"}
+        )
     )
     move_rate: Annotated[
         str | None,
@@ -150,7 +152,9 @@ class Controllers:
 
     replicas: Annotated[int, Whole(minimum=1, maximum=9), Doc("How many, the active one included.")] = 2
     resources: Annotated[Resources, Nested(Resources), Doc("Each controller's share of its node.")] = field(
-        default_factory=lambda: Resources(requests={"cpu": "50m", "memory": "128Mi"})
+        default_factory=lambda: Resources(
+            requests={"cpu": "50m", "memory": "128Mi"}, limits={"memory": "512Mi"}
+        )
     )
     pod: Annotated[Pod, Nested(Pod), Doc("Additions to the controllers' pods.")] = field(default_factory=Pod)
 
@@ -190,9 +194,14 @@ class ZookeeperServers:
     storage: Annotated[Storage, Nested(Storage, size="2Gi"), Doc("Each server's volume.")] = field(
         default_factory=lambda: Storage(size="2Gi")
     )
-    resources: Annotated[Resources, Nested(Resources), Doc("Each server's share of its node.")] = field(
-        default_factory=lambda: Resources(requests={"cpu": "50m", "memory": "384Mi"})
-    )
+    resources: Annotated[
+        Resources,
+        Nested(Resources),
+        Doc(
+            "Each server's share of its node. Without `limits` its memory is limited to twice its heap and 256Mi; with "
+            "`limits: {}` it is not."
+        ),
+    ] = field(default_factory=lambda: Resources(requests={"cpu": "50m", "memory": "384Mi"}))
     heap_megabytes: Annotated[
         int, Whole(minimum=64, maximum=65_536), Doc("The heap of each server's JVM.")
     ] = 256
@@ -315,6 +324,14 @@ class ClusterSpec:
     metrics: Annotated[Metrics, Nested(Metrics), Doc("How measures are found.")] = field(
         default_factory=Metrics
     )
+    object_metadata: Annotated[
+        ObjectMetadata,
+        Nested(ObjectMetadata),
+        Doc(
+            "Labels and annotations for every object that is made: Services, sets, pods, volume claims and all others. "
+            "A change replaces pods in turn; volume claims that are there keep theirs."
+        ),
+    ] = field(default_factory=ObjectMetadata)
     deletion_policy: Annotated[
         DeletionPolicy,
         Choice(DeletionPolicy),

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from odradek_operator.resources.schema import Open, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Rule, Table
 
-_LABELS = Table(Text(max_length=4096), max_entries=64)
+LABELS = Table(Text(max_length=4096), max_entries=64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +21,11 @@ class Pod:
     """Additions to a pod template."""
 
     labels: Annotated[
-        Mapping[str, str] | None, _LABELS, Doc("More labels. Those that the operator sets win.")
+        Mapping[str, str] | None, LABELS, Doc("More labels. Those that the operator sets win.")
     ] = None
-    annotations: Annotated[Mapping[str, str] | None, _LABELS, Doc("More annotations.")] = None
+    annotations: Annotated[Mapping[str, str] | None, LABELS, Doc("More annotations.")] = None
     node_selector: Annotated[
-        Mapping[str, str] | None, _LABELS, Doc("Labels that a node must have to get a pod.")
+        Mapping[str, str] | None, LABELS, Doc("Labels that a node must have to get a pod.")
     ] = None
     affinity: Annotated[
         Mapping[str, Any] | None, Open("Kubernetes' Affinity"), Doc("Affinity to nodes and other pods.")
@@ -73,6 +73,18 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectMetadata:
+    """Labels and annotations of all that is made for a Cluster."""
+
+    labels: Annotated[
+        Mapping[str, str] | None,
+        LABELS,
+        Doc("More labels. Those that the operator sets win, and labels of one kind of pod win over these."),
+    ] = None
+    annotations: Annotated[Mapping[str, str] | None, LABELS, Doc("More annotations, likewise.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What a container asks for, and what it may have."""
 
@@ -112,7 +124,7 @@ class Storage:
     ] = None
     labels: Annotated[
         Mapping[str, str] | None,
-        _LABELS,
+        LABELS,
         Doc("More labels of volume claims; those that are there keep theirs."),
     ] = field(default=None)
 

@@ -22,6 +22,7 @@ from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.scaling import Reason, scale
 from odradek_operator.reconcilers.cluster.settings import plan_settings
 from odradek_operator.resources.cluster import ClusterSpec, Movement, ZookeeperServers
+from odradek_operator.resources.pods import Resources
 from odradek_operator.resources.structure import parse
 
 NODE_PORT = {"name": "out", "type": "NodePort", "port": 9094}
@@ -339,3 +340,57 @@ def test_how_many_pods_there_shall_be() -> None:
 def test_images(spec: Json, default: str, image: str, version: str | None) -> None:
     found = image_of(context(**spec).spec, default)
     assert found == image and (version_of(found) or None) == version
+
+
+def test_labels_and_annotations_are_on_every_object_and_win_over_none_of_ours() -> None:
+    given = {
+        "labels": {"team": "payments", "app.kubernetes.io/name": "theirs", "odradek.io/cluster": "theirs"},
+        "annotations": {"cost-centre": "42"},
+    }
+    of = context(objectMetadata=given, listeners=[{"name": "world", "type": "NodePort", "port": 9094}])
+    servers = of.spec.zookeeper.servers or ZookeeperServers()
+    sets = [
+        brokers.broker_stateful_set(of),
+        controllers.controller_deployment(of),
+        zookeeper.zookeeper_stateful_set(of, servers),
+    ]
+    made = [
+        *sets,
+        *(one["spec"]["template"] for one in sets),
+        *(claim for one in sets for claim in one["spec"].get("volumeClaimTemplates", ())),
+        brokers.broker_config_map(of),
+        controllers.controller_config_map(of),
+        zookeeper.zookeeper_config_map(of, servers),
+        *services.own_services(of),
+        *services.outside_services(of, 3),
+        *policies.disruption_budgets(of),
+        *policies.network_policies(of),
+        *policies.service_accounts(of),
+        binding.binding_secret(of),
+        binding.spark_config_map(of),
+    ]
+    for one in made:
+        about = one["metadata"]
+        assert about["labels"]["team"] == "payments", about
+        assert about["labels"]["app.kubernetes.io/name"] == "odradek"
+        assert about["labels"]["odradek.io/cluster"] == "events"
+        assert about["annotations"]["cost-centre"] == "42", about
+    assert "team" not in brokers.broker_stateful_set(of)["spec"]["selector"]["matchLabels"]
+
+
+def test_memory_has_limits_by_default() -> None:
+    of = context()
+    servers = of.spec.zookeeper.servers or ZookeeperServers()
+
+    def limit(one: Any) -> Any:
+        return one["spec"]["template"]["spec"]["containers"][0]["resources"].get("limits", {}).get("memory")
+
+    assert limit(brokers.broker_stateful_set(of)) == "2Gi"
+    assert limit(controllers.controller_deployment(of)) == "512Mi"
+    assert limit(zookeeper.zookeeper_stateful_set(of, servers)) == "768Mi"
+    wide = replace(servers, heap_megabytes=2048)
+    assert limit(zookeeper.zookeeper_stateful_set(of, wide)) == "4352Mi"
+    asked = replace(servers, resources=Resources(requests={"memory": "1Gi"}))
+    assert limit(zookeeper.zookeeper_stateful_set(of, asked)) == "1Gi"
+    none = replace(servers, resources=Resources(requests={"memory": "1Gi"}, limits={}))
+    assert limit(zookeeper.zookeeper_stateful_set(of, none)) is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from odradek.foundation.errors import PolicyViolation
-from odradek_operator.desired.names import REPLACE_ANNOTATION
+from odradek_operator.desired.names import REPLACE_ANNOTATION, ROLL_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
-from odradek_operator.gateways.kubernetes import PODS
+from odradek_operator.gateways.kubernetes import PODS, VOLUME_CLAIMS
 from tests.operator.support.world import BROKER_PODS, World
 
 
@@ -202,3 +204,37 @@ def test_a_broker_with_a_full_disk_is_given_a_new_volume_when_that_is_asked_for(
     world.annotate_pod("events-broker-1", REPLACE_ANNOTATION, "true")
     world.settle()
     assert world.replaced(before) == {"events-broker-1"}
+
+
+@pytest.mark.parametrize("name", ["events-broker-1", "events-zookeeper-0"])
+def test_one_pod_is_rolled_when_that_is_asked_for_and_keeps_its_volume(world: World, name: str) -> None:
+    component = name.split("-")[1]
+    before, claim = world.pods(component), world.get(VOLUME_CLAIMS, f"data-{name}")
+    world.annotate_pod(name, ROLL_ANNOTATION, "true")
+    world.look()
+    world.settle()
+    after = world.pods(component)
+    assert {pod for pod, uid in after.items() if before.get(pod) != uid} == {name}
+    assert world.get(VOLUME_CLAIMS, f"data-{name}") == claim
+    world.look()
+    assert world.pods(component) == after, "the annotation went with the pod"
+
+
+def test_a_broker_that_is_to_roll_waits_until_that_is_safe(world: World) -> None:
+    before = world.pods()
+    world.brokers.answers[1] = RestartAnswer(known=True, waiting_for=("orders-0",))
+    world.annotate_pod("events-broker-1", ROLL_ANNOTATION, "true")
+    world.look()
+    assert world.pods() == before and "orders-0" in world.condition("Rolling")["message"]
+    world.brokers.answers.clear()
+    world.settle()
+    assert world.replaced(before) == {"events-broker-1"}
+
+
+def test_a_controller_is_rolled_when_that_is_asked_for(world: World) -> None:
+    before = world.pods("controller")
+    name = min(before)
+    world.annotate_pod(name, ROLL_ANNOTATION, "true")
+    world.look()
+    world.settle()
+    assert before.keys() - world.pods("controller").keys() == {name}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek_operator.desired.names import BROKER, CLUSTER_LABEL, REPLACE_ANNOTATION
+from odradek_operator.desired.names import BROKER, CLUSTER_LABEL, REPLACE_ANNOTATION, ROLL_ANNOTATION
 from odradek_operator.gateways.kubernetes import Json, metadata
 
 _LINE_LENGTH_MAX = 500
@@ -30,6 +30,7 @@ class BrokerPod:
     node_address: str | None
     problem: str | None
     last_words: str = ""
+    roll: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +91,16 @@ def is_broker(pod: Json) -> bool:
 
 def asks_for_replacement(pod: Json) -> bool:
     """Whether somebody wants another pod in its place, with a new volume."""
-    asked = (metadata(pod).get("annotations") or {}).get(REPLACE_ANNOTATION, "")
-    return str(asked).lower() == "true"
+    return _is_asked(pod, REPLACE_ANNOTATION)
+
+
+def asks_for_roll(pod: Json) -> bool:
+    """Whether somebody wants another pod in its place, with the same volume."""
+    return _is_asked(pod, ROLL_ANNOTATION) and not metadata(pod).get("deletionTimestamp")
+
+
+def _is_asked(pod: Json, annotation: str) -> bool:
+    return str((metadata(pod).get("annotations") or {}).get(annotation, "")).lower() == "true"
 
 
 def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
@@ -112,6 +121,7 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         node_address=status.get("hostIP"),
         problem=pod_problem(pod),
         last_words=_last_words(status),
+        roll=asks_for_roll(pod),
     )
 
 

@@ -26,6 +26,7 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.reconcilers.cluster import ensemble, facts, scaling
 from odradek_operator.reconcilers.cluster.addresses import PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
+from odradek_operator.reconcilers.cluster.asked import roll_asked
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.run import Look
@@ -138,6 +139,7 @@ class ClusterReconciler:
         await look.settle_settings()
         await look.read_disks()
         await look.roll_brokers()
+        await roll_asked(look)
         await look.force_lost_pods()
         await look.move_partitions()
         if look.is_emptied:

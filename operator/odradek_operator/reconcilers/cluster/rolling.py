@@ -39,6 +39,8 @@ def reasons_to_roll(
         found += settings.get(pod.broker, ())
         if pod.replace:
             found.append("it was asked to be replaced with a new volume")
+        elif pod.roll:
+            found.append("it was asked to be restarted")
         if found:
             reasons[pod.broker] = tuple(found)
     return reasons

@@ -74,9 +74,9 @@ def with_class(stateful_set: Json, class_: str | None) -> Json:
     return stateful_set | {"spec": content}
 
 
-def _claim(stateful_set: Json) -> tuple[float, Json, str | None]:
-    """What may change in the claim that a StatefulSet makes for a pod: its size, its labels, its class."""
+def _claim(stateful_set: Json) -> tuple[float, Json, Json, str | None]:
+    """What may change in the claim that a StatefulSet makes for a pod: its size, labels, annotations and class."""
     template = claim_template(stateful_set)
     requests = ((template.get("spec") or {}).get("resources") or {}).get("requests") or {}
-    size = quantity_value(str(requests.get("storage", "0")))
-    return size, metadata(template).get("labels") or {}, storage_class(template)
+    about, size = metadata(template), quantity_value(str(requests.get("storage", "0")))
+    return size, about.get("labels") or {}, about.get("annotations") or {}, storage_class(template)
