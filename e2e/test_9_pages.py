@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.install import NAMESPACE, OPERATOR_NAMESPACE, OPERATOR_RELEASE, RELEASE, uninstall
-from e2e.kube import Kube
+from e2e.kube import Kube, until
 from e2e.pages import play
 
 PAGE = "docs/kubernetes.md"
@@ -41,8 +41,17 @@ def _clear(kube: Kube) -> None:
 
 def test_the_page_with_helm(empty: Kube, tmp_path: Path) -> None:
     play(PAGE, tmp_path)
-    assert empty.items("pods", "odradek.io/cluster=demo") == [], "the page ends with the removal"
-    assert Kube(OPERATOR_NAMESPACE).items("leases") == []
+    # What stops takes its time; the page ends with the removal.
+    for kube, kind, selector in (
+        (empty, "pods", "odradek.io/cluster=demo"),
+        (Kube(OPERATOR_NAMESPACE), "leases", ""),
+    ):
+        until(
+            lambda kube=kube, kind=kind, selector=selector: kube.items(kind, selector),  # type: ignore[misc]
+            lambda found: not found,
+            seconds_max=120,
+            what=f"no {kind} are left",
+        )
 
 
 def test_the_page_without_helm(empty: Kube, tmp_path: Path) -> None:
