@@ -66,6 +66,6 @@ def data_problem(pods: tuple[BrokerPod, ...], known: str | None, told: str | Non
     who = f"broker {by[0]} has" if by else "this Cluster has had"
     return (
         f"ZooKeeper's data is lost or was replaced: {who} the data of the cluster {known}, which ZooKeeper does not "
-        "know. All records are still on the brokers' volumes: keep these. Put ZooKeeper's data back from a backup, as "
-        "docs/kubernetes.md says under ZooKeeper's data"
+        "know. All records are still on the brokers' volumes: keep these. Put ZooKeeper's data back from a backup of "
+        "its volumes"
     )
