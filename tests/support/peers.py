@@ -25,7 +25,12 @@ Peer = Broker | KafkaPeer
 CreateTopic = Callable[..., str]
 
 # The test broker's settings: what keeps a test's waiting short, all else as a user has it.
-QUICK = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    # Samples have fixed times, years back: a look for what is older than a week would delete them amid a long run.
+    "log.retention.check.interval.ms": "86400000",
+}
 
 
 def in_ci() -> bool:
