@@ -334,6 +334,7 @@ class Broker:
             counters=self.counters,
             blocking=self.blocking,
         )
+        self._open.push_async_callback(self.parts.producer_ids.stop)
         dispatcher = self._make_dispatcher(self.parts)
         self.admission = Admission(
             connections_max=settings.max_connections,
