@@ -42,6 +42,20 @@ def test_it_says_what_it_waits_for_until_there_is_a_controller(caplog: pytest.Lo
     run(story())
 
 
+def test_it_begins_another_session_where_the_first_one_ends_while_it_waits() -> None:
+    async def story() -> None:
+        cluster = WholeCluster({}, seed=1)
+        starting = asyncio.ensure_future(cluster.start_broker(1))
+        await asyncio.sleep(1)
+        cluster.stores[cluster.host(1)].expire()
+        await cluster.start_controller(101)
+        async with asyncio.timeout(60):
+            await starting
+        await cluster.stop()
+
+    run(story())
+
+
 def test_it_does_not_start_where_a_single_node_has_served_its_directory() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2, controllers=1)

@@ -9,7 +9,7 @@ from typing import Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.nodes import ControllerAddress
-from odradek.cluster.store import Store, get_or_none
+from odradek.cluster.store import SessionState, Store, get_or_none
 from odradek.foundation.errors import StoreError
 from odradek.foundation.tasks import TaskOwner
 
@@ -59,6 +59,9 @@ class ControllerLocation:
             await self._disturbed.wait()
             self._disturbed.clear()
             try:
+                if self._store.session_state is SessionState.EXPIRED:
+                    # A broker that starts has nobody else yet who would open another.
+                    await self._store.reopen()
                 node = await get_or_none(self._store, paths.CONTROLLER)
                 found = None if node is None else nodes.read_controller_address(paths.CONTROLLER, node.data)
             except StoreError as error:
