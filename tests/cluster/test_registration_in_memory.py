@@ -28,19 +28,21 @@ def in_memory(scenario: Callable[[MemoryWorld], Coroutine[Any, Any, None]]) -> N
     world.run(scenario(world))
 
 
-def test_a_silent_registry_fences_after_the_sessions_timeout_and_not_before() -> None:
+def test_silence_is_told_after_the_sessions_timeout_and_fences_once_the_session_is_known_to_be_over() -> None:
     async def scenario(world: MemoryWorld) -> None:
         store = await world.open()
         member = Member(store)
         broker = await member.start()
         store.sever()
         await asyncio.sleep(9.9)
-        assert member.serving_as() == broker
+        assert member.told.words == []
         await asyncio.sleep(0.2)
-        assert member.serving_as() is None
-        await member.told.until("fenced")
+        await member.told.until("silent")
+        assert member.serving_as() == broker
+        await asyncio.sleep(100)
+        assert member.told.words == []
         store.mend()
-        await member.told.until("registered")
+        await member.told.until("fenced", "registered")
         # The registry had given it up at the same time.
         again = member.serving_as()
         assert again is not None
@@ -58,11 +60,16 @@ def test_a_session_that_outlived_the_silence_keeps_its_epoch() -> None:
         broker = await member.start()
         store.sever()
         store._stop_timer()
-        await asyncio.sleep(30)
-        await member.told.until("fenced")
+        for _ in range(2):
+            await asyncio.sleep(30)
+            await member.told.until("silent")
+            assert member.serving_as() == broker
+            store.mend()
+            await member.told.until("answering")
+            assert member.serving_as() == broker
+            store.sever()
+            store._stop_timer()
         store.mend()
-        await member.told.until("registered")
-        assert member.serving_as() == broker
         await member.leave()
 
     in_memory(scenario)
@@ -85,6 +92,31 @@ def test_who_stood_still_for_longer_than_a_session_is_fenced_at_once_and_looks()
         store._stop_timer()
         await asyncio.sleep(0.001)
         assert member.serving_as() is None
+        assert member.told.words == ["fenced"]
+        store.mend()
+        await member.told.until("fenced", "registered")
+        assert member.serving_as() == broker
+        await member.leave()
+
+    in_memory(scenario)
+
+
+def test_who_stands_still_while_the_registry_is_silent_is_fenced() -> None:
+    async def scenario(world: MemoryWorld) -> None:
+        store = await world.open()
+        member = Member(store)
+        broker = await member.start()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        store.sever()
+        store._stop_timer()
+        await asyncio.sleep(30)
+        await member.told.until("silent")
+        loop.stand_still(9)
+        await asyncio.sleep(3)
+        assert member.told.words == []
+        loop.stand_still(11)
+        await asyncio.sleep(0.001)
         assert member.told.words == ["fenced"]
         store.mend()
         await member.told.until("fenced", "registered")

@@ -96,10 +96,10 @@ def test_a_larger_session_takes_the_place_of_a_smaller_one_that_has_lived() -> N
 def test_followers_sessions_take_the_place_of_clients_and_not_the_other_way() -> None:
     cache = sessions(slots=2, time=Time())
     clients = [cache.create([target(0), target(1)], uses_topic_ids=True) for _ in range(2)]
-    followers = [cache.create([target(0)], uses_topic_ids=True, is_privileged=True) for _ in range(2)]
+    followers = [cache.create([target(0)], uses_topic_ids=True, follower_id=7) for _ in range(2)]
     assert all(session is not None for session in clients + followers)
     assert cache.create([target(0), target(1)], uses_topic_ids=True) is None
-    assert cache.create([target(0), target(1)], uses_topic_ids=True, is_privileged=True) is None
+    assert cache.create([target(0), target(1)], uses_topic_ids=True, follower_id=7) is None
     assert len(cache) == 2 and cache.evictions == 2
 
 

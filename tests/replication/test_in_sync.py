@@ -157,3 +157,19 @@ def test_a_leader_that_has_left_takes_no_epoch_from_an_answer_which_does_not_say
             assert cluster.nodes[2].values() == {0: b"0", 1: b"1"}
 
     run(story())
+
+
+def test_who_left_the_set_may_be_eligible_until_the_image_tells() -> None:
+    async def story() -> None:
+        async with ReplicaCluster() as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3))
+            leader = cluster.nodes[1].partition()
+            cluster.image_delay_seconds = (100.0, 101.0)
+            cluster.cut(1, 3)
+            await cluster.produce(1, b"v", acks=1)
+            await cluster.until(lambda: leader.in_sync_replicas == (1, 2))
+            assert leader.eligible_replicas == (3,), "the controller's answer does not say"
+            await cluster.until(lambda: leader.eligible_replicas == (), seconds=110)
+            assert leader.in_sync_replicas == (1, 2)
+
+    run(story())

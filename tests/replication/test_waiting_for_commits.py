@@ -17,6 +17,7 @@ def test_a_record_that_a_member_of_the_set_does_not_take_is_waited_for_no_longer
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2, controllers=1)
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        await cluster.until(lambda: all("t" in cluster.image(one).topics for one in cluster.brokers))
         (leader,) = cluster.leaders("t", seen_by=1)
         partition = cluster.brokers[leader].partitions.get("t", 0)
         await cluster.until(lambda: len(partition.in_sync_replicas) == 2)
@@ -36,6 +37,7 @@ def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2, controllers=1, entries={"min.insync.replicas": "2"})
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+        await cluster.until(lambda: all("t" in cluster.image(one).topics for one in cluster.brokers))
         (leader,) = cluster.leaders("t", seen_by=1)
         partition = cluster.brokers[leader].partitions.get("t", 0)
         await cluster.kill_broker(3 - leader)

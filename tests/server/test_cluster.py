@@ -131,6 +131,7 @@ def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -
         await cluster.produce(2, "t", partition, b"before")
         epoch = cluster.brokers[2].broker_epoch
         store = cluster.stores[cluster.host(2)]
+        store.expire()
         store.sever()
         await cluster.until(lambda: cluster.brokers[2].is_fenced)
         refused = await cluster.produce(2, "t", partition, b"lost?")

@@ -1,17 +1,20 @@
 """What has to hold, checked while a simulation runs and at its end; named as in the list of invariants.
 
 While it runs: I5 (nothing above the high watermark is acknowledged or read, and it never goes back within an epoch), I6
-(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I2 of
-what brokers show, and that no fetch session overlooks a partition that has something new for its follower. At the end,
-when all logs are equal: I1, I2, I3, I4 of all that clients were told.
+(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I13
+(while the registry is silent nobody answers clients for a partition that another broker has led for longer than a
+confirmation counts), I2 of what brokers show, and that no fetch session overlooks a partition that has something new
+for its follower. At the end, when all logs are equal: I1, I2, I3, I4 of all that clients were told.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.records.record import records
+from odradek.replication.partition import Partition
 from odradek.server.cluster_broker import ClusterBroker
 from tests.simulation.cluster import BROKERS, SimulatedCluster
 from tests.simulation.workload import WEAK, Workload
@@ -31,6 +34,8 @@ class Checker:
         self._shown: dict[tuple[int, int], bytes] = {}
         self._looked: dict[tuple[int, int], int] = {}
         self._marks: dict[tuple[int, int, int], int] = {}
+        # By partition: the epochs in which somebody was seen to lead, who and since when.
+        self._led_since: dict[int, dict[int, tuple[int, float]]] = {}
         self._first_failure: AssertionError | None = None
         cluster.on_state = self._state_written
         workload.on_acknowledged = self._acknowledged  # type: ignore[method-assign]
@@ -107,6 +112,7 @@ class Checker:
         mark = replica.high_watermark
         if replica.is_leader:
             self._leads(index, replica.leader_epoch, broker_id)
+            self._look_at_confirmation(index, broker_id, broker, replica)
             key = (start, index, replica.leader_epoch)
             before = self._marks.get(key, 0)
             self._require(
@@ -135,6 +141,24 @@ class Checker:
                     if record.offset < mark:
                         self._show(broker_id, index, record.offset, record.value or b"")
             self._looked[start, index] = mark
+
+    def _look_at_confirmation(
+        self, index: int, broker_id: int, broker: ClusterBroker, replica: Partition
+    ) -> None:
+        now = asyncio.get_running_loop().time()
+        led_since = self._led_since.setdefault(index, {})
+        led_since.setdefault(replica.leader_epoch, (broker_id, now))
+        if not broker.silence.is_now or not replica.is_confirmed:
+            return
+        for epoch, (other, since) in led_since.items():
+            self._require(
+                epoch <= replica.leader_epoch
+                or other == broker_id
+                or now - since <= replica.context.confirmed_seconds_max,
+                "I13",
+                f"broker {broker_id} takes itself for the leader of {index} in epoch {replica.leader_epoch}; "
+                f"broker {other} has led in epoch {epoch} for {now - since:.3f} s",
+            )
 
     def _show(self, broker_id: int, index: int, offset: int, value: bytes) -> None:
         before = self._shown.setdefault((index, offset), value)

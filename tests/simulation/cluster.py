@@ -122,6 +122,7 @@ class SimulatedCluster(WholeCluster):
         """Every broker that served, with its id, also those that died."""
         self._ever_seen: dict[int, set[Partition]] = {}
         self._is_peace = False
+        self._return: asyncio.TimerHandle | None = None
         self.memory = Memory()
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._starting: dict[int, asyncio.Task[None]] = {}
@@ -136,6 +137,29 @@ class SimulatedCluster(WholeCluster):
             lost_answers=lost,
             reconnect_seconds=(0.05, 1.0),
         )
+
+    def take_registry_away(self, seconds: float, *, with_sessions: bool) -> bool:
+        """The registry answers nobody for so long; whether it was there."""
+        registry = self.registry
+        if registry.is_away:
+            return False
+        registry.leave()
+        self._return = asyncio.get_running_loop().call_later(
+            seconds, self._bring_registry_back, with_sessions
+        )
+        return True
+
+    def _bring_registry_back(self, with_sessions: bool = True) -> None:
+        if self._return is not None:
+            self._return.cancel()
+            self._return = None
+        if self.registry.is_away:
+            self.history.add("registry", "is back" + ("" if with_sessions else ", without sessions"))
+            rng = random.Random(self.chance.getrandbits(64))
+            # As kazoo's pauses between attempts.
+            self.registry.come_back(
+                with_sessions=with_sessions, reconnect_seconds=lambda: rng.uniform(0.01, 1.0)
+            )
 
     def _state_written(self, topic: str, partition: int, state: dict[str, Any]) -> None:
         eligible = f" eligible {state['elr']}" if "elr" in state else ""
@@ -273,6 +297,7 @@ class SimulatedCluster(WholeCluster):
             disk.capacity_bytes = None
             disk.failing_paths.clear()
         self.slow_registry()
+        self._bring_registry_back()
         for store in list(self.stores.values()):
             store.mend()
         for number in BROKERS:

@@ -26,6 +26,8 @@ KINDS: Final = (
     "crash_controller",
     "expire_controller",
     "lossy_registry",
+    "registry_away",
+    "cut_from_all",
     "slow_network",
     "slow_disks",
     "full_disk",
@@ -182,6 +184,46 @@ class Faults:
         self._tell("FAULT", f"controller {number} is killed and another is started in its place")
         self._cluster.kill_controller(number)
         await self._cluster.start_controller(number)
+
+    async def _registry_away(self) -> None:
+        """For everybody, for some time from here on; what else goes wrong goes wrong meanwhile."""
+        seconds = self._rng.choice([3.0, 10.0, 20.0, 120.0])
+        with_sessions = self._rng.random() < 0.7
+        if self._cluster.take_registry_away(seconds, with_sessions=with_sessions):
+            kept = "then with its sessions" if with_sessions else "then without any session"
+            self._tell("FAULT", f"the registry is away for {seconds:g} s, {kept}")
+            # Long enough that sessions would be over.
+            await asyncio.sleep(seconds * self._rng.choice([0.1, 0.1, 0.9]))
+
+    async def _cut_from_all(self) -> None:
+        """One broker alone: for its clients it is there as before."""
+        if broker_id := self._live():
+            host = self._cluster.host(broker_id)
+            store = self._cluster.stores[host]
+            seconds = self._rng.choice([5.0, 15.0])
+            is_heard = self._rng.random() < 0.5
+            how = ", which still hear it" if is_heard else ""
+            self._tell("FAULT", f"broker {broker_id} is cut off from all but clients{how} for {seconds:g} s")
+            for other in self._cluster.hosts():
+                if other != host:
+                    self._cluster.network.part_one_way(other, host)
+                    if not is_heard:
+                        self._cluster.network.part_one_way(host, other)
+            store.sever()
+
+            def rejoin() -> None:
+                # The registry is out of its reach for longer, and what waited behind the cut arrives before.
+                for other in self._cluster.hosts():
+                    self._cluster.network.rejoin(host, other)
+
+            def mend() -> None:
+                if self._cluster.stores.get(host) is store:
+                    store.mend()
+
+            loop = asyncio.get_running_loop()
+            loop.call_later(seconds * self._rng.choice([0.3, 0.8]), rejoin)
+            loop.call_later(seconds, mend)
+            await asyncio.sleep(seconds * self._rng.choice([0.1, 0.9]))
 
     async def _lossy_registry(self) -> None:
         self._tell("FAULT", "the registry loses requests and answers")

@@ -19,6 +19,8 @@ from odradek.log import loading
 from odradek.log.directory import LogDirectories
 from odradek.log.producers import AppendedBatch, ProducerStates
 from odradek.log.recovery import Recovery
+from odradek.replication import confirmation, leading
+from odradek.replication.confirmation import NEVER
 from odradek.replication.leader import Followers
 from odradek.replication.leading import LeadingReplica
 from odradek.replication.replica import PartitionRead, Replica
@@ -37,6 +39,7 @@ CRASHES: Final = ("crash", "power_loss")
 PARTITIONS: Final = ("isolate_broker", "expire_broker", "heal", "crash")
 CONTROLLERS: Final = ("crash_controller", "expire_controller", "lossy_registry")
 ROT: Final = ("bit_rot", "power_loss")
+SILENCE: Final = ("registry_away", "cut_from_all", "sever_broker", "isolate_broker", "cut_one_way", "heal")
 
 
 def _serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -186,6 +189,17 @@ def _give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(group_consumer, "assign_range", everything)
 
 
+def _believe_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """While the registry is silent a leader that was confirmed once stays it."""
+    patch.setattr(leading, "is_fresh", lambda as_of, **_: as_of > NEVER)
+
+
+def _forget_who_may_be_elected(patch: pytest.MonkeyPatch) -> None:
+    """While the registry is silent only those count that are proposed or eligible."""
+    electable = confirmation.others_electable
+    patch.setattr(leading, "others_electable", lambda **sets: electable(**{**sets, "in_sync": ()}))
+
+
 class Bug(NamedTuple):
     """A planted bug, what brings it out, and which invariants may find it."""
 
@@ -217,6 +231,8 @@ BUGS: Final = [
     Bug(_answer_commits_at_once, PARTITIONS, ("I9",), ("classic",), seed_first=40),
     Bug(_take_commits_of_anybody, ("reset",), ("I9",), ("classic",), seed_first=14),
     Bug(_give_everybody_everything, ("reset",), ("I9",), ("classic",)),
+    Bug(_believe_for_ever, SILENCE, ("I13",), ("weak",), seed_first=12),
+    Bug(_forget_who_may_be_elected, SILENCE, ("I13",), ("weak",), seed_first=12),
 ]
 
 

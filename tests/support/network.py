@@ -62,6 +62,14 @@ class MemoryNetwork:
     def heal(self) -> None:
         """All hosts reach each other again; what waited is delivered."""
         self._parted.clear()
+        self._passable()
+
+    def rejoin(self, one: str, other: str) -> None:
+        """These two hosts reach each other again; what waited is delivered."""
+        self._parted -= {(one, other), (other, one)}
+        self._passable()
+
+    def _passable(self) -> None:
         for transport in list(self.connections):
             transport.flow()
         healed, self._healed = self._healed, []

@@ -40,6 +40,8 @@ class Member:
                 on_fenced=self.told.note("fenced"),
                 on_registered=self.told.note("registered"),
                 on_refused=self.told.note("refused"),
+                on_silent=self.told.note("silent"),
+                on_answering=self.told.note("answering"),
             ),
             wait_seconds=wait_seconds,
         )

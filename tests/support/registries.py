@@ -84,10 +84,10 @@ class Told:
         self.words: list[str] = []
         self._news = asyncio.Event()
 
-    def note(self, word: str) -> Callable[[object], None]:
+    def note(self, word: str) -> Callable[..., None]:
         """A callback that notes `word`."""
 
-        def noted(_: object) -> None:
+        def noted(*_: object) -> None:
             self.words.append(word)
             self._news.set()
 

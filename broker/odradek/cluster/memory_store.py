@@ -1,6 +1,8 @@
 """The registry in memory, for tests and simulations: one shared tree, any number of sessions on it.
 
 `sever`, `mend` and `expire` make the faults that a real registry has, and `MemoryRegistry.faults` makes them by chance.
+`MemoryRegistry.leave` and `come_back` are those of a registry that is away for everybody.
+
 A session that is cut off for longer than its timeout is given up by the registry, and learns of it only when it
 reaches the registry again: until then it believes to be suspended, as with ZooKeeper.
 """
@@ -46,6 +48,34 @@ class MemoryRegistry:
         # The numbers of the sessions that live.
         self.sessions: set[int] = set()
         self.numbers = itertools.count(1)
+        self.is_away = False
+        # Sessions whose users ended while the registry was away, and their timeouts.
+        self._abandoned: dict[int, float] = {}
+
+    def leave(self) -> None:
+        """Answer nobody until `come_back`. The time of sessions stands still."""
+        self.is_away = True
+        for store in self.stores:
+            store.registry_left()
+
+    def come_back(self, *, with_sessions: bool, reconnect_seconds: Callable[[], float]) -> None:
+        """Answer again. With its sessions, as after a restart, each user has the session's timeout to come back;
+        without, as after a pause of the process, all are over. Each user comes back after `reconnect_seconds()`.
+        """
+        self.is_away = False
+        loop = asyncio.get_running_loop()
+        for session, timeout_seconds in self._abandoned.items():
+            loop.call_later(timeout_seconds, self.end, session)
+        self._abandoned.clear()
+        if not with_sessions:
+            for session in sorted(self.sessions):
+                self.end(session)
+        for store in list(self.stores):
+            store.registry_is_back(reconnect_seconds())
+
+    def abandon(self, session: int, *, timeout_seconds: float) -> None:
+        """Its user ends and cannot say so."""
+        self._abandoned[session] = timeout_seconds
 
     def run(self, operations: Sequence[Operation], *, session: int) -> Changes:
         """Do all operations or none, and tell every session's watchers."""
@@ -88,6 +118,8 @@ class MemoryStore:
         self._missed: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.registry.stores.append(self)
+        if self.registry.is_away:
+            self._listeners.state = SessionState.SUSPENDED
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -205,7 +237,7 @@ class MemoryStore:
             raise StoreSessionExpired("the registry is closed")
         if self.session_state is not SessionState.EXPIRED:
             return
-        if self._is_severed:
+        if self._is_severed or self.registry.is_away:
             raise StoreConnectionLost("the registry cannot be reached")
         self._session = self.registry.begin()
         self._connection += 1
@@ -220,10 +252,17 @@ class MemoryStore:
         self._connection += 1
         self._listeners.change(SessionState.CLOSED)
         self.registry.stores.remove(self)
-        self.registry.end(self._session)
+        if self.registry.is_away:
+            self.registry.abandon(self._session, timeout_seconds=self.session_timeout_seconds or 0.0)
+        else:
+            self.registry.end(self._session)
 
     def expire(self) -> None:
-        """The registry gives this session up. The session hears of it now, or when it is mended."""
+        """The registry gives this session up. The session hears of it now, or when it is mended. One that is away gives
+        nothing up.
+        """
+        if self.registry.is_away:
+            return
         self._stop_timer()
         self.registry.end(self._session)
         if not self._is_severed:
@@ -235,14 +274,34 @@ class MemoryStore:
         self._connection += 1
         if self.session_state is SessionState.CONNECTED:
             self._listeners.change(SessionState.SUSPENDED)
-            if self.session_timeout_seconds is not None:
-                loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(self.session_timeout_seconds, self.expire)
+            self._start_timer()
 
     def mend(self) -> None:
         self._is_severed = False
+        if self.registry.is_away:
+            return
         self._stop_timer()
         self._learn()
+
+    def registry_left(self) -> None:
+        """The registry answers nobody."""
+        self._stop_timer()
+        self._connection += 1
+        if self.session_state is SessionState.CONNECTED:
+            self._listeners.change(SessionState.SUSPENDED)
+
+    def registry_is_back(self, reconnect_seconds: float) -> None:
+        """The registry answers, and this session finds it after so long."""
+        if self._session in self.registry.sessions:
+            self._start_timer()
+        connection = self._connection
+
+        def reconnect() -> None:
+            if connection == self._connection and not self._is_severed and not self.registry.is_away:
+                self._stop_timer()
+                self._learn()
+
+        asyncio.get_running_loop().call_later(reconnect_seconds, reconnect)
 
     def _learn(self) -> None:
         """The session hears from the registry what has become of it."""
@@ -274,6 +333,12 @@ class MemoryStore:
             self.watches.notify(self._missed)
             self._missed = set()
 
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        if self.session_timeout_seconds is not None and not self.registry.is_away:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self.session_timeout_seconds, self.expire)
+
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -284,5 +349,5 @@ class MemoryStore:
             raise StoreSessionExpired("the registry is closed")
         if self.session_state is SessionState.EXPIRED:
             raise StoreSessionExpired("the registry's session is over; open a new one")
-        if self._is_severed:
+        if self._is_severed or self.registry.is_away:
             raise StoreConnectionLost("the registry does not answer")

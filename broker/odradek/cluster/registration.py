@@ -7,9 +7,12 @@ An id that another live broker has is refused. A node left by a process that die
 `identity` (a text that only one process at a time can have, such as the id in a locked log directory) and replaced at
 once, or waited out: a session that nobody keeps alive expires.
 
-A broker whose session expired, or whose registry was silent for the session's timeout, is *fenced*: it must not
-serve as if it were a member. It registers again by itself, with a new epoch, and tells its owner of each step. Where
-another broker took the id meanwhile it stays fenced and says so: that is for the owner to end.
+A broker whose session expired, or whose process stood still for the session's timeout, is *fenced*: it must not serve
+as if it were a member. It registers again by itself, with a new epoch, and tells its owner of each step. Where another
+broker took the id meanwhile it stays fenced and says so: that is for the owner to end.
+
+A registry that is silent for the session's timeout does not fence: it may be silent for everybody. The owner is told,
+and goes on where it knows that nobody else was elected. It is told again once the registration was found as it was.
 """
 
 from __future__ import annotations
@@ -56,11 +59,18 @@ class Registrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationCallbacks:
-    """What the owner is told, on the event loop: fenced (and why), a member again, or refused for good."""
+    """What the owner is told, on the event loop. After `on_silent` comes either `on_answering` or `on_fenced`."""
 
     on_fenced: Callable[[str], None]
+    """It is no member any more, and why."""
     on_registered: Callable[[BrokerImage], None]
+    """It is a member again."""
     on_refused: Callable[[DuplicateBrokerRegistration], None]
+    """Another broker has its id."""
+    on_silent: Callable[[str], None]
+    """The registry is silent (and since when): the registration may be gone."""
+    on_answering: Callable[[], None]
+    """The registry answers again, and the registration has outlived its silence."""
 
 
 class BrokerRegistration(SessionTask):
@@ -92,6 +102,7 @@ class BrokerRegistration(SessionTask):
         self._broker: BrokerImage | None = None
         self._session_id: int | None = None
         self._is_fenced = True
+        self._is_silent = False
         # Said again at each registration until the controller has seen one.
         self._has_all = True
 
@@ -121,7 +132,7 @@ class BrokerRegistration(SessionTask):
     async def stop(self) -> None:
         """Leave the cluster: others know at once, where the registry answers. Nothing is told any more."""
         await self._stop_looking()
-        self._broker, self._is_fenced = None, True
+        self._broker, self._is_fenced, self._is_silent = None, True, False
         try:
             node = await get_or_none(self._store, self._path)
             if node is not None and node.owner == self._store.session_id:
@@ -139,7 +150,13 @@ class BrokerRegistration(SessionTask):
 
     # --- keeping it ----------------------------------------------------------------------------------------------
 
+    def _went_silent(self, reason: str) -> None:
+        if not self._is_fenced and not self._is_silent:
+            self._is_silent = True
+            self._tell(partial(self._callbacks.on_silent, reason))
+
     def _lose(self, reason: str) -> None:
+        self._is_silent = False
         if not self._is_fenced:
             self._is_fenced = True
             logger.warning("%s is fenced: %s", self._name, reason)
@@ -161,6 +178,9 @@ class BrokerRegistration(SessionTask):
             assert self._broker is not None
             logger.info("%s is registered with epoch %d", self._name, self._broker.epoch)
             self._tell(partial(self._callbacks.on_registered, self._broker))
+        elif self._is_silent:
+            self._is_silent = False
+            self._tell(self._callbacks.on_answering)
 
     def _is_ours(self, node: Node) -> bool:
         return (

@@ -2,8 +2,9 @@
 
 The task looks whenever something may have changed: at its start, when the node it watches changes, when the session is
 connected again. It opens a new session where the old one has expired. What was held is given up at once when the
-session expires, and when the registry was silent for the session's timeout, or this process stood still for as long:
-by then it may have expired without our knowing. Looking again then says whether it did.
+session expires, and when this process stood still for the session's timeout: by then it may have expired without our
+knowing. It is given up as well when the registry was silent for that long, unless a subclass knows better
+(`_went_silent`). Looking again then says whether it did.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class SessionTask:
     def _lose(self, reason: str) -> None:
         """What was held cannot be relied on any more; nothing to do when nothing was held."""
         raise NotImplementedError
+
+    def _went_silent(self, reason: str) -> None:
+        """The registry has been silent for the session's timeout, and the session may be over."""
+        self._lose(reason)
 
     # --- the task ------------------------------------------------------------------------------------------------
 
@@ -121,7 +126,7 @@ class SessionTask:
 
     def _was_silent(self, seconds: float) -> None:
         self._silence = None
-        self._lose(f"the registry has not answered for {seconds:g} s, so the session may be over")
+        self._went_silent(f"the registry has not answered for {seconds:g} s, so the session may be over")
 
     def _end_silence(self) -> None:
         if self._silence is not None:

@@ -192,6 +192,11 @@ FETCHED_BYTES_PER_TURN_MAX: Final = 2 * 1024 * 1024
 # disk, where a topic of thousands would take seconds on a busy one.
 LOGS_MADE_PER_TURN_MAX: Final = 16
 
+# How long a leader believes, while the registry is silent, that nobody else leads, after all who could have been
+# elected showed that they follow; besides replica.fetch.wait.max.ms, for which an idle follower's question waits here.
+# Longer than pauses of a busy machine, much shorter than a session.
+LEADERSHIP_CONFIRMED_SECONDS_MAX: Final = 1.5
+
 # In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
 IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
 

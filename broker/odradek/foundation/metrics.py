@@ -257,6 +257,14 @@ PARTITIONS_REASSIGNING = _gauge(
 IS_FENCED = _gauge(
     "odradek_is_fenced", "1 on a broker that is not a member of its cluster at the moment, else 0."
 )
+REGISTRY_SILENT = _gauge(
+    "odradek_registry_silent",
+    "1 on a broker of a cluster whose registry has not answered for a session's timeout, else 0.",
+)
+PARTITIONS_UNCONFIRMED = _gauge(
+    "odradek_partitions_unconfirmed",
+    "Partitions led here that refuse clients, because the registry is silent and another broker may lead them.",
+)
 CLUSTER_CHANGES_APPLIED = _counter(
     "odradek_cluster_changes_applied_total",
     "Changes that a broker of a cluster was told by controllers, snapshots included.",

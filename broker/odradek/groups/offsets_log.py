@@ -24,7 +24,7 @@ class OffsetsLog(Protocol):
         ...
 
     def is_ready(self, partition: int) -> bool:
-        """Whether this broker leads the partition now."""
+        """Whether this broker leads the partition now, and knows it where the registry is silent."""
         ...
 
     def led_since_epoch(self, partition: int) -> int:

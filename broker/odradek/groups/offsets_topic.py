@@ -55,7 +55,8 @@ class PartitionsOffsetsLog:
         return [partition for partition in range(count) if self.is_ready(partition)]
 
     def is_ready(self, partition: int) -> bool:
-        return self._partitions.find(OFFSETS_TOPIC, partition) is not None
+        found = self._partitions.find(OFFSETS_TOPIC, partition)
+        return found is not None and (found.refusal is not None or found.is_confirmed)
 
     def led_since_epoch(self, partition: int) -> int:
         return self._partitions.get(OFFSETS_TOPIC, partition).led_since_epoch

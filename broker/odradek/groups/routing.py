@@ -85,12 +85,13 @@ class Routing(ABC):
         if not self.is_running:
             raise CoordinatorNotAvailable("the group coordinator is not running; try again")
         partition = self.partition_for(group_id)
+        # Asked also where there is a shard: another broker may lead the partition while the registry is silent here.
+        if not self.log.is_ready(partition):
+            raise NotCoordinator(
+                f"the group {group_id!r} is coordinated elsewhere; find its coordinator again"
+            )
         shard = self._shards.get(partition)
         if shard is None:
-            if not self.log.is_ready(partition):
-                raise NotCoordinator(
-                    f"the group {group_id!r} is coordinated elsewhere; find its coordinator again"
-                )
             shard = self.begin_load(partition)
         if shard.state is ShardState.LOADING:
             raise CoordinatorLoadInProgress(f"the group {group_id!r} is being loaded; try again")

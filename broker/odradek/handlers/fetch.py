@@ -22,6 +22,7 @@ from odradek.handlers.fetch_sessions import (
     FINAL_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
     INITIAL_EPOCH,
+    NO_FOLLOWER,
     NO_SESSION,
     Session,
     Target,
@@ -116,6 +117,7 @@ class Fetch:
         session = self._session
         if session is None:
             return _encode(self._context, results, session_id=NO_SESSION)
+        session.proof.answered(now=self._context.broker.clock.monotonic_seconds())
         if self._is_incremental:
             results = [fetched for fetched in results if _is_new(fetched)]
         for fetched in results:
@@ -157,12 +159,19 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             session = sessions.create(
                 asked,
                 uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS,
-                is_privileged=request.replica_id >= 0,
+                follower_id=max(request.replica_id, NO_FOLLOWER),
             )
             if session is not None:
                 targets = session.targets.values()
     else:
-        session = sessions.advance(session_id, epoch, asked, request.forgotten, version=version)
+        session = sessions.advance(
+            session_id,
+            epoch,
+            asked,
+            request.forgotten,
+            version=version,
+            follower_id=max(request.replica_id, NO_FOLLOWER),
+        )
         is_incremental = bool(session.targets)
         if is_incremental:
             targets = session.targets.values()

@@ -127,6 +127,8 @@ class FetchReading:
         if partition is None or partition.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
+        if partition.refusal is None:
+            partition.require_confirmed()
         if self.nearest is not None and self._is_elsewhere(self.nearest, target, partition, fetched):
             return
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):

@@ -23,6 +23,7 @@ from odradek.foundation.errors import (
     InvalidFetchSessionEpoch,
 )
 from odradek.handlers.fetch_news import SessionNews
+from odradek.replication.confirmation import NEVER, Proof
 from odradek.replication.partition import Partition
 
 INITIAL_EPOCH: Final = 0
@@ -31,6 +32,7 @@ NO_SESSION: Final = 0
 EPOCH_MAX: Final = 2**31 - 1
 EVICTION_AGE_SECONDS: Final = 120.0
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+NO_FOLLOWER: Final = -1
 
 
 # A topic's name or the 16 bytes of its id, and the partition.
@@ -92,18 +94,36 @@ class Target:
 class Session:
     """The partitions of one client, in the order in which they have their turn."""
 
-    __slots__ = ("created_at", "epoch", "id", "is_privileged", "news", "targets", "used_at", "uses_topic_ids")
+    __slots__ = (
+        "created_at",
+        "epoch",
+        "follower_id",
+        "id",
+        "news",
+        "proof",
+        "targets",
+        "used_at",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool, now: float) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, follower_id: int, now: float) -> None:
         self.id = session_id
         self.epoch = INITIAL_EPOCH + 1
         self.uses_topic_ids = uses_topic_ids
-        self.is_privileged = is_privileged
+        self.follower_id = follower_id
+        """The broker that opened it, NO_FOLLOWER for a client."""
+        self.proof = Proof()
+        """As of when its follower follows what the session names."""
         self.created_at = now
         self.used_at = now
         self.targets: dict[Key, Target] = {}
         self.news: SessionNews | None = None
         """Of a follower's session, from its first incremental fetch on."""
+
+    @property
+    def is_privileged(self) -> bool:
+        """Whether it is a follower's."""
+        return self.follower_id != NO_FOLLOWER
 
     def replace(self, targets: Iterable[Target]) -> None:
         """Hold exactly `targets`."""
@@ -160,6 +180,8 @@ class FetchSessions:
         self._now = now
         self._random_id = random_id
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        # Those of each follower, by id of the session: more than one while an older one has not been given up.
+        self._of_followers: dict[int, dict[int, Session]] = {}
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -178,12 +200,30 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
+            if session.is_privileged:
+                own = self._of_followers[session.follower_id]
+                del own[session_id]
+                if not own:
+                    del self._of_followers[session.follower_id]
+
+    def followed_as_of(self, broker_id: int, topic_id: bytes, partition: int, leader_epoch: int) -> float:
+        """As of when the broker followed that partition in that epoch, by its sessions; NEVER if none shows it.
+
+        A partition that a session does not name again counts as followed in the epoch that it was last named with.
+        """
+        as_of = NEVER
+        for session in self._of_followers.get(broker_id, {}).values():
+            target = session.targets.get((topic_id, partition))
+            if target is not None and target.current_leader_epoch == leader_epoch:
+                as_of = max(as_of, session.proof.as_of)
+        return as_of
 
     def create(
-        self, targets: list[Target], *, uses_topic_ids: bool, is_privileged: bool = False
+        self, targets: list[Target], *, uses_topic_ids: bool, follower_id: int = NO_FOLLOWER
     ) -> Session | None:
         """A new session holding `targets`, or None when the cache is full of better ones."""
         now = self._now()
+        is_privileged = follower_id != NO_FOLLOWER
         if len(self._sessions) >= self._slots and not self._evict(
             len(targets), now, is_privileged=is_privileged
         ):
@@ -191,9 +231,11 @@ class FetchSessions:
         session_id = self._random_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._random_id()
-        session = Session(session_id, uses_topic_ids=uses_topic_ids, is_privileged=is_privileged, now=now)
+        session = Session(session_id, uses_topic_ids=uses_topic_ids, follower_id=follower_id, now=now)
         session.replace(targets)
         self._sessions[session_id] = session
+        if is_privileged:
+            self._of_followers.setdefault(follower_id, {})[session_id] = session
         return session
 
     def advance(
@@ -204,6 +246,7 @@ class FetchSessions:
         forgotten: Iterable[Key],
         *,
         version: int,
+        follower_id: int = NO_FOLLOWER,
     ) -> Session:
         """Check and update a session for its next incremental fetch.
 
@@ -230,6 +273,8 @@ class FetchSessions:
             return session
         session.used_at = self._now()
         session.epoch = next_epoch(epoch)
+        if follower_id == session.follower_id:
+            session.proof.asked_again()
         self._sessions.move_to_end(session_id)
         return session
 

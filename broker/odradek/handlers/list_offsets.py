@@ -93,6 +93,7 @@ def _answer(
         if partition.followers is not None and replica_id in partition.followers.known:
             limit = partition.log.log_end_offset
         else:
+            partition.require_confirmed()
             limit = partition.last_stable_offset if committed_only else partition.high_watermark
         offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, limit=limit)
         if limit < partition.epoch_start_offset and (asked.timestamp == LATEST or offset < 0):

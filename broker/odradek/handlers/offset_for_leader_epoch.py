@@ -25,17 +25,22 @@ def handle(request: Any, context: RequestContext) -> Any:
     topics = [
         {
             "topic": topic.topic,
-            "partitions": [_answer(topic.topic, asked, context) for asked in topic.partitions],
+            "partitions": [
+                _answer(topic.topic, asked, context, replica_id=getattr(request, "replica_id", -1))
+                for asked in topic.partitions
+            ],
         }
         for topic in request.topics
     ]
     return messages.response(ApiKey.OFFSET_FOR_LEADER_EPOCH, context.header.api_version, topics=topics)
 
 
-def _answer(topic: str, asked: Any, context: RequestContext) -> dict[str, Any]:
+def _answer(topic: str, asked: Any, context: RequestContext, *, replica_id: int) -> dict[str, Any]:
     try:
         partition = context.broker.partitions.get(topic, asked.partition)
         partition.require_leader(getattr(asked, "current_leader_epoch", -1))
+        if partition.followers is None or replica_id not in partition.followers.known:
+            partition.require_confirmed()
         epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
         if asked.leader_epoch > partition.leader_epoch and not partition.context.is_sure():
             raise NotLeaderOrFollower(

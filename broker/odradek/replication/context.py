@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.cluster.image import BrokerImage, ImageHolder
 from odradek.foundation.clock import Clock
-from odradek.foundation.limits import ACKNOWLEDGEMENTS_WAITING_MAX
+from odradek.foundation.limits import ACKNOWLEDGEMENTS_WAITING_MAX, LEADERSHIP_CONFIRMED_SECONDS_MAX
 from odradek.foundation.settings import Settings
 from odradek.replication.acknowledgements import Acknowledgements
+from odradek.replication.confirmation import NEVER
 from odradek.replication.flushing import Flusher
 from odradek.replication.throttles import Throttles
 
@@ -24,13 +25,19 @@ def _nobody_is_told(_: Any) -> None:
     """Where one broker is the whole cluster there is nobody to propose to and nobody to fetch from."""
 
 
+def _nobody_follows(broker_id: int, topic_id: bytes, partition: int, leader_epoch: int) -> float:
+    return NEVER
+
+
 def _always() -> bool:
     """Where one broker is the whole cluster nobody else can lead."""
     return True
 
 
 class ReplicaContext:
-    """`propose`, `role_changed`, `log_start_moved` and `is_sure` are set by whoever asks the controller or leaders."""
+    """`propose`, `role_changed`, `log_start_moved`, `is_sure`, `is_registry_silent`, `followed_as_of` are set by those
+    who ask the controller or leaders, or keep followers' sessions.
+    """
 
     __slots__ = (
         "_clock",
@@ -39,6 +46,8 @@ class ReplicaContext:
         "acknowledgements",
         "broker_id",
         "flusher",
+        "followed_as_of",
+        "is_registry_silent",
         "is_sure",
         "log_start_moved",
         "propose",
@@ -65,6 +74,10 @@ class ReplicaContext:
         """A partition has another leader, another epoch, or is gone."""
         self.is_sure: Callable[[], bool] = _always
         """Whether the controller has lately confirmed what this broker leads; asking makes it confirm."""
+        self.is_registry_silent = False
+        """Whether the registry has not answered for a session's timeout: then each leader has to be confirmed."""
+        self.followed_as_of: Callable[[int, bytes, int, int], float] = _nobody_follows
+        """(broker id, topic id, partition, leader epoch) -> as of when that broker followed this one there."""
         self.log_start_moved: Callable[[Any], None] = _nobody_is_told
         """A partition's log starts later than before."""
         self.tells_at_once = current_settings().replica_selector_class is not None
@@ -88,6 +101,12 @@ class ReplicaContext:
     def lag_seconds_max(self) -> float:
         """replica.lag.time.max.ms."""
         return self._current_settings().replica_lag_time_max_ms / 1000
+
+    @property
+    def confirmed_seconds_max(self) -> float:
+        """How long a confirmation counts: an idle follower's question waits here for replica.fetch.wait.max.ms."""
+        wait_seconds: float = self._current_settings().replica_fetch_wait_max_ms / 1000
+        return LEADERSHIP_CONFIRMED_SECONDS_MAX + wait_seconds
 
     @property
     def brokers(self) -> Mapping[int, BrokerImage]:

@@ -151,12 +151,22 @@ class InSyncSets:
             return
         before = len(partition.in_sync_replicas)
         try:
-            partition.take_role(outcome)
+            partition.take_role(outcome._replace(elr=_eligible_after(partition, outcome)))
         except KafkaStorageError as failure:
             logger.error("%s cannot take its role: %s", partition.topic_partition, failure)
         after = len(partition.in_sync_replicas)
         self.shrinks += after < before
         self.expansions += after > before
+
+
+def _eligible_after(partition: Partition, outcome: PartitionImage) -> tuple[int, ...]:
+    """Who may be eligible to lead besides the set that the controller took. Its answer does not say it (KIP-966), and
+    the image that does may be late: until then each that was in sync or eligible counts.
+    """
+    if outcome.partition_epoch == partition.partition_epoch:
+        return partition.eligible_replicas
+    before = dict.fromkeys((*partition.eligible_replicas, *partition.in_sync_replicas))
+    return tuple(broker for broker in before if broker not in outcome.isr)
 
 
 def _tell_refusals(proposals: Sequence[Proposal], outcomes: Sequence[PartitionImage | RequestError]) -> None:

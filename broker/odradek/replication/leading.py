@@ -20,6 +20,7 @@ from odradek.foundation.errors import (
     UnknownLeaderEpoch,
 )
 from odradek.log.files import FileSlice
+from odradek.replication.confirmation import ALWAYS, confirmed_as_of, is_fresh, others_electable
 from odradek.replication.follower import FollowingReplica
 from odradek.replication.leader import Followers
 from odradek.replication.purgatory import Watch
@@ -88,6 +89,47 @@ class LeadingReplica(FollowingReplica):
         self.min_insync_replicas = count
         if self.refusal is None:
             self._advance_high_watermark()
+
+    # --- while the registry is silent --------------------------------------------------------------------------------
+
+    @property
+    def confirmed_as_of(self) -> float:
+        """As of when nobody else led, by what followers show (`confirmation`)."""
+        followers = self.followers
+        if followers is None:
+            return ALWAYS
+        context = self.context
+        others = others_electable(
+            own=context.broker_id,
+            replicas=self.replicas,
+            in_sync=(*self.in_sync_replicas, *followers.in_sync),
+            proposed=followers.proposed or (),
+            eligible=self.eligible_replicas,
+            is_unclean_allowed=self.is_unclean_election_allowed,
+        )
+        topic_id, index = self.topic_id.bytes, self.topic_partition.partition
+        return confirmed_as_of(
+            others, lambda broker: context.followed_as_of(broker, topic_id, index, self.leader_epoch)
+        )
+
+    @property
+    def is_confirmed(self) -> bool:
+        context = self.context
+        if not context.is_registry_silent:
+            return True
+        return is_fresh(self.confirmed_as_of, now=context.now(), seconds_max=context.confirmed_seconds_max)
+
+    def turn_clients_away(self) -> None:
+        """Answer the clients that wait here, who have to look whether another broker leads. Followers wait on."""
+        failure = self.unconfirmed()
+        for fetch in tuple(self.waiting):
+            fetch.disturbed()
+        self.unacknowledged.fail(failure)
+        self.undeleted.fail(failure)
+
+    @property
+    def has_waiting_clients(self) -> bool:
+        return bool(self.waiting or self.unacknowledged or self.undeleted)
 
     # --- followers ---------------------------------------------------------------------------------------------------
 
@@ -235,6 +277,7 @@ class LeadingReplica(FollowingReplica):
         log that is only compacted, NotLeaderOrFollower, KafkaStorageError.
         """
         self.require_leader()
+        self.require_confirmed()
         config = self.log.config
         if config.cleanup_compact and not config.cleanup_delete:
             raise PolicyViolation(

@@ -57,12 +57,16 @@ class Partition(LeadingReplica):
         as it is not above the last offset `committed` is to be waited for before acks=all is answered.
 
         Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync (never more
-        than there are replicas, as Kafka counts), NotLeaderOrFollower, KafkaStorageError, and whatever `Log.append`
-        raises.
+        than there are replicas, as Kafka counts), NotLeaderOrFollower, also while the registry is silent and another
+        broker may lead (`confirmation`), KafkaStorageError, and whatever `Log.append` raises.
         """
         if self.refusal is not None:
             self._note_refused(records, self.refusal)
             raise self.refusal.with_traceback(None)
+        if self.context.is_registry_silent and not self.is_confirmed:
+            failure = self.unconfirmed()
+            self._note_refused(records, failure)
+            raise failure
         if required_acks == -1 and len(self.in_sync_replicas) < self.min_insync_replicas:
             self._check_in_sync(records)
         if self._refused is not None:
@@ -217,6 +221,7 @@ class Partition(LeadingReplica):
         self.replicas = state.replicas
         self.adding_replicas = state.adding
         self.in_sync_replicas = state.isr
+        self.eligible_replicas = state.elr
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         try:

@@ -273,6 +273,7 @@ class Partitions:
                 context=self.context,
                 high_watermark=high_watermark,
                 min_insync_replicas=self._min_insync_replicas(topic.name, image),
+                is_unclean_election_allowed=self._is_unclean_election_allowed(topic.name, image),
             )
         )
         self._set_throttled(added, image)
@@ -345,11 +346,13 @@ class Partitions:
                 continue
             config = self._log_config(name, image)
             min_insync_replicas = self._min_insync_replicas(name, image)
+            is_unclean_election_allowed = self._is_unclean_election_allowed(name, image)
             for partition_image in topic.partitions:
                 partition = self._partitions.get((name, partition_image.partition))
                 if partition is not None:
                     partition.log.reconfigure(config)
                     partition.require_in_sync(min_insync_replicas)
+                    partition.is_unclean_election_allowed = is_unclean_election_allowed
                     self._set_throttled(partition, image)
 
     def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
@@ -360,6 +363,10 @@ class Partitions:
         texts = image.config(ResourceKind.TOPIC, topic)
         value: int = topic_value("min.insync.replicas", texts, settings=self._current_settings())
         return value
+
+    def _is_unclean_election_allowed(self, topic: str, image: ClusterImage) -> bool:
+        texts = image.config(ResourceKind.TOPIC, topic)
+        return bool(topic_value("unclean.leader.election.enable", texts, settings=self._current_settings()))
 
     def configs_on_disk(self) -> Callable[[TopicPartition], LogConfig]:
         """What the directories load their logs with: the topic's settings by the image of now."""

@@ -47,6 +47,7 @@ class ReplicaStart:
     high_watermark: int
     """What this broker vouches for; one beyond the log's ends is moved to the nearer end."""
     min_insync_replicas: int
+    is_unclean_election_allowed: bool = False
 
 
 class Replica:
@@ -60,12 +61,14 @@ class Replica:
         "bytes_in",
         "bytes_out",
         "context",
+        "eligible_replicas",
         "gone",
         "high_watermark",
         "in_sync_replicas",
         "is_internal",
         "is_throttled_as_follower",
         "is_throttled_as_leader",
+        "is_unclean_election_allowed",
         "leader",
         "leader_epoch",
         "led_since_epoch",
@@ -99,6 +102,10 @@ class Replica:
         self.adding_replicas: tuple[int, ...] = ()
         """Those of `replicas` that a reassignment brings."""
         self.in_sync_replicas: tuple[int, ...] = ()
+        self.eligible_replicas: tuple[int, ...] = ()
+        """Those that may be elected besides the in-sync set (KIP-966), or more where the image has not told yet."""
+        self.is_unclean_election_allowed = start.is_unclean_election_allowed
+        """unclean.leader.election.enable: whether any replica may be elected."""
         self.min_insync_replicas = start.min_insync_replicas
         self.is_throttled_as_leader = False
         """Whether what followers are fed from here counts for the broker's throttle, and may wait for it (KIP-73)."""
@@ -150,6 +157,25 @@ class Replica:
             self.check_leader_epoch(current_leader_epoch)
         if self.refusal is not None:
             raise self.refusal.with_traceback(None)
+
+    def require_confirmed(self) -> None:
+        """For what clients are told by a leader: raise NotLeaderOrFollower where the registry is silent and another
+        broker may lead by now. What followers ask is answered all the same: that confirms the leader.
+        """
+        if self.context.is_registry_silent and not self.is_confirmed:
+            raise self.unconfirmed()
+
+    def unconfirmed(self) -> NotLeaderOrFollower:
+        """What a client is told by a leader that is not confirmed."""
+        return NotLeaderOrFollower(
+            f"The registry does not answer broker {self.context.broker_id}, and not every replica that may lead "
+            f"{self.topic_partition} instead still follows it; try again."
+        )
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether nobody else led a moment ago, as far as a leader can know without the registry."""
+        raise NotImplementedError
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Raise FencedLeaderEpoch or UnknownLeaderEpoch unless the client's epoch is this one, or -1."""

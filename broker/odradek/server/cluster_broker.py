@@ -4,8 +4,9 @@
     -> partitions -> coordinator -> listeners -> registration -> seen by the controller -> ready
 
 It begins without a controller too, and waits for one, as it does for a registry that went away. A broker whose session
-with the registry is lost is fenced: it serves neither partitions nor groups until it is registered anew and the
-controller has told it what it leads. A stop in order asks the controller first to move what it leads.
+with the registry is over is fenced: it serves neither partitions nor groups until it is registered again and the
+controller has told it what it leads. While the registry is silent it goes on with what nobody else can lead
+(`silence`). A stop in order asks the controller first to move what it leads.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from odradek.server.controller_location import ControllerLocation
 from odradek.server.following import ClusterFollower
 from odradek.server.forwarding import ForwardingDispatcher
 from odradek.server.remote_controller import RemoteController
+from odradek.server.silence import RegistrySilence
 from odradek.transport.network import Network
 
 logger = logging.getLogger(__name__)
@@ -91,6 +93,7 @@ class ClusterBroker(Broker):
         self.in_sync: InSyncSets
         self._peers: Peers
         self.registration: BrokerRegistration
+        self.silence: RegistrySilence
         self._registered: BrokerImage | None = None
         self.fenced_times = 0
         """How often the session with the registry was lost."""
@@ -108,6 +111,11 @@ class ClusterBroker(Broker):
         reason = super().not_ready()
         if reason is None and self.is_fenced:
             return "the broker lost its session with the registry"
+        if reason is None and self.silence.refuses_all():
+            return (
+                "the registry does not answer, and other brokers may lead what this one led; it goes on by itself "
+                "when the registry or those brokers answer"
+            )
         return reason
 
     @property
@@ -219,6 +227,15 @@ class ClusterBroker(Broker):
         certainty = Certainty(self.remote.catch_up, self.clock)
         self._open.push_async_callback(certainty.stop)
         self.partitions.context.is_sure = certainty.is_sure
+        self.silence = RegistrySilence(
+            self.broker_id, self.partitions, self.clock, refresh_groups=self._refresh_groups
+        )
+        self._open.push_async_callback(self.silence.stop)
+
+    def _refresh_groups(self) -> None:
+        groups = self.started_groups
+        if groups is not None and groups.is_running:
+            groups.refresh()
 
     def _peer_channel(self) -> Channel:
         return Channel(
@@ -261,6 +278,10 @@ class ClusterBroker(Broker):
     def _forwarding_dispatcher(self, parts: BrokerParts) -> ForwardingDispatcher:
         return ForwardingDispatcher(parts, self.remote)
 
+    async def _listen(self) -> None:
+        await super()._listen()
+        self.partitions.context.followed_as_of = self.parts.fetch_sessions.followed_as_of
+
     async def _register(self) -> None:
         self._complete_endpoints()
         assert self._store is not None, "the registry is opened first"
@@ -273,7 +294,11 @@ class ClusterBroker(Broker):
             min_in_sync=self.settings.min_insync_replicas,
         )
         callbacks = RegistrationCallbacks(
-            on_fenced=self._fenced, on_registered=self._unfenced, on_refused=self._refused
+            on_fenced=self._fenced,
+            on_registered=self._unfenced,
+            on_refused=self._refused,
+            on_silent=self.silence.begin,
+            on_answering=lambda: self.silence.end("the registry answers again, and the session lives"),
         )
         self.registration = BrokerRegistration(self._store, self.clock, registrant, callbacks)
         self._open.push_async_callback(self.registration.stop)
@@ -283,6 +308,8 @@ class ClusterBroker(Broker):
         self._was_seen()
         self.follower.unfence()
         logger.info("broker %d is a member with epoch %d", self.broker_id, self.broker_epoch)
+        # Before a producer needs one: without a registry there is no controller to ask for it.
+        self.parts.producer_ids.prepare()
 
     async def _patiently(self, store: Store) -> BrokerImage:
         """Register, however long the registry is away: it answered when this start began, and to end now would help
@@ -315,6 +342,7 @@ class ClusterBroker(Broker):
         self._registered = None
         self._step_down()
         self.follower.fence()
+        self.silence.end(reason)
 
     def _step_down(self) -> None:
         """Lead nothing, also where the controller's answer to a proposal has come before the change in the image:

@@ -22,21 +22,24 @@ def register_broker(broker: ClusterBroker, registry: MetricsRegistry) -> None:
 
 def _membership(broker: ClusterBroker) -> Iterator[Sample]:
     yield metrics.IS_FENCED.sample(int(broker.is_fenced))
+    yield metrics.REGISTRY_SILENT.sample(int(broker.silence.is_now))
     yield metrics.CLUSTER_CHANGES_APPLIED.sample(broker.follower.changes)
     yield metrics.FORWARDED_REQUESTS.sample(broker.remote.forwarded)
 
 
 def _replication(broker: ClusterBroker) -> Iterator[Sample]:
-    led = below = 0
+    led = below = unconfirmed = 0
     lags: dict[int, int] = {}
     for partition in broker.partitions:
         if not partition.is_leader:
             continue
         led += 1
+        unconfirmed += not partition.is_confirmed
         below += len(partition.in_sync_replicas) < partition.in_sync_needed
         for replica, lag in partition.follower_lags().items():
             lags[replica] = max(lags.get(replica, 0), lag)
     yield metrics.PARTITIONS_LED.sample(led)
+    yield metrics.PARTITIONS_UNCONFIRMED.sample(unconfirmed)
     yield metrics.PARTITIONS_BELOW_MIN_IN_SYNC.sample(below)
     for replica, lag in sorted(lags.items()):
         yield metrics.REPLICA_LAG_RECORDS.sample(lag, str(replica))

@@ -38,8 +38,17 @@ _kazoo_logger.setLevel(logging.ERROR)
 _FAREWELL_SECONDS: Final = 2.0
 # Silence at the start is told of long before it is taken for an absence.
 _SILENCE_TOLD_SECONDS: Final = 2.0
+# Pauses between rounds of attempts, and the part of a session's timeout that a round may take. A server that is back
+# counts the session from its own start: whoever comes later than the timeout has lost it.
 _RECONNECT_SECONDS: Final = 0.05
 _RECONNECT_SECONDS_MAX: Final = 1.0
+_ROUNDS_PER_TIMEOUT: Final = 4
+_ROUND_SECONDS_MIN: Final = 1.0
+
+
+def _round_seconds(timeout_seconds: float) -> float:
+    """How long an attempt on each of the servers may take: a server that is cut off answers none."""
+    return min(timeout_seconds, max(_ROUND_SECONDS_MIN, timeout_seconds / _ROUNDS_PER_TIMEOUT))
 
 
 class Session:
@@ -63,7 +72,7 @@ class Session:
         self._handler = LoopHandler(
             self._loop,
             tls=tls,
-            connect_seconds_max=timeout_seconds / len(ensemble.servers),
+            connect_seconds_max=_round_seconds(timeout_seconds) / len(ensemble.servers),
             on_pause=self._came_to_nothing,
         )
         # The chroot is the store's matter: it also has to make it.
