@@ -7,6 +7,8 @@ there. A rule of a definition without a case fails the last test.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import yaml
 
 from e2e.kube import Kube, KubectlError, Resource
 
-CLUSTER = {
+CLUSTER: dict[str, Any] = {
     "zookeeper": {"servers": {"replicas": 3, "storage": {"size": "2Gi", "class": "one"}}},
     "brokers": {"replicas": 3, "storage": {"size": "2Gi", "class": "one"}},
 }
@@ -198,9 +200,45 @@ def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
             definitions.run("create", "--dry-run=server", "-f", "-", stdin=new)
         assert words in str(refused.value)
         heard += str(refused.value)
+    for name, wrong in wrong_settings(schema(definitions, "topics")):
+        heard += refusal(definitions, "Topic", None, {**TOPIC, "config": {name: wrong}})
+    for name, wrong in wrong_settings(schema(definitions, "clusters")):
+        brokers = {**CLUSTER["brokers"], "config": {name: wrong}}
+        heard += refusal(definitions, "Cluster", None, {**CLUSTER, "brokers": brokers})
     unheard = [words for words in rules(definitions) if words not in heard]
     assert not unheard, f"rules without a case here: {unheard}"
     definitions.delete("clusters,topics,consumergroups", "--all")
+
+
+def schema(kube: Kube, kind: str) -> dict[str, Any]:
+    """The schema of a definition that is installed, of its resources' `spec`."""
+    definition = json.loads(kube.run("get", "crd", f"{kind}.odradek.io", "-o", "json"))
+    found: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][
+        "spec"
+    ]
+    return found
+
+
+def wrong_settings(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(key, value that its rule refuses): one for each different rule that a setting has by its declaration.
+
+    They are of two kinds: a number may come as a text, which must be in its range, and a setting that promises
+    protection must not promise it.
+    """
+    config = spec["properties"].get("brokers", spec)["properties"]["config"]["properties"]
+    seen: set[str] = set()
+    for name, declared in config.items():
+        for rule in declared.get("x-kubernetes-validations", []):
+            words = rule["message"]
+            if words in seen:
+                continue
+            seen.add(words)
+            if number := re.match(r"must be a whole number(?: from (-?\d+))?", words):
+                # Without a range only what is no number of 64 bits is refused.
+                yield name, str(int(number[1]) - 1) if number[1] else "9999999999999999999"
+            elif "promises protection" in words:
+                by_type = {"boolean": rule["rule"] == "self == false", "integer": 7, "string": "required"}
+                yield name, by_type[declared["type"]]
 
 
 def rules(kube: Kube) -> set[str]:
@@ -214,6 +252,5 @@ def rules(kube: Kube) -> set[str]:
                 walk(part)
 
     for kind in ("clusters", "topics", "consumergroups"):
-        definition = json.loads(kube.run("get", "crd", f"{kind}.odradek.io", "-o", "json"))
-        walk(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+        walk(schema(kube, kind))
     return found
