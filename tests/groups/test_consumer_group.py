@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from odradek.foundation.errors import (
 from odradek.groups import listing, membership, positions
 from odradek.groups.consumer_requests import HeartbeatResult
 from odradek.groups.schema import CommittedOffset
+from odradek.groups.sessions import SessionTimers
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.group_world import World, in_world, settle, topic_id, turns
 
@@ -110,6 +112,60 @@ def test_a_silent_member_is_fenced_after_its_session() -> None:
             await a.must_beat()
         assert a.count() == 4
         assert isinstance(await b.raw(), UnknownMemberId)
+
+    in_world(story, topics={"t": 4})
+
+
+def test_a_session_that_ends_while_clients_are_turned_away_ends_later_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fire = SessionTimers._fire
+    fired = 0
+
+    def counted(self: SessionTimers, group: Any) -> None:
+        nonlocal fired
+        fired += 1
+        if fired < 1_000:  # else time would stand still for ever
+            fire(self, group)
+
+    monkeypatch.setattr(SessionTimers, "_fire", counted)
+
+    async def story(world: World) -> None:
+        a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
+        await converge([a, b])
+        # The registry is silent, and whether another broker coordinates the group by now is not known.
+        led, world.log.led = world.log.led, set()
+        assert isinstance(await b.raw(), NotCoordinator)
+        await asyncio.sleep(50)
+        world.log.led = led
+        for _ in range(10):
+            await a.must_beat()
+            await asyncio.sleep(5)
+        await a.must_beat()
+        assert a.count() == 4
+        assert isinstance(await b.raw(), UnknownMemberId)
+        assert fired < 20
+
+    in_world(story, topics={"t": 4})
+
+
+def test_a_group_that_cannot_expire_its_members_leaves_the_loop_to_others() -> None:
+    class Failing:
+        wake_at = 0.0
+        tries = 0
+
+        def expire(self) -> None:
+            self.tries += 1
+            if self.tries > 100:  # else time would stand still for ever
+                self.wake_at = math.inf
+            raise OSError("it fails")
+
+    async def story(world: World) -> None:
+        timers, group = SessionTimers(), Failing()
+        timers.wake(group)
+        await asyncio.sleep(9.5)
+        assert group.tries == 10
+        timers.close()
 
     in_world(story, topics={"t": 4})
 

@@ -405,8 +405,11 @@ def fence(
 
 def expire_members(coordinator: Routing, group: ConsumerGroup) -> None:
     """Fence the members whose session, or time to revoke, is over."""
-    shard = coordinator.shard(group.group_id)
     group.wake_at = math.inf  # until `act` has looked
+    # Not as for a request: a shard that clients are turned away from at the moment must not be asked again at once.
+    shard = coordinator.shard_here(group.group_id)
+    if shard is None:
+        return
 
     def act() -> None:
         if shard.groups.get(group.group_id) is not group:

@@ -101,6 +101,10 @@ class Routing(ABC):
             )
         return shard
 
+    def shard_here(self, group_id: str) -> Shard | None:
+        """The group's shard if this broker has it in memory, whether or not clients are served."""
+        return self._shards.get(self.partition_for(group_id))
+
     def named_shard(self, group_id: str) -> Shard:
         """As `shard`; raises InvalidGroupId for an empty id, which only offsets may have."""
         if not group_id:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import Protocol
+from typing import Final, Protocol
 
 logger = logging.getLogger(__name__)
+
+# Between two tries of a group that failed to expire its members.
+_RETRY_SECONDS: Final = 1.0
 
 
 class Wakeable(Protocol):
@@ -62,5 +65,7 @@ class SessionTimers:
         try:
             group.expire()
         except Exception:
-            logger.exception("a group failed to expire its members")
+            logger.exception("a group failed to expire its members; it is tried again")
+            # Its deadline may be the same still: to come back at once would leave the loop no time for others.
+            group.wake_at = max(group.wake_at, asyncio.get_running_loop().time() + _RETRY_SECONDS)
         self.wake(group)
