@@ -52,6 +52,11 @@ class BlockFailed(AssertionError):
     """A block did not do what the page says. The message has the block, what it printed, and the other terminals."""
 
 
+def _hear_interrupts() -> None:
+    """A reader's terminal passes Ctrl-C on; a test run in the background has its processes ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class PageRun:
     """`with PageRun(folder, blocks) as page: page.play()`."""
 
@@ -235,6 +240,7 @@ class PageRun:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_hear_interrupts,
             )
         self._processes.append(process)
         return process, log
