@@ -64,7 +64,11 @@ images:
 
 # On the Kubernetes that KUBECONFIG names, or on one that is booted for it: docs in e2e/boot.py. E2E_ARGS='-k spark'
 e2e: $(VENV)/.test
-	$(BIN)/python -m pytest e2e -p no:randomly -v --timeout 600 $(E2E_ARGS)
+	$(BIN)/python -m pytest e2e --ignore e2e/extra -p no:randomly -v --timeout 600 $(E2E_ARGS)
+
+# What takes longer, or needs programs of others: an upgrade from the last release and back, Prometheus, the Spark operator.
+e2e-extra: $(VENV)/.test
+	$(BIN)/python -m pytest e2e/extra -p no:randomly -v --timeout 1800 $(E2E_ARGS)
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
@@ -73,6 +77,7 @@ reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
 	$(BIN)/python -m odradek.cli.reference > docs/reference/cli.md
 	$(BIN)/python -m odradek.handlers.reference > docs/reference/protocol.md
+	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
 	$(BIN)/python -m odradek_operator.resources.reference .
 	$(BIN)/python -m helm.generate

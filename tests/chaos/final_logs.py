@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odradek.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value, kind_of
+from odradek.coordination.records import kind_of
+from odradek.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value
 from odradek.records.batch import BatchView, split
 from odradek.records.record import records
 from tests.chaos.history import name_of_value

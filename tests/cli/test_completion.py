@@ -32,6 +32,12 @@ def completed(*words: str) -> list[str]:
     return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that are expected come however busy the machine is; only the last test is about the time."""
+    monkeypatch.setattr("odradek.foundation.limits.COMPLETION_SECONDS_MAX", 60.0)
+
+
 @pytest.fixture
 def complete(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Complete:
     monkeypatch.setenv("ODRADEK_BOOTSTRAP", bootstrap)

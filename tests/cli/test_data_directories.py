@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.log.room import start_advice, words_of
+from odradek.log.disk_space import error_text, start_advice
 from tests.cli.conftest import SOURCE
 
 Mounted = Callable[..., Path]
@@ -112,7 +112,7 @@ def test_a_name_that_is_empty(verb: str) -> None:
 )
 def test_each_reason_has_its_advice(number: int, words: str, advice: str) -> None:
     error = OSError(number, os.strerror(number), "/d")
-    assert words_of(error) == words
+    assert error_text(error) == words
     assert advice in start_advice(error)
 
 

@@ -29,6 +29,18 @@ def test_leaders_and_replicas_are_spread_evenly(
     assert max(leaders.values()) - (min(leaders.values()) if len(leaders) == brokers else 0) <= 1
 
 
+@given(st.integers(1, 8), st.integers(1, 30), st.integers(0, 2**32), st.data())
+def test_a_topic_that_grows_is_led_evenly(brokers: int, added: int, seed: int, data: st.DataObject) -> None:
+    """From any number of partitions, above all from the one that a client has made before the topic was declared."""
+    first = data.draw(st.integers(1, 9))
+    racks: dict[int, str | None] = dict.fromkeys(range(brokers))
+    rng = random.Random(seed)
+    old = [replicas[0] for replicas in place(racks, partition_count=first, replication_factor=1, rng=rng)]
+    grown = place(racks, partition_count=added, replication_factor=1, rng=rng, leaders=old)
+    leaders = Counter([*old, *(replicas[0] for replicas in grown)])
+    assert max(leaders.values()) - (min(leaders.values()) if len(leaders) == brokers else 0) <= 1
+
+
 def test_neighbours_are_in_different_racks() -> None:
     racks: dict[int, str | None] = {0: "a", 1: "a", 2: "b", 3: "b"}
     for seed in range(20):

@@ -10,8 +10,8 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.image import BrokerImage
-from odradek.cluster.store import SessionState
 from odradek.foundation.errors import DuplicateBrokerRegistration
+from odradek.registry.store import SessionState
 from tests.support.registering import Member, registered
 from tests.support.registries import MemoryWorld, World, ZookeeperWorld
 
@@ -71,7 +71,7 @@ def test_the_node_of_a_dead_process_is_waited_out(world: World) -> None:
         await asyncio.sleep(0)
         await world.expire(dead.store)
         # It does not come back before the other is there: its task is ended, as its process would be.
-        await dead.registration._stop_looking()
+        await dead.registration._stop_reconciling()
         assert (await start).epoch > first.epoch
         await member.leave()
         await dead.store.close()
@@ -83,7 +83,7 @@ def test_a_process_knows_the_node_that_its_predecessor_left_and_does_not_wait(wo
     async def scenario() -> None:
         dead, member = await Member.of(world), await Member.of(world)
         first = await dead.start()
-        await dead.registration._stop_looking()
+        await dead.registration._stop_reconciling()
         # The old session lives on: its process was killed a moment ago.
         second = await member.start()
         assert second.epoch > first.epoch

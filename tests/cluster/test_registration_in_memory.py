@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from odradek.cluster import paths
-from odradek.cluster.memory_faults import RegistryFaults
-from odradek.cluster.memory_store import MemoryStore
-from odradek.cluster.sqlite_store import SqliteStore
-from odradek.cluster.store import Delete
 from odradek.foundation.errors import DuplicateBrokerRegistration, StoreConnectionLost
+from odradek.registry.memory_faults import RegistryFaults
+from odradek.registry.memory_store import MemoryStore
+from odradek.registry.sqlite_store import SqliteStore
+from odradek.registry.store import Delete
 from tests.support.loop import VirtualTimeLoop
 from tests.support.registering import Member, registered
 from tests.support.registries import MemoryWorld

@@ -7,10 +7,10 @@ import pytest
 from odradek.cluster import nodes, paths
 from odradek.cluster.configs import log_config_values
 from odradek.cluster.image import ResourceKind
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.requests import ConfigChange, ConfigOperation, NewTopic, Resource
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.settings import Settings
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
 
 TOPIC = Resource(ResourceKind.TOPIC, "t")

@@ -10,9 +10,8 @@ import pytest
 from odradek.cluster import cordons
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import ImageHolder, ResourceKind
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.leadership import Leadership
-from odradek.controller.reassigning import Reassigning
+from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
     ConfigChange,
     ConfigOperation,
@@ -24,6 +23,7 @@ from odradek.controller.requests import (
 )
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidReplicationFactor, InvalidRequest
 from odradek.foundation.ids import TopicPartition
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from tests.support.one_broker import ENDPOINTS, OneBroker
 
 
@@ -78,8 +78,8 @@ def test_partitions_move_off_it_and_about_on_it_but_not_onto_it() -> None:
     async def story(one: OneBroker) -> None:
         await one.controller.create_topics([NewTopic("t", assignment={0: (3, 1), 1: (1, 2)})])
         await set_cordon(one, "3", "*")
-        leadership = Leadership(one.store, one.controller.commits, one.images, one.dynamic, one.controller)
-        reassigning = Reassigning(leadership, one.images)
+        leadership = Leadership(one.store, one.controller.writer, one.images, one.dynamic, one.controller)
+        reassigning = PartitionReassignment(leadership, one.images)
         wanted = {0: (1, 3), 1: (1, 3)}
         outcomes = await reassigning.reassign(
             [Reassignment(TopicPartition("t", number), replicas) for number, replicas in wanted.items()],
@@ -104,7 +104,7 @@ def test_a_broker_that_is_down_can_be_cordoned_while_it_has_replicas() -> None:
     async def story(one: OneBroker) -> None:
         await one.controller.create_topics([NewTopic("t", assignment={0: (3, 1)})])
         await one.store.delete("/brokers/ids/3")
-        await one.controller.commits.begin(one.controller.commits.term)
+        await one.controller.writer.begin(one.controller.writer.term)
         assert 3 not in one.images.current.brokers
         assert await set_cordon(one, "3", "*") is None
         assert cordons.is_cordoned(one.images.current, 3)

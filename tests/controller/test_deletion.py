@@ -6,7 +6,6 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.image import ClusterImage, ResourceKind
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.requests import CreatedTopic, DeletedTopic, NewTopic
 from odradek.foundation.errors import (
     StoreConnectionLost,
@@ -15,6 +14,7 @@ from odradek.foundation.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from tests.support.dying_store import DyingStore
 from tests.support.one_broker import OneBroker
 

@@ -7,8 +7,7 @@ import pytest
 from odradek.cluster import paths
 from odradek.cluster.image import ResourceKind
 from odradek.cluster.loading import load_image
-from odradek.cluster.memory_store import MemoryStore
-from odradek.controller.reassigning import Reassigning
+from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
     ConfigChange,
     ConfigOperation,
@@ -21,6 +20,7 @@ from odradek.controller.requests import (
 )
 from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
+from odradek.registry.memory_store import MemoryStore
 from tests.controller.test_leadership import Cluster
 from tests.support.dying_store import DyingStore
 
@@ -70,7 +70,7 @@ def test_a_large_move_is_begun_in_steps() -> None:
         wanted = [
             Reassignment(TopicPartition(name, number), (2, 3)) for number in range(COUNT) for name in names
         ]
-        reassigning = Reassigning(cluster.leadership, cluster.images)
+        reassigning = PartitionReassignment(cluster.leadership, cluster.images)
         assert await reassigning.reassign(wanted, may_change_factor=True) == [None] * len(wanted)
         assert len(reassigning.under_way(None)) == len(wanted)
         assert await is_what_the_registry_says(cluster)
@@ -83,7 +83,7 @@ def test_a_controller_that_dies_on_the_way_leaves_a_topic_that_is_whole_or_gone(
     async def scenario() -> None:
         cluster = await small_writes(1, 2, 3)
         dying = DyingStore(cluster.registry)
-        cluster.controller.commits._store = cluster.controller._store = dying
+        cluster.controller.writer._store = cluster.controller._store = dying
         dying.writes_left = writes
         steps = 0
         try:
@@ -98,7 +98,7 @@ def test_a_controller_that_dies_on_the_way_leaves_a_topic_that_is_whole_or_gone(
         await MemoryStore(cluster.registry).delete(paths.CONTROLLER)
         after = Cluster.of_registry(cluster.registry)
         await after.controller.start()
-        await after.leadership.look_at_members()
+        await after.leadership.refresh_brokers()
         await after.controller.complete_deletions()
         topics = after.images.current.topics
         if "t" in topics:
@@ -118,7 +118,7 @@ def test_what_is_too_large_for_any_step_is_refused_and_the_term_goes_on() -> Non
     async def scenario() -> None:
         cluster = await small_writes(1)
         failures: list[Exception] = []
-        cluster.controller.commits.on_failure = failures.append
+        cluster.controller.writer.on_failure = failures.append
         await cluster.make_topic([1])
         key = "follower.replication.throttled.replicas"
         long = ",".join(f"{number}:1" for number in range(SMALL_BYTES // 4))

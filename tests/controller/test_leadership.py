@@ -12,10 +12,8 @@ from odradek.cluster.change_log import ChangeLog
 from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_image
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
-from odradek.cluster.store import Put
 from odradek.controller import partition_states
-from odradek.controller.leadership import Leadership, NewInSyncSet
+from odradek.controller.leadership import AlterPartitionData, Leadership
 from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import (
     ElectionNotNeeded,
@@ -29,6 +27,8 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from odradek.registry.store import Put
 from tests.support.one_broker import OneBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -45,7 +45,7 @@ class Cluster:
         self.epoch = 100
         self.leadership = Leadership(
             controller.store,
-            controller.controller.commits,
+            controller.controller.writer,
             controller.images,
             controller.dynamic,
             controller.controller,
@@ -73,13 +73,13 @@ class Cluster:
         data = nodes.write_broker(broker, protocols={"P": "PLAINTEXT"}, wall_ms=0)
         await store.create(paths.broker(broker_id), data, ephemeral=True)
         if look:
-            await self.leadership.look_at_members()
+            await self.leadership.refresh_brokers()
 
     async def leave(self, *broker_ids: int, look: bool = True) -> None:
         for broker_id in broker_ids:
             await self.brokers.pop(broker_id).close()
         if look:
-            await self.leadership.look_at_members()
+            await self.leadership.refresh_brokers()
 
     async def make_topic(
         self, *replicas: list[int], name: str = "t", config: dict[str, str] | None = None
@@ -99,14 +99,14 @@ class Cluster:
         (outcome,) = await self.leadership.alter_in_sync_sets(
             by,
             broker_epoch=self.images.current.brokers[by].epoch,
-            proposals=[NewInSyncSet(where, state.leader_epoch, state.partition_epoch, isr)],
+            proposals=[AlterPartitionData(where, state.leader_epoch, state.partition_epoch, isr)],
         )
         return outcome
 
     async def check_registry(self) -> None:
         """What is written, what the controller believes, and what its followers are told are one and the same."""
         written = await load_image(MemoryStore(self.registry))
-        log: ChangeLog = self.controller.commits.change_log
+        log: ChangeLog = self.controller.writer.change_log
         told = apply(ClusterImage(), log.since(-1, 0).changes)
         for image in (written, told):
             assert dict(image.topics) == dict(self.images.current.topics)
@@ -192,8 +192,10 @@ def test_a_shutdown_in_order_leaves_nothing_that_another_could_lead() -> None:
         await cluster.make_topic([1], name="single")
         epoch = cluster.images.current.brokers[1].epoch
         with pytest.raises(StaleBrokerEpoch, match="broker 1"):
-            await cluster.leadership.shut_down(1, broker_epoch=epoch - 1)
-        assert await cluster.leadership.shut_down(1, broker_epoch=epoch) == [TopicPartition("single", 0)]
+            await cluster.leadership.controlled_shutdown(1, broker_epoch=epoch - 1)
+        assert await cluster.leadership.controlled_shutdown(1, broker_epoch=epoch) == [
+            TopicPartition("single", 0)
+        ]
         assert cluster.led() == [(2, (2,)), (2, (2,))]
         # It is still fetching, and may not come back into the set before it has registered anew.
         assert isinstance(await cluster.propose(2, T0, 1, 2), IneligibleReplica)
@@ -217,9 +219,9 @@ def test_proposals_are_judged_one_by_one() -> None:
             1,
             broker_epoch=cluster.images.current.brokers[1].epoch,
             proposals=[
-                NewInSyncSet(T0, state.leader_epoch, state.partition_epoch, (1,)),
-                NewInSyncSet(T1, 0, 0, (1,)),
-                NewInSyncSet(TopicPartition("t", 9), 0, 0, (1,)),
+                AlterPartitionData(T0, state.leader_epoch, state.partition_epoch, (1,)),
+                AlterPartitionData(T1, 0, 0, (1,)),
+                AlterPartitionData(TopicPartition("t", 9), 0, 0, (1,)),
             ],
         )
         assert outcomes[0] == state._replace(isr=(1,), partition_epoch=state.partition_epoch + 1)
@@ -282,7 +284,7 @@ def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await cluster.make_topic(*[[1, 2]] * 7)
-        before = cluster.controller.commits.change_log.next_number
+        before = cluster.controller.writer.change_log.next_number
         monkeypatch.setattr(partition_states, "PARTITION_STATES_PER_WRITE_MAX", 3)
         images: list[int] = []
         cluster.images.subscribe(
@@ -291,7 +293,7 @@ def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         await cluster.leave(1)
         assert images == [0, 3, 6, 7]
         # The broker is gone, seven states, and the note of whom this was decided for.
-        assert cluster.controller.commits.change_log.next_number == before + 1 + 7 + 1
+        assert cluster.controller.writer.change_log.next_number == before + 1 + 7 + 1
 
     run(story)
 
@@ -308,8 +310,8 @@ def test_a_topic_whose_making_was_cut_short_is_finished() -> None:
         )
         store = MemoryStore(cluster.registry)
         await store.create(paths.topic_partitions("t"))
-        await cluster.controller.commits.begin(cluster.controller.commits.term)
-        await cluster.leadership.look_at_members()
+        await cluster.controller.writer.begin(cluster.controller.writer.term)
+        await cluster.leadership.refresh_brokers()
         assert cluster.led() == [(2, (2,)), (NO_LEADER, ())]
         await cluster.join(3)
         assert cluster.led() == [(2, (2,)), (3, (3,))]
@@ -344,16 +346,16 @@ def test_an_unclean_return_that_only_the_next_controller_sees_costs_the_broker_i
         await successor.controller.start()
         after = Leadership(
             successor.store,
-            successor.controller.commits,
+            successor.controller.writer,
             successor.images,
             successor.dynamic,
             successor.controller,
         )
-        await after.look_at_members()
+        await after.refresh_brokers()
         states = successor.images.current.topics["t"].partitions
         assert [(one.leader, one.isr) for one in states] == [(2, (2,)), (2, (2,))]
         # Whom it has followed from once, it does not follow from again.
-        await after.look_at_members()
+        await after.refresh_brokers()
         assert [one.leader_epoch for one in successor.images.current.topics["t"].partitions] == [1, 0]
 
     run(story)

@@ -9,8 +9,6 @@ import pytest
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterImage, ResourceKind
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
-from odradek.cluster.sqlite_store import SqliteStore
 from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.controller.requests import CreatedTopic, NewPartitions, NewTopic
 from odradek.controller.topic_plans import new_topic_id
@@ -31,6 +29,8 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from odradek.registry.sqlite_store import SqliteStore
 from tests.support.one_broker import OneBroker
 
 

@@ -37,6 +37,12 @@ def test_a_link_leads_to_a_file_that_is_there(page: Path) -> None:
         assert path.exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_test_that_a_page_names_is_there(page: Path) -> None:
+    for name in re.findall(r"`((?:tests|e2e|bench)/[\w/.-]+)`", page.read_text()):
+        assert (ROOT / name).exists(), f"{page.relative_to(ROOT)} names {name}"
+
+
 def test_the_index_of_pages_names_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]

@@ -4,11 +4,14 @@ import math
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.cluster import reference
 from odradek.foundation import metrics
+from odradek.foundation.exposition import Exposition
 from odradek.foundation.metrics import METRICS, MetricsRegistry, Sample
+from tests.support.exposition import exposition_text
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -34,7 +37,7 @@ def test_prometheus_reads_what_is_written() -> None:
     registry.register(requests)
     registry.register(lambda: [metrics.TOPICS.sample(2), metrics.GROUP_LAG_SECONDS.sample(0.5, "g", "t", 0)])
     registry.register(lambda: [metrics.REQUESTS.sample(5, "PRODUCE")])
-    values = _values(registry.render().decode())
+    values = _values(exposition_text(registry))
     assert values["odradek_requests_total", (("api", "FETCH"),)] == 3
     assert values["odradek_requests_total", (("api", 'odd "name"\\\n'),)] == 4
     assert values["odradek_requests_total", (("api", "PRODUCE"),)] == 5
@@ -50,11 +53,58 @@ def test_prometheus_reads_what_is_written() -> None:
     assert values["odradek_request_seconds_count", (("api", "FETCH"),)] == 3
 
 
-def test_each_metric_is_described_once_whoever_gives_it() -> None:
+def _odd_samples() -> list[Sample]:
+    return [
+        *(metrics.LOG_END_OFFSET.sample(1 << 53, "topic", index) for index in range(3)),
+        metrics.REQUESTS.sample(3, 'odd "name"\\\n'),
+        metrics.REQUEST_SECONDS.distribution((0.1, 0.5), (1, 0, 2), 7.25, "FETCH"),
+        metrics.BUILD_INFO.sample(1, "0", "3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text",
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.3",
+    ],
+)
+def test_open_metrics_is_written_where_a_scraper_asks_for_it(accept: str) -> None:
+    registry = MetricsRegistry()
+    registry.register(_odd_samples)
+    assert Exposition(accept).content_type.startswith("application/openmetrics-text; version=1.0.0")
+    text = exposition_text(registry, accept)
+    found = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in open_metrics(text)
+        for sample in family.samples
+    }
+    assert found == _values(exposition_text(registry)), "both formats say the same"
+    assert found["odradek_log_end_offset", (("partition", "2"), ("topic", "topic"))] == 1 << 53
+    assert text.count("# EOF") == 1 and text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "text/html", "text/plain;version=1.x", "\x00;version=;,=,;;"])
+def test_any_other_scraper_gets_the_text_format(accept: str) -> None:
+    assert Exposition(accept).content_type == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text"])
+def test_a_metric_of_many_samples_is_written_in_parts(accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = MetricsRegistry()
+    registry.register(_odd_samples)
+    whole = exposition_text(registry, accept)
+    monkeypatch.setattr("odradek.foundation.exposition.SAMPLES_PER_EXPOSITION_PART_MAX", 2)
+    parts = list(Exposition(accept).parts(registry.collect()))
+    assert max(part.count(b"odradek_log_end_offset{") for part in parts) == 2
+    assert b"".join(parts).decode() == whole
+
+
+def test_each_metric_is_described_once_whichever_source_has_it() -> None:
     registry = MetricsRegistry()
     registry.register(lambda: [metrics.REQUESTS.sample(1, "A"), metrics.TOPICS.sample(1)])
     registry.register(lambda: [metrics.REQUESTS.sample(1, "B")])
-    text = registry.render().decode()
+    text = exposition_text(registry)
     assert text.count("# TYPE odradek_requests_total counter") == 1
     assert text.count("# HELP") == 2
     lines = [line for line in text.splitlines() if line.startswith("odradek_requests_total")]
@@ -73,7 +123,7 @@ def test_wrong_labels_are_found_where_they_are_made() -> None:
 def test_the_process_is_described() -> None:
     registry = MetricsRegistry()
     registry.register(metrics.process_samples)
-    values = {name: value for (name, _), value in _values(registry.render().decode()).items()}
+    values = {name: value for (name, _), value in _values(exposition_text(registry)).items()}
     assert values["process_cpu_seconds_total"] > 0
     assert values["process_resident_memory_bytes"] > 1 << 20
     assert values["process_open_fds"] > 2

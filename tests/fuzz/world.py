@@ -35,7 +35,7 @@ from odradek.protocol.codec import decode_response, encode_request
 from odradek.protocol.framing import FrameReader
 from odradek.protocol.messages import request
 from odradek.replication.partition import Partition
-from odradek.server.broker import Broker
+from odradek.server.broker.broker_process import BrokerProcess
 from odradek.transport.connection import Connection
 from tests.fuzz.damage import changed, edge
 from tests.fuzz.requests import RequestMaker
@@ -291,7 +291,7 @@ def left_over() -> list[str]:
     """Parts of brokers that are still in memory; none may be once a world is over."""
     gc.collect()
     # By type, not isinstance: a lazy proxy of some library would import what it stands for.
-    kinds = (Broker, Partition, Connection, Log, Stranger)
+    kinds = (BrokerProcess, Partition, Connection, Log, Stranger)
     return sorted(type(one).__name__ for one in gc.get_objects() if type(one) in kinds)
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.groups.assignors import ASSIGNORS, assignor
-from odradek.groups.assignors.members import Members, MemberSpec, PartitionCounts
-from odradek.groups.consumer_schema import Assignment
+from odradek.groups.consumer.assignors import ASSIGNORS, assignor
+from odradek.groups.consumer.assignors.members import Members, MemberSpec, PartitionCounts
+from odradek.groups.consumer.schema import Assignment
 
 T1, T2, T3, T4 = (UUID(int=number) for number in range(1, 5))
 

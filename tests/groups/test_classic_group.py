@@ -19,14 +19,12 @@ from odradek.foundation.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from odradek.groups import listing, membership
-from odradek.groups.members import JoinResult
+from odradek.groups.classic.members import JoinResult
 from tests.support.group_world import World, done, in_world, settle, turns
 
 
 def heartbeat(world: World, joined: JoinResult, *, generation: int | None = None) -> None:
-    membership.heartbeat(
-        world.groups,
+    world.groups.heartbeat(
         "g",
         member_id=joined.member_id,
         instance_id=None,
@@ -66,7 +64,7 @@ def test_a_new_member_is_first_told_its_id_and_then_waits_for_others() -> None:
         assert [member for member, _, _ in joined.members] == [member_id]
         synced = await world.sync(joined, {member_id: b"all"})
         assert (synced.error, synced.assignment) == (None, b"all")
-        assert listing.describe(world.groups, "g").state == "Stable"
+        assert world.groups.listing.describe("g").state == "Stable"
 
     in_world(story)
 
@@ -99,7 +97,7 @@ def test_only_the_leader_learns_of_the_members_and_all_get_their_part() -> None:
         assert not follower.done()
         leader = await world.sync(first, {first.member_id: b"1", second.member_id: b"2"})
         assert (leader.assignment, done(follower).assignment) == (b"1", b"2")
-        assert world.groups.rebalances == 1
+        assert world.groups.context.rebalances == 1
 
     in_world(story)
 
@@ -201,17 +199,15 @@ def test_a_follower_that_lost_its_answer_gets_it_again_but_the_leader_rebalances
 def test_leaving_needs_no_timeout() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
-        departures = await settle(
-            membership.leave(world.groups, "g", [(second.member_id, None), ("stranger", None)])
-        )
+        departures = await settle(world.groups.leave("g", [(second.member_id, None), ("stranger", None)]))
         assert departures[0].error is None
         assert isinstance(departures[1].error, UnknownMemberId)
         begin = asyncio.get_running_loop().time()
         again = await world.join("g", first.member_id)
         assert (again.generation, asyncio.get_running_loop().time()) == (2, begin)
-        await settle(membership.leave(world.groups, "g", [(first.member_id, None)]))
+        await settle(world.groups.leave("g", [(first.member_id, None)]))
         await turns()
-        assert listing.describe(world.groups, "g").state == "Empty"
+        assert world.groups.listing.describe("g").state == "Empty"
 
     in_world(story)
 
@@ -254,7 +250,7 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
         synced = await world.sync(again, instance_id="i1")
         assert synced.assignment == b"assigned-" + first.member_id.encode()
         with pytest.raises(FencedInstanceId):
-            membership.heartbeat(world.groups, "g", member_id=first.member_id, instance_id="i1", generation=1)
+            world.groups.heartbeat("g", member_id=first.member_id, instance_id="i1", generation=1)
         older = await world.join(instance_id="i1", supports_skipping_assignment=False)
         assert older.leader == again.member_id
         assert older.members == ()
@@ -284,7 +280,7 @@ def test_a_static_member_that_waited_for_a_slow_write_is_dropped_when_it_falls_s
         world.log.release()
         assert (await again).error is None
         await asyncio.sleep(11)
-        assert listing.describe(world.groups, "g").state == "Empty"
+        assert world.groups.listing.describe("g").state == "Empty"
 
     in_world(story)
 
@@ -301,7 +297,7 @@ def test_a_static_member_with_another_choice_of_protocol_rebalances() -> None:
 def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:
     async def story(world: World) -> None:
         await world.member(instance_id="i1")
-        departures = await settle(membership.leave(world.groups, "g", [("", "i1"), ("", "i2")]))
+        departures = await settle(world.groups.leave("g", [("", "i1"), ("", "i2")]))
         assert departures[0].error is None
         assert isinstance(departures[1].error, UnknownMemberId)
 
@@ -369,14 +365,14 @@ def test_no_sync_is_answered_before_its_assignment_is_written() -> None:
 def test_a_restart_finds_the_group_and_its_members_go_on() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
-        before = listing.describe(world.groups, "g")
+        before = world.groups.listing.describe("g")
         await world.restart()
-        assert listing.describe(world.groups, "g") == before
+        assert world.groups.listing.describe("g") == before
         heartbeat(world, first)
         heartbeat(world, second)
         await asyncio.sleep(11)
         await turns()
-        assert listing.describe(world.groups, "g").state in ("Empty", "PreparingRebalance")
+        assert world.groups.listing.describe("g").state in ("Empty", "PreparingRebalance")
 
     in_world(story)
 
@@ -386,7 +382,7 @@ def test_moving_away_tells_those_who_wait() -> None:
         waiting = world.join(requires_known_member_id=False)
         await turns()
         world.log.led.clear()
-        world.groups.refresh()
+        world.groups.runtime.refresh()
         await turns()
         assert type(done(waiting).error).__name__ == "NotCoordinator"
 

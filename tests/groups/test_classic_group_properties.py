@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from odradek.coordination.timers import Wakeable
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -22,10 +23,10 @@ from odradek.foundation.errors import (
     RequestError,
     UnknownMemberId,
 )
-from odradek.groups.group import ClassicGroup
-from odradek.groups.members import JoinResult, SyncResult
-from odradek.groups.rebalance import GroupState, Rebalance
-from odradek.groups.schema import ClassicGroupValue
+from odradek.groups.classic.group import ClassicGroup
+from odradek.groups.classic.members import JoinResult, SyncRequest, SyncResult
+from odradek.groups.classic.rebalance import GroupState, Rebalance
+from odradek.groups.classic.schema import ClassicGroupValue
 from tests.support.group_world import join_request
 
 PARTITIONS = frozenset(range(6))
@@ -41,26 +42,28 @@ class HandMovedHost:
     def __init__(self) -> None:
         self.clock = 0.0
         self.ids = 0
-        self.rebalances_completed = 0
         self.writes: list[tuple[ClassicGroupValue, Callable[[OdradekError | None], None]]] = []
         self.stored: ClassicGroupValue | None = None
 
     def now(self) -> float:
         return self.clock
 
+    def rebalance_completed(self) -> None:
+        return
+
     def wall_ms(self) -> int:
         return int(self.clock * 1000)
 
-    def new_member_id(self, prefix: str) -> str:
+    def new_id(self) -> str:
         self.ids += 1
-        return f"{prefix}-{self.ids}"
+        return str(self.ids)
 
     def store(
         self, group: Rebalance, value: ClassicGroupValue, on_stored: Callable[[OdradekError | None], None]
     ) -> None:
         self.writes.append((value, on_stored))
 
-    def wake(self, group: Rebalance) -> None:
+    def wake(self, timed: Wakeable) -> None:
         return
 
     def write(self, error: OdradekError | None) -> None:
@@ -193,13 +196,15 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             client.joined = None
 
         self.group.sync(
-            member_id=joined.member_id,
-            instance_id=client.instance_id,
-            generation=generation,
-            protocol_type=joined.protocol_type,
-            protocol=joined.protocol,
-            assignments=assignments,
-            answer=answer,
+            SyncRequest(
+                member_id=joined.member_id,
+                instance_id=client.instance_id,
+                generation=generation,
+                protocol_type=joined.protocol_type,
+                protocol=joined.protocol,
+                assignments=assignments,
+            ),
+            answer,
         )
 
     @precondition(lambda self: any(client.member_id for client in self.clients))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from odradek.coordination.timers import SessionTimers
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -24,10 +25,8 @@ from odradek.foundation.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
-from odradek.groups import listing, membership, positions
-from odradek.groups.consumer_requests import HeartbeatResult
+from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import CommittedOffset
-from odradek.groups.sessions import SessionTimers
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.group_world import World, in_world, settle, topic_id, turns
 
@@ -35,7 +34,7 @@ T = topic_id("t")
 
 
 def state(world: World) -> str:
-    return listing.describe_consumer_group(world.groups, "g").state
+    return world.groups.listing.describe_consumer_group("g").state
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
@@ -43,7 +42,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
         answer = await ConsumerMember(world, "a").must_beat()
         assert answer == HeartbeatResult(member_id="a", member_epoch=1, assigned={T: frozenset(range(4))})
         assert state(world) == "Stable"
-        described = listing.describe_consumer_group(world.groups, "g")
+        described = world.groups.listing.describe_consumer_group("g")
         assert (described.epoch, described.target_epoch, described.assignor) == (1, 1, "uniform")
         assert described.members[0].target == described.members[0].assigned == answer.assigned
 
@@ -293,7 +292,7 @@ def test_members_vote_for_the_assignor() -> None:
         members = [ConsumerMember(world, name, server_assignor="range") for name in "abc"]
         await converge(members)
         assert members[0].owned == {T: frozenset({0, 1})}
-        assert listing.describe_consumer_group(world.groups, "g").assignor == "range"
+        assert world.groups.listing.describe_consumer_group("g").assignor == "range"
 
     in_world(story, topics={"t": 4})
 
@@ -343,8 +342,7 @@ def test_commits_and_fetches_must_be_of_the_epoch() -> None:
 
         async def commit(member_id: str, epoch: int, version: int = 9) -> object:
             return await settle(
-                positions.commit(
-                    world.groups,
+                world.groups.offsets.commit(
                     "g",
                     member_id=member_id,
                     instance_id=None,
@@ -365,8 +363,8 @@ def test_commits_and_fetches_must_be_of_the_epoch() -> None:
             await commit("a", 1, version=8)
         for member_id, epoch, error in (("a", 3, StaleMemberEpoch), ("b", 1, UnknownMemberId)):
             with pytest.raises(error):
-                positions.fetch(world.groups, "g", member_id=member_id, member_epoch=epoch, partitions=None)
-        found = positions.fetch(world.groups, "g", member_id=None, member_epoch=-1, partitions=None)
+                world.groups.offsets.fetch("g", member_id=member_id, member_epoch=epoch, partitions=None)
+        found = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=None)
         assert {key: value.offset for key, value in found.items()} == {("t", 0): 7}
 
     in_world(story, topics={"t": 4})
@@ -378,9 +376,9 @@ def test_a_restart_finds_epochs_assignments_and_sessions() -> None:
         await converge(members[:2])
         await members[2].must_beat()
         await members[0].must_beat()
-        before = listing.describe_consumer_group(world.groups, "g")
+        before = world.groups.listing.describe_consumer_group("g")
         await world.restart()
-        assert listing.describe_consumer_group(world.groups, "g") == before
+        assert world.groups.listing.describe_consumer_group("g") == before
         await converge(members)
         assert sorted(member.count() for member in members) == [1, 1, 2]
         await world.restart()
@@ -395,11 +393,11 @@ def test_what_cannot_be_written_has_not_happened() -> None:
     async def story(world: World) -> None:
         a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
         await converge([a])
-        before = listing.describe_consumer_group(world.groups, "g")
+        before = world.groups.listing.describe_consumer_group("g")
         world.log.fail_with = NotEnoughReplicas("none")
         assert isinstance(await b.beat(), CoordinatorNotAvailable)
         assert isinstance(await a.leave(), CoordinatorNotAvailable)
-        assert listing.describe_consumer_group(world.groups, "g") == before
+        assert world.groups.listing.describe_consumer_group("g") == before
         await a.must_beat()
         world.log.fail_with = None
         await converge([a, b])
@@ -437,12 +435,12 @@ def test_who_waits_when_the_group_moves_away_is_told_so() -> None:
         await turns()
         beating = asyncio.ensure_future(a.raw())
         joining = world.join("g", "x", requires_known_member_id=False)
-        leaving = asyncio.ensure_future(settle(membership.leave(world.groups, "g", [("x", None)])))
-        deleting = asyncio.ensure_future(settle(listing.delete(world.groups, "g")))
+        leaving = asyncio.ensure_future(settle(world.groups.leave("g", [("x", None)])))
+        deleting = asyncio.ensure_future(settle(world.groups.listing.delete("g")))
         await turns()
         assert not any(task.done() for task in (beating, joining, leaving, deleting))
         world.log.led.clear()
-        world.groups.refresh()
+        world.groups.runtime.refresh()
         world.log.release(NotLeaderOrFollower("moved"))
         errors = [await first, await beating, (await joining).error, (await leaving)[0].error, await deleting]
         assert [type(error) for error in errors] == [NotCoordinator] * 5

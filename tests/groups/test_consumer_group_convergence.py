@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.foundation.errors import KafkaStorageError
-from odradek.groups import listing
 from tests.support.consumer_members import ConsumerMember, check_exclusive, converge
 from tests.support.group_world import World, in_world, topic_id
 
@@ -87,7 +86,7 @@ class Group:
         if len(subscriptions) == 1 and self.assignor == "uniform":
             counts = [member.count() for member in self.members.values()]
             assert max(counts) - min(counts) <= 1
-        described = listing.describe_consumer_group(self.world.groups, "g")
+        described = self.world.groups.listing.describe_consumer_group("g")
         assert described.state == "Stable"
         for row in described.members:
             assert row.assigned == row.target == self.members[row.member_id].owned

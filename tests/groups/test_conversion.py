@@ -15,8 +15,7 @@ from odradek.foundation.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from odradek.groups import listing, membership
-from odradek.groups.members import JoinResult
+from odradek.groups.classic.members import JoinResult
 from odradek.protocol.consumer import build_assignment, build_subscription, parse_assignment
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, settle, topic_id, turns
@@ -41,7 +40,7 @@ async def classic_member(world: World, **fields: str) -> JoinResult:
 
 
 def group_type(world: World) -> str:
-    return listing.list_groups(world.groups)[0].group_type
+    return world.groups.listing.list_groups()[0].group_type
 
 
 async def classic_step(
@@ -51,7 +50,7 @@ async def classic_step(
     partitions.
     """
     try:
-        membership.heartbeat(world.groups, "g", member_id=member_id, instance_id=None, generation=generation)
+        world.groups.heartbeat("g", member_id=member_id, instance_id=None, generation=generation)
     except RebalanceInProgress:
         joined = await world.join("g", member_id, protocols=protocols(owned))
         assert joined.error is None, joined.error
@@ -66,7 +65,7 @@ async def classic_step(
 def test_an_empty_classic_group_becomes_a_consumer_group_and_back() -> None:
     async def story(world: World) -> None:
         joined = await classic_member(world)
-        await settle(membership.leave(world.groups, "g", [(joined.member_id, None)]))
+        await settle(world.groups.leave("g", [(joined.member_id, None)]))
         await turns()
         member = ConsumerMember(world, "a")
         await member.must_beat()
@@ -96,7 +95,7 @@ def test_a_classic_group_at_work_becomes_a_consumer_group_and_shares() -> None:
             assert not set(owned) & member.owned.get(T, frozenset())
         assert (generation, len(owned), member.count()) == (2, 2, 2)
         await world.restart()
-        described = listing.describe_consumer_group(world.groups, "g")
+        described = world.groups.listing.describe_consumer_group("g")
         assert described.state == "Stable"
         assert [row.member.classic is None for row in described.members].count(False) == 1
         assert (await classic_step(world, joined.member_id, generation, owned)) == (generation, owned)
@@ -116,9 +115,7 @@ def test_when_the_last_consumer_member_leaves_the_group_is_classic_again() -> No
         await member.leave()
         assert group_type(world) == "classic"
         with pytest.raises(RebalanceInProgress):
-            membership.heartbeat(
-                world.groups, "g", member_id=joined.member_id, instance_id=None, generation=generation
-            )
+            world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=generation)
         again = await world.join("g", joined.member_id, protocols=protocols(owned))
         assert again.error is None
         assert again.leader == joined.member_id
@@ -173,7 +170,7 @@ def test_joins_that_wait_are_told_to_come_again() -> None:
         odd = await world.join("g", requires_known_member_id=False, protocols=(("other", b"\0\0\0\0\0\0"),))
         assert isinstance(odd.error, InconsistentGroupProtocol)
         departures = await settle(
-            membership.leave(world.groups, "g", [(first.member_id, None), ("nobody", None), ("new", None)])
+            world.groups.leave("g", [(first.member_id, None), ("nobody", None), ("new", None)])
         )
         assert departures[0].error is departures[2].error is None
         assert isinstance(departures[1].error, UnknownMemberId)
@@ -199,9 +196,9 @@ def test_a_conversion_that_cannot_be_written_leaves_the_group_as_it_was() -> Non
         assert isinstance(await ConsumerMember(world, "new").beat(), CoordinatorNotAvailable)
         world.log.fail_with = None
         assert group_type(world) == "classic"
-        membership.heartbeat(world.groups, "g", member_id=joined.member_id, instance_id=None, generation=1)
+        world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
         await asyncio.sleep(11)
         await turns()
-        assert listing.describe(world.groups, "g").members == []
+        assert world.groups.listing.describe("g").members == []
 
     in_world(story, topics={"t": 4})

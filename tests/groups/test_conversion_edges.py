@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from odradek.foundation.errors import FencedInstanceId, UnknownMemberId
-from odradek.groups import listing, membership
 from odradek.protocol.consumer import build_assignment, build_subscription
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.group_world import World, in_world, settle, turns
@@ -31,7 +30,7 @@ async def classic_group_of_two(world: World) -> list[str]:
 
 
 def members(world: World) -> set[str]:
-    return {row.member_id for row in listing.describe_consumer_group(world.groups, "g").members}
+    return {row.member_id for row in world.groups.listing.describe_consumer_group("g").members}
 
 
 def test_classic_members_that_fall_silent_at_the_upgrade_leave_after_their_sessions() -> None:
@@ -56,9 +55,9 @@ def test_an_upgrade_that_could_not_be_written_leaves_the_sessions_as_they_were()
         world.log.fail_with = OSError("no")
         await ConsumerMember(world, "a").beat()
         world.log.fail_with = None
-        assert listing.list_groups(world.groups)[0].group_type == "classic"
+        assert world.groups.listing.list_groups()[0].group_type == "classic"
         await asyncio.sleep(61)
-        assert listing.list_groups(world.groups)[0].state == "Empty"
+        assert world.groups.listing.list_groups()[0].state == "Empty"
 
     in_world(story, topics={"t": 4})
 
@@ -67,13 +66,13 @@ def test_an_administrator_removes_members_of_either_protocol() -> None:
     async def story(world: World) -> None:
         dynamic, static = ConsumerMember(world, "a"), ConsumerMember(world, "b", instance_id="i")
         await converge([dynamic, static])
-        refused = await settle(membership.leave(world.groups, "g", [("a", "i"), ("x", None), ("", "j")]))
+        refused = await settle(world.groups.leave("g", [("a", "i"), ("x", None), ("", "j")]))
         assert [type(departure.error) for departure in refused] == [
             FencedInstanceId,
             UnknownMemberId,
             UnknownMemberId,
         ]
-        left = await settle(membership.leave(world.groups, "g", [("", "i"), ("a", None), ("", "i")]))
+        left = await settle(world.groups.leave("g", [("", "i"), ("a", None), ("", "i")]))
         assert [tuple(departure) for departure in left] == [
             ("", "i", None),
             ("a", None, None),
@@ -88,11 +87,11 @@ def test_removing_the_last_member_of_the_consumer_protocol_makes_the_group_class
     async def story(world: World) -> None:
         await classic_group_of_two(world)
         await ConsumerMember(world, "a", instance_id="i").must_beat()
-        (left,) = await settle(membership.leave(world.groups, "g", [("", "i")]))
+        (left,) = await settle(world.groups.leave("g", [("", "i")]))
         assert left.error is None
         await turns()
-        assert listing.list_groups(world.groups)[0].group_type == "classic"
-        assert len(listing.describe(world.groups, "g").members) == 2
+        assert world.groups.listing.list_groups()[0].group_type == "classic"
+        assert len(world.groups.listing.describe("g").members) == 2
 
     in_world(story, topics={"t": 4})
 
@@ -101,12 +100,12 @@ def test_a_static_member_that_left_for_now_keeps_the_group_reconciling() -> None
     async def story(world: World) -> None:
         static = ConsumerMember(world, "a", instance_id="i")
         await static.must_beat()
-        assert listing.describe_consumer_group(world.groups, "g").state == "Stable"
+        assert world.groups.listing.describe_consumer_group("g").state == "Stable"
         await static.leave(epoch=-2)
-        assert listing.describe_consumer_group(world.groups, "g").state == "Reconciling"
+        assert world.groups.listing.describe_consumer_group("g").state == "Reconciling"
         back = ConsumerMember(world, "b", instance_id="i")
         await back.must_beat()
-        described = listing.describe_consumer_group(world.groups, "g")
+        described = world.groups.listing.describe_consumer_group("g")
         assert (described.state, back.count(), len(described.members)) == ("Stable", 4, 1)
 
     in_world(story, topics={"t": 4})

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.coordination import rewriting
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     KafkaStorageError,
     NotCoordinator,
 )
-from odradek.groups import consumer_schema, listing, positions, rewriting
-from odradek.groups.group import ClassicGroup
+from odradek.groups.classic.group import ClassicGroup
+from odradek.groups.consumer import schema as consumer_schema
 from odradek.groups.schema import CommittedOffset, encode_offset_key, encode_offset_value
 from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
@@ -27,8 +28,7 @@ from tests.support.group_world import World, in_world, settle, turns
 
 async def commit(world: World, group_id: str, topic: str, partition: int, offset: int) -> None:
     errors = await settle(
-        positions.commit(
-            world.groups,
+        world.groups.offsets.commit(
             group_id,
             member_id="",
             instance_id=None,
@@ -43,10 +43,12 @@ async def commit(world: World, group_id: str, topic: str, partition: int, offset
 def snapshot(world: World) -> Any:
     """Everything that clients could see of all groups."""
     groups = {}
-    for shard in world.groups.loaded_shards():
-        for group_id, group in shard.groups.items():
-            groups[group_id] = group.value() if isinstance(group, ClassicGroup) else sorted(group.records())
-    return groups, sorted(positions.committed(world.groups))
+    for shard in world.groups.runtime.loaded_shards():
+        for group_id, group in shard.machine.groups.items():
+            groups[group_id] = (
+                group.value() if isinstance(group, ClassicGroup) else sorted(group.live_records())
+            )
+    return groups, sorted(world.groups.offsets.committed())
 
 
 @pytest.mark.parametrize(
@@ -66,11 +68,11 @@ def test_partitions_are_reckoned_without_the_sign() -> None:
 def test_who_is_asked_for_a_group_of_another_broker_says_so() -> None:
     async def story(world: World) -> None:
         world.log.led = {partition_of("here", 2)}
-        world.groups.refresh()
+        world.groups.runtime.refresh()
         other = next(name for name in "abcdef" if partition_of(name, 2) not in world.log.led)
-        assert positions.fetch(world.groups, "here", member_id=None, member_epoch=-1, partitions=None) == {}
+        assert world.groups.offsets.fetch("here", member_id=None, member_epoch=-1, partitions=None) == {}
         with pytest.raises(NotCoordinator):
-            world.groups.shard(other)
+            world.groups.runtime.shard(other)
 
     in_world(story)
 
@@ -79,7 +81,7 @@ def test_a_stopped_coordinator_serves_nobody() -> None:
     async def story(world: World) -> None:
         await world.groups.stop()
         with pytest.raises(CoordinatorNotAvailable):
-            world.groups.shard("g")
+            world.groups.runtime.shard("g")
 
     in_world(story)
 
@@ -96,18 +98,18 @@ def test_while_loading_clients_are_told_to_wait_and_the_loop_goes_on() -> None:
         world.groups = world._coordinator()
         world.groups.start()
         with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.shard("g")
+            world.groups.runtime.shard("g")
         with pytest.raises(CoordinatorLoadInProgress):
-            listing.list_groups(world.groups)
-        loading = asyncio.ensure_future(world.groups.loaded())
+            world.groups.listing.list_groups()
+        loading = asyncio.ensure_future(world.groups.runtime.loaded())
         passes = 0
         while not loading.done():
             await asyncio.sleep(0)
             passes += 1
         assert passes >= 5
-        assert positions.fetch(
-            world.groups, "g", member_id=None, member_epoch=-1, partitions=[("t", 499)]
-        ) == {("t", 499): CommittedOffset(9999)}
+        assert world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 499)]) == {
+            ("t", 499): CommittedOffset(9999)
+        }
 
     in_world(story, partitions=1, offsets_load_buffer_size=10_000)
 
@@ -127,8 +129,8 @@ def test_a_load_that_fails_is_tried_again() -> None:
 
         world.log.read = failing_read  # type: ignore[method-assign]
         world.groups.start()
-        await world.groups.loaded()
-        assert [row[3] for row in positions.committed(world.groups)] == [7]
+        await world.groups.runtime.loaded()
+        assert [row[3] for row in world.groups.offsets.committed()] == [7]
 
     in_world(story, partitions=1)
 
@@ -143,13 +145,13 @@ def test_a_load_that_ends_because_another_broker_leads_is_no_error(caplog: pytes
 
         def read_after_the_end(partition: int, offset: int, *, bytes_max: int) -> bytes:
             world.log.led.discard(partition)
-            world.groups.refresh()
+            world.groups.runtime.refresh()
             return b""
 
         world.log.read = read_after_the_end  # type: ignore[method-assign]
         world.groups.start()
         await asyncio.sleep(1)
-        assert world.groups.shards() == []
+        assert world.groups.runtime.shards() == []
         assert caplog.records == []
 
     in_world(story, partitions=1)
@@ -162,9 +164,9 @@ def test_a_partition_that_comes_back_in_a_new_epoch_is_loaded_anew() -> None:
             0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(CommittedOffset(9)))])
         )
         world.log.epoch += 1
-        world.groups.refresh()
-        await world.groups.loaded()
-        assert [row[3] for row in positions.committed(world.groups)] == [9]
+        world.groups.runtime.refresh()
+        await world.groups.runtime.loaded()
+        assert [row[3] for row in world.groups.offsets.committed()] == [9]
 
     in_world(story, partitions=1)
 
@@ -195,7 +197,7 @@ def test_offsets_of_transactions_count_from_their_commit() -> None:
         world.log.append(0, marker(1, is_commit=True))
         world.log.append(0, marker(2, is_commit=False))
         await world.restart()
-        assert [row[2:] for row in positions.committed(world.groups)] == [(1, 10)]
+        assert [row[2:] for row in world.groups.offsets.committed()] == [(1, 10)]
 
     in_world(story, partitions=1)
 
@@ -216,7 +218,7 @@ def test_a_rewritten_log_says_the_same_and_is_shorter() -> None:
     async def story(world: World) -> None:
         await some_state(world)
         before, size = snapshot(world), world.log.size_bytes(0)
-        (shard,) = world.groups.loaded_shards()
+        (shard,) = world.groups.runtime.loaded_shards()
         end = world.log.bounds(0)[1]
         assert await rewriting.rewrite(shard, world.log)
         assert world.log.bounds(0)[0] == end
@@ -231,7 +233,7 @@ def test_a_rewritten_log_says_the_same_and_is_shorter() -> None:
 def test_a_log_is_rewritten_when_it_has_outgrown_its_state_and_only_then() -> None:
     async def story(world: World) -> None:
         await commit(world, "g", "t", 0, 0)
-        (shard,) = world.groups.loaded_shards()
+        (shard,) = world.groups.runtime.loaded_shards()
         assert not rewriting.is_due(shard, world.log)
         record = (0, encode_offset_key("g", "t", 0), encode_offset_value(CommittedOffset(1, -1, "x" * 900)))
         for _ in range(20):
@@ -249,7 +251,7 @@ def test_a_commit_during_a_rewrite_is_not_undone_by_it() -> None:
     async def story(world: World) -> None:
         for number in range(20):
             await commit(world, "g", "t", number, 1)
-        (shard,) = world.groups.loaded_shards()
+        (shard,) = world.groups.runtime.loaded_shards()
         world.log.is_held = True
         commits = [asyncio.ensure_future(commit(world, "g", "t", number, 2)) for number in range(10)]
         await turns()
@@ -272,7 +274,7 @@ def test_a_rewrite_that_fails_drops_nothing() -> None:
     async def story(world: World) -> None:
         await some_state(world)
         before = snapshot(world)
-        (shard,) = world.groups.loaded_shards()
+        (shard,) = world.groups.runtime.loaded_shards()
         world.log.fail_with = KafkaStorageError("full")
         assert not await rewriting.rewrite(shard, world.log)
         assert world.log.bounds(0)[0] == 0
@@ -303,16 +305,16 @@ def test_offsets_are_what_was_committed_last(steps: list[tuple[str, str, int, in
                 await commit(world, group_id, "t", partition, offset)
                 model[group_id, "t", partition] = offset
             elif action == "rewrite":
-                for shard in world.groups.loaded_shards():
+                for shard in world.groups.runtime.loaded_shards():
                     assert await rewriting.rewrite(shard, world.log)
             elif action == "delete":
                 if any(key[0] == group_id for key in model):
-                    assert await settle(listing.delete(world.groups, group_id)) is None
+                    assert await settle(world.groups.listing.delete(group_id)) is None
                 model = {key: value for key, value in model.items() if key[0] != group_id}
             else:
                 await world.restart()
-            assert {row[:3]: row[3] for row in positions.committed(world.groups)} == model
-            assert {row.group_id for row in listing.list_groups(world.groups)} == {key[0] for key in model}
+            assert {row[:3]: row[3] for row in world.groups.offsets.committed()} == model
+            assert {row.group_id for row in world.groups.listing.list_groups()} == {key[0] for key in model}
 
     in_world(story)
 
@@ -321,14 +323,14 @@ def test_the_log_has_no_consumer_records_left_after_a_group_is_gone() -> None:
     async def story(world: World) -> None:
         member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
         await member.must_beat()
-        (shard,) = world.groups.loaded_shards()
+        (shard,) = world.groups.runtime.loaded_shards()
         kinds = {int.from_bytes(key[:2], "big") for key, _ in shard.live_records()}
         assert kinds == consumer_schema.KINDS - {consumer_schema.KIND_PARTITIONS}
         await member.leave()
-        assert await settle(listing.delete(world.groups, "g")) is None
+        assert await settle(world.groups.listing.delete("g")) is None
         assert list(shard.live_records()) == []
         await world.restart()
-        (shard,) = world.groups.loaded_shards()
+        (shard,) = world.groups.runtime.loaded_shards()
         assert list(shard.live_records()) == []
 
     in_world(story, partitions=1, topics={"t": 1})

@@ -10,9 +10,8 @@ import pytest
 from odradek.cluster.group_configs import FENCED_UNTIL_KEY
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
-from odradek.groups import membership, positions
-from odradek.groups.consumer_requests import HeartbeatResult
-from odradek.groups.group import ClassicGroup, GroupState
+from odradek.groups.classic.group import ClassicGroup, GroupState
+from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, settle, turns
@@ -30,8 +29,7 @@ async def commit(
     world: World, offset: int, *, member_id: str = "", generation: int = -1
 ) -> list[OdradekError | None]:
     return await settle(
-        positions.commit(
-            world.groups,
+        world.groups.offsets.commit(
             "g",
             member_id=member_id,
             instance_id=None,
@@ -43,7 +41,7 @@ async def commit(
 
 
 def classic(world: World) -> ClassicGroup:
-    group = world.groups.shard("g").groups["g"]
+    group = world.groups.runtime.shard("g").machine.groups["g"]
     assert isinstance(group, ClassicGroup)
     return group
 
@@ -56,8 +54,7 @@ def test_classic_members_are_out_until_the_fence_falls() -> None:
         await turns()
         assert classic(world).state is GroupState.EMPTY
         with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced\.until\)"):
-            membership.heartbeat(
-                world.groups,
+            world.groups.heartbeat(
                 "g",
                 member_id=joined.member_id,
                 instance_id=None,
@@ -70,7 +67,7 @@ def test_classic_members_are_out_until_the_fence_falls() -> None:
         assert await commit(world, 2) == [None], "an administrator sets offsets meanwhile"
         fence(world, fenced=False)
         assert (await world.member()).error is None
-        assert [row[3] for row in positions.committed(world.groups)] == [2]
+        assert [row[3] for row in world.groups.offsets.committed()] == [2]
 
     in_world(story)
 
@@ -97,8 +94,8 @@ def test_other_groups_and_other_settings_change_nothing() -> None:
             )
         )
         await turns()
-        membership.heartbeat(
-            world.groups, "g", member_id=joined.member_id, instance_id=None, generation=joined.generation
+        world.groups.heartbeat(
+            "g", member_id=joined.member_id, instance_id=None, generation=joined.generation
         )
 
     in_world(story)
@@ -111,7 +108,7 @@ def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls() -> Non
         assert isinstance(await other.beat(), HeartbeatResult)
         fence(world)
         await turns()
-        assert not world.groups.shard("g").groups["g"].members
+        assert not world.groups.runtime.shard("g").machine.groups["g"].members
         with pytest.raises(UnknownMemberId, match="fenced"):
             await commit(world, 9, member_id="a", generation=member.epoch)
         assert isinstance(await member.beat(), UnknownMemberId)
@@ -149,7 +146,7 @@ def test_a_group_that_is_fenced_while_its_coordinator_moves_is_empty_where_it_co
         fence(world)
         await world.restart()
         await turns(10)
-        assert not world.groups.shard("g").groups["g"].members
+        assert not world.groups.runtime.shard("g").machine.groups["g"].members
         assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
 
     in_world(story, topics={"t": 1})

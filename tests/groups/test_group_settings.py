@@ -17,7 +17,6 @@ from odradek.foundation.errors import (
     UnsupportedAssignor,
     UnsupportedVersion,
 )
-from odradek.groups import listing, positions
 from odradek.groups.schema import CommittedOffset
 from odradek.protocol.api import ApiKey
 from odradek.records.batch import BatchView
@@ -34,8 +33,7 @@ SET, DELETE = 0, 1
 def commit(world: World, partition: int, *, metadata: str = "") -> asyncio.Task[list[OdradekError | None]]:
     return asyncio.ensure_future(
         settle(
-            positions.commit(
-                world.groups,
+            world.groups.offsets.commit(
                 "g",
                 member_id="",
                 instance_id=None,
@@ -54,7 +52,7 @@ def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) ->
         (written,) = world.log.batches[0]
         assert BatchView(memoryview(written)).compression == codec
         await world.restart()
-        assert [row[3] for row in positions.committed(world.groups)] == [1]
+        assert [row[3] for row in world.groups.offsets.committed()] == [1]
 
     in_world(story, partitions=1, offsets_topic_compression_codec=int(codec))
 
@@ -70,10 +68,10 @@ def test_commits_that_replicas_do_not_take_are_answered_in_time_and_count_when_t
         assert not second.done()
         await asyncio.sleep(1)
         assert isinstance(done(second)[0], CoordinatorNotAvailable)
-        assert list(positions.committed(world.groups)) == []
+        assert list(world.groups.offsets.committed()) == []
         world.log.release()
         await turns(10)
-        assert [row[2] for row in positions.committed(world.groups)] == [0, 1]
+        assert [row[2] for row in world.groups.offsets.committed()] == [0, 1]
         third = commit(world, 2)
         await asyncio.sleep(10)
         assert done(third) == [None]
@@ -89,7 +87,7 @@ def test_a_commit_in_time_is_not_answered_twice() -> None:
         world.log.release()
         assert await committed == [None]
         await asyncio.sleep(10)
-        assert world.groups.commits == 1
+        assert world.groups.context.commits == 1
 
     in_world(story, offsets_commit_timeout_ms=2000)
 
@@ -111,7 +109,7 @@ def test_a_broker_without_the_consumer_protocol_says_so() -> None:
         answer = await ConsumerMember(world, "a").beat()
         assert isinstance(answer, UnsupportedVersion)
         with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
-            listing.describe_consumer_group(world.groups, "g")
+            world.groups.listing.describe_consumer_group("g")
         assert (await world.member()).error is None
 
     in_world(story, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
@@ -145,7 +143,7 @@ def test_consumer_groups_have_their_size_and_assignors() -> None:
         assert isinstance(await ConsumerMember(world, "b").beat(), GroupMaxSizeReached)
         unknown = await ConsumerMember(world, "a", server_assignor="uniform").beat()
         assert isinstance(unknown, UnsupportedAssignor)
-        assert listing.describe_consumer_group(world.groups, "g").assignor == "range"
+        assert world.groups.listing.describe_consumer_group("g").assignor == "range"
 
     in_world(story, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
 
@@ -156,12 +154,12 @@ def test_sessions_last_as_the_broker_says_also_after_a_restart() -> None:
         for _ in range(2):
             await member.must_beat()
             await asyncio.sleep(49)
-            assert len(listing.describe_consumer_group(world.groups, "g").members) == 1
+            assert len(world.groups.listing.describe_consumer_group("g").members) == 1
             await world.restart()
         await asyncio.sleep(49)
-        assert len(listing.describe_consumer_group(world.groups, "g").members) == 1
+        assert len(world.groups.listing.describe_consumer_group("g").members) == 1
         await asyncio.sleep(2)
-        assert listing.describe_consumer_group(world.groups, "g").members == []
+        assert world.groups.listing.describe_consumer_group("g").members == []
 
     in_world(story, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
 
@@ -206,7 +204,7 @@ async def beat(broker: WholeBroker, group_id: str, *, epoch: int) -> Any:
 
 
 async def members(broker: WholeBroker, group_id: str) -> int:
-    return len(listing.describe_consumer_group(broker.broker.groups, group_id).members)
+    return len(broker.broker.groups.listing.describe_consumer_group(group_id).members)
 
 
 def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
@@ -226,7 +224,7 @@ def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
         assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
         # It goes on with the next heartbeat, and survives a restart.
         broker = await broker.restart()
-        await broker.broker.groups.loaded()
+        await broker.broker.groups.runtime.loaded()
         assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
         assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
         assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5

@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from odradek.coordination import rewriting
+from odradek.coordination.internal_topic import ReplicatedTopicLog
+from odradek.coordination.topic_log import InternalTopicLog
 from odradek.foundation.settings import Settings
-from odradek.groups import positions, rewriting
-from odradek.groups.offsets_log import OffsetsLog
-from odradek.groups.offsets_topic import PartitionsOffsetsLog
 from odradek.groups.schema import CommittedOffset
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.records.batch import split
 from odradek.records.builder import build_batch
 from odradek.records.record import records
-from odradek.server.broker import Broker
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.local_control import LocalControl
 from tests.support.group_world import settle
 from tests.support.offsets_log import MemoryOffsetsLog
 
-Open = Callable[[Path], AbstractAsyncContextManager[OffsetsLog]]
+Open = Callable[[Path], AbstractAsyncContextManager[InternalTopicLog]]
 
 
 def broker_settings(path: Path) -> Settings:
@@ -36,21 +37,23 @@ def broker_settings(path: Path) -> Settings:
 
 
 @asynccontextmanager
-async def in_memory(path: Path) -> AsyncIterator[OffsetsLog]:
+async def in_memory(path: Path) -> AsyncIterator[InternalTopicLog]:
     yield MemoryOffsetsLog(3, exists=False)
 
 
 @asynccontextmanager
-async def in_a_broker(path: Path) -> AsyncIterator[OffsetsLog]:
-    broker = Broker(broker_settings(path))
+async def in_a_broker(path: Path) -> AsyncIterator[InternalTopicLog]:
+    broker = BrokerProcess(broker_settings(path), control=LocalControl())
     await broker.start()
     try:
-        yield PartitionsOffsetsLog(
+        yield ReplicatedTopicLog(
+            OFFSETS_TOPIC,
             partitions=broker.partitions,
             images=broker.images,
             controller=broker.controller,
             flusher=broker.flusher,
-            settings=broker.settings,
+            new_topic_partitions=broker.settings.offsets_topic_num_partitions,
+            commit_timeout_ms=broker.settings.offsets_commit_timeout_ms,
         )
     finally:
         await broker.stop()
@@ -61,7 +64,7 @@ def batch(*values: bytes) -> bytearray:
 
 
 async def values_from(
-    log: OffsetsLog, offset: int, *, bytes_max: int = 1 << 20
+    log: InternalTopicLog, offset: int, *, bytes_max: int = 1 << 20
 ) -> list[tuple[int, bytes | None]]:
     data = log.read(1, offset, bytes_max=bytes_max)
     if isinstance(data, Awaitable):
@@ -115,8 +118,8 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
             await log.ensure_topic()
             for value in (b"a", b"b", b"c"):
                 await settle(log.append(1, batch(value)))
-            assert isinstance(log, PartitionsOffsetsLog)
-            log._partitions.get(OFFSETS_TOPIC, 1).high_watermark = 1
+            assert isinstance(log, ReplicatedTopicLog)
+            log._partitions.get(OFFSETS_TOPIC, 1).replica.high_watermark = 1
             assert log.bounds(1) == (0, 3)
             assert await values_from(log, 0, bytes_max=1) == [(0, b"a")]
             assert await values_from(log, 1) == [(1, b"b"), (2, b"c")]
@@ -126,10 +129,9 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
 
 
 def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) -> None:
-    async def commit(broker: Broker, partition: int, offset: int) -> None:
+    async def commit(broker: BrokerProcess[LocalControl], partition: int, offset: int) -> None:
         errors = await settle(
-            positions.commit(
-                broker.groups,
+            broker.groups.offsets.commit(
                 "g",
                 member_id="",
                 instance_id=None,
@@ -141,22 +143,22 @@ def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) ->
         assert errors == [None]
 
     async def story() -> None:
-        broker = Broker(broker_settings(tmp_path))
+        broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
         await broker.start()
         await broker.groups.ensure_topic()
         for offset in range(20):
             await commit(broker, offset % 3, offset)
-        shard = broker.groups.shard("g")
-        assert await rewriting.rewrite(shard, broker.groups.log)
-        start, end = broker.groups.log.bounds(shard.partition)
+        shard = broker.groups.runtime.shard("g")
+        assert await rewriting.rewrite(shard, broker.groups.runtime.log)
+        start, end = broker.groups.runtime.log.bounds(shard.partition)
         assert (start, end) == (20, 23)
         await commit(broker, 0, 99)
         await broker.stop()
 
-        broker = Broker(broker_settings(tmp_path))
+        broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
         await broker.start()
-        await broker.groups.loaded()
-        found = sorted(positions.committed(broker.groups))
+        await broker.groups.runtime.loaded()
+        found = sorted(broker.groups.offsets.committed())
         await broker.stop()
         assert found == [("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)]
 

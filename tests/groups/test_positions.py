@@ -23,8 +23,7 @@ from odradek.foundation.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
-from odradek.groups import listing, membership, positions
-from odradek.groups.housekeeping import expire_offsets
+from odradek.groups import listing
 from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, settle, turns
@@ -41,28 +40,28 @@ async def commit(
         (topic, partition, CommittedOffset(offset, 3, f"note {offset}", now_ms))
         for topic, partition, offset in commits
     ]
-    return await settle(positions.commit(world.groups, group_id, commits=offsets, **values))
+    return await settle(world.groups.offsets.commit(group_id, commits=offsets, **values))
 
 
 def fetch(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
-    found = positions.fetch(world.groups, group_id, member_id=None, member_epoch=-1, partitions=None)
+    found = world.groups.offsets.fetch(group_id, member_id=None, member_epoch=-1, partitions=None)
     return {key: value.offset for key, value in found.items()}
 
 
 def test_what_is_committed_is_read_with_its_note_and_epoch() -> None:
     async def story(world: World) -> None:
         assert await commit(world, ("t", 0, 5), ("u", 1, 6)) == [None, None]
-        found = positions.fetch(
-            world.groups, "g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)]
+        found = world.groups.offsets.fetch(
+            "g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)]
         )
         assert list(found) == [("t", 0)]
         assert found["t", 0][:3] == (5, 3, "note 5")
         assert fetch(world, "stranger") == {}
-        assert sorted(positions.committed(world.groups)) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
+        assert sorted(world.groups.offsets.committed()) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
         before = fetch(world)
         await world.restart()
         assert fetch(world) == before
-        assert listing.list_groups(world.groups) == [listing.ListedGroup("g", "", "Empty", "classic")]
+        assert world.groups.listing.list_groups() == [listing.ListedGroup("g", "", "Empty", "classic")]
 
     in_world(story)
 
@@ -74,7 +73,7 @@ def test_commits_of_one_turn_share_an_append() -> None:
         )
         assert outcomes == [[None]] * 50
         assert world.log.appends == 1
-        assert world.groups.commits == 50
+        assert world.groups.context.commits == 50
 
     in_world(story, partitions=1)
 
@@ -112,7 +111,7 @@ def test_a_failed_write_is_told_and_changes_nothing(failure: Exception, answered
         (error,) = await commit(world, ("t", 0, 2))
         assert type(error) is answered
         assert fetch(world) == {("t", 0): 1}
-        assert world.groups.commits_failed == 1
+        assert world.groups.context.commits_failed == 1
         world.log.fail_with = None
         assert await commit(world, ("t", 0, 3)) == [None]
 
@@ -147,7 +146,7 @@ def test_commits_keep_a_member_alive() -> None:
         for _ in range(5):
             await asyncio.sleep(8)
             await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
-        assert listing.describe(world.groups, "g").state == "Stable"
+        assert world.groups.listing.describe("g").state == "Stable"
 
     in_world(story)
 
@@ -156,8 +155,8 @@ def test_a_note_may_be_too_long() -> None:
     async def story(world: World) -> None:
         commits = [("t", 0, CommittedOffset(1, -1, "x" * 11)), ("t", 1, CommittedOffset(1, -1, "x" * 10))]
         errors = await settle(
-            positions.commit(
-                world.groups, "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
+            world.groups.offsets.commit(
+                "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
             )
         )
         assert isinstance(errors[0], InvalidCommitOffsetSize)
@@ -181,10 +180,10 @@ def test_offsets_of_no_group_expire_from_their_commit() -> None:
         assert fetch(world) == {("t", 1): 1}
         await rest(6 * DAY)
         assert fetch(world) == {}
-        assert listing.list_groups(world.groups) == []
-        assert world.groups.offsets_expired == 2
+        assert world.groups.listing.list_groups() == []
+        assert world.groups.context.offsets_expired == 2
         await world.restart()
-        assert listing.list_groups(world.groups) == []
+        assert world.groups.listing.list_groups() == []
 
     in_world(story)
 
@@ -196,17 +195,15 @@ def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
         await commit(world, ("t", 0, 1), ("other", 0, 1), **as_member)
         for _ in range(8 * 24 * 3):
             await rest(1200)
-            membership.heartbeat(
-                world.groups, "g", member_id=joined.member_id, instance_id=None, generation=1
-            )
+            world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
         assert fetch(world) == {("t", 0): 1}  # nobody subscribes to the other one
-        await settle(membership.leave(world.groups, "g", [(joined.member_id, None)]))
+        await settle(world.groups.leave("g", [(joined.member_id, None)]))
         await rest(6.5 * DAY)
         await world.restart()
         assert fetch(world) == {("t", 0): 1}
         await rest(DAY)
         assert fetch(world) == {}
-        assert listing.list_groups(world.groups) == []
+        assert world.groups.listing.list_groups() == []
 
     in_world(story)
 
@@ -216,8 +213,8 @@ def test_a_commit_may_bring_its_own_retention() -> None:
         now_ms = world.clock.wall_ms()
         commits = [("t", 0, CommittedOffset(1, -1, "", now_ms, now_ms + 1000))]
         await settle(
-            positions.commit(
-                world.groups, "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits
+            world.groups.offsets.commit(
+                "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits
             )
         )
         await world.restart()
@@ -236,7 +233,7 @@ def test_offsets_of_consumer_groups_expire_when_nobody_subscribes() -> None:
         await commit(world, ("u", 0, 2))
         await rest(7.5 * DAY)
         assert fetch(world) == {}
-        assert listing.list_groups(world.groups) == []
+        assert world.groups.listing.list_groups() == []
 
     in_world(story, topics={"t": 1, "u": 1})
 
@@ -248,7 +245,7 @@ def test_a_failed_expiry_is_tried_again() -> None:
         await rest(8 * DAY)
         assert fetch(world) == {("t", 0): 1}
         world.log.fail_with = None
-        await expire_offsets(world.groups)
+        await world.groups.expiration.expire_offsets()
         await turns()
         assert fetch(world) == {}
 
@@ -271,15 +268,15 @@ def test_delete_offsets_of_what_nobody_reads() -> None:
     async def story(world: World) -> None:
         joined = await world.member(topics=("t",))
         await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)
-        errors = await settle(positions.delete(world.groups, "g", [("t", 0), ("u", 0), ("u", 9)]))
+        errors = await settle(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
         assert isinstance(errors[0], GroupSubscribedToTopic)
         assert errors[1:] == [None, None]
         assert fetch(world) == {("t", 0): 1}
         with pytest.raises(GroupIdNotFound):
-            positions.delete(world.groups, "none", [])
+            world.groups.offsets.delete("none", [])
         await world.member("connect", protocol_type="connect", protocols=(("x", b""),))
         with pytest.raises(NonEmptyGroup):
-            positions.delete(world.groups, "connect", [("t", 0)])
+            world.groups.offsets.delete("connect", [("t", 0)])
 
     in_world(story)
 
@@ -288,19 +285,19 @@ def test_delete_a_group_and_its_offsets() -> None:
     async def story(world: World) -> None:
         joined = await world.member()
         await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
-        assert isinstance(await settle(listing.delete(world.groups, "g")), NonEmptyGroup)
-        await settle(membership.leave(world.groups, "g", [(joined.member_id, None)]))
-        assert await settle(listing.delete(world.groups, "g")) is None
-        assert isinstance(await settle(listing.delete(world.groups, "g")), GroupIdNotFound)
+        assert isinstance(await settle(world.groups.listing.delete("g")), NonEmptyGroup)
+        await settle(world.groups.leave("g", [(joined.member_id, None)]))
+        assert await settle(world.groups.listing.delete("g")) is None
+        assert isinstance(await settle(world.groups.listing.delete("g")), GroupIdNotFound)
         assert fetch(world) == {}
         await world.restart()
-        assert listing.list_groups(world.groups) == []
+        assert world.groups.listing.list_groups() == []
         member = ConsumerMember(world, "a", group_id="c")
         await member.must_beat()
-        assert isinstance(await settle(listing.delete(world.groups, "c")), NonEmptyGroup)
+        assert isinstance(await settle(world.groups.listing.delete("c")), NonEmptyGroup)
         await member.leave()
-        assert await settle(listing.delete(world.groups, "c")) is None
+        assert await settle(world.groups.listing.delete("c")) is None
         await world.restart()
-        assert listing.list_groups(world.groups) == []
+        assert world.groups.listing.list_groups() == []
 
     in_world(story, topics={"t": 1})

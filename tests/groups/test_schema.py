@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.foundation.errors import CorruptRecord
-from odradek.groups import consumer_schema as consumer
-from odradek.groups.consumer_schema import (
+from odradek.groups.classic.schema import (
+    ClassicGroupValue,
+    ClassicMemberValue,
+    decode_classic_group_value,
+    encode_classic_group_key,
+    encode_classic_group_value,
+)
+from odradek.groups.consumer import schema as consumer
+from odradek.groups.consumer.schema import (
     ClassicProtocols,
     CurrentValue,
     GroupValue,
@@ -21,19 +28,13 @@ from odradek.groups.consumer_schema import (
     TargetValue,
 )
 from odradek.groups.schema import (
-    ClassicGroupValue,
-    ClassicMemberValue,
     CommittedOffset,
     OffsetKey,
-    decode_classic_group_value,
     decode_offset_key,
     decode_offset_value,
-    encode_classic_group_key,
-    encode_classic_group_value,
     encode_offset_key,
     encode_offset_value,
 )
-from odradek.groups.wire import WireReader
 
 TOPIC_ID = UUID("01234567-89ab-cdef-0fed-cba987654321")
 GOLDEN = {
@@ -237,7 +238,7 @@ def test_classic_group_read(version: int) -> None:
 def test_consumer_keys(name: str) -> None:
     kind, group_id, member = CONSUMER_KEYS[name]
     assert consumer.encode_key(kind, group_id, member) == golden(name)
-    key = consumer.decode_key(kind, WireReader(golden(name)[2:]))
+    key = consumer.decode_key(kind, golden(name))
     assert key == (kind, group_id, member or "")
 
 
@@ -304,3 +305,19 @@ def test_short_bytes_are_corrupt_and_nothing_else(name: str, data: st.DataObject
         else:
             kind = CONSUMER_VALUES[name][0]
             consumer.decode_value(kind, cut)
+
+
+def test_null_arrays_and_bytes_are_read_as_empty_ones() -> None:
+    nothing = golden("group_metadata_value_empty")
+    assert decode_classic_group_value(nothing[:-4] + b"\xff\xff\xff\xff").members == ()
+    assert consumer.decode_value(7, b"\0\0\0\0") == TargetValue({})
+
+
+def test_a_length_below_null_is_corrupt() -> None:
+    with pytest.raises(CorruptRecord, match="members has the length -5"):
+        decode_classic_group_value(golden("group_metadata_value_empty")[:-4] + b"\xff\xff\xff\xfb")
+
+
+def test_an_array_longer_than_its_record_is_corrupt() -> None:
+    with pytest.raises(CorruptRecord, match="2147483647"):
+        decode_classic_group_value(golden("group_metadata_value_empty")[:-4] + b"\x7f\xff\xff\xff")

@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
+from odradek.coordination import rewriting
+from odradek.coordination.shard import ShardState
 from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
-from odradek.groups import listing, membership, positions, rewriting
-from odradek.groups.members import JoinResult
+from odradek.groups.classic.members import JoinResult
+from odradek.groups.classic.schema import encode_classic_group_key
 from odradek.groups.schema import (
     CommittedOffset,
-    encode_classic_group_key,
     encode_offset_key,
     encode_offset_value,
 )
-from odradek.groups.shard import ShardState
 from odradek.protocol.group_partitions import partition_of
 from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
@@ -37,8 +37,7 @@ FOREIGN = {
 
 async def commit(world: World, group_id: str, partition: int, offset: int) -> list[OdradekError | None]:
     return await settle(
-        positions.commit(
-            world.groups,
+        world.groups.offsets.commit(
             group_id,
             member_id="",
             instance_id=None,
@@ -60,7 +59,7 @@ def newest_values(world: World, partition: int = 0) -> dict[bytes, bytes]:
 
 
 async def rewrite(world: World) -> None:
-    for shard in world.groups.loaded_shards():
+    for shard in world.groups.runtime.loaded_shards():
         assert await rewriting.rewrite(shard, world.log)
 
 
@@ -71,7 +70,7 @@ def test_records_that_cannot_be_read_survive_rewrites_as_they_are() -> None:
         await commit(world, "g", 2, 3)
         for _ in range(2):
             await world.restart()
-            assert sorted(row[2:] for row in positions.committed(world.groups)) == [(0, 1), (2, 3)]
+            assert sorted(row[2:] for row in world.groups.offsets.committed()) == [(0, 1), (2, 3)]
             await rewrite(world)
             assert newest_values(world).items() >= FOREIGN.items()
 
@@ -93,7 +92,7 @@ def test_removed_and_overwritten_foreign_records_do_not_come_back() -> None:
             len([key for key in values if values[key] == FOREIGN.get(key)]) == 2
         )  # only the two damaged keys
         await world.restart()
-        assert [row[2:] for row in positions.committed(world.groups)] == [(7, 70)]
+        assert [row[2:] for row in world.groups.offsets.committed()] == [(7, 70)]
 
     in_world(story, partitions=1)
 
@@ -113,18 +112,20 @@ def test_every_later_record_of_its_key_ends_a_foreign_record(way: str) -> None:
             await world.restart()
         else:
             await world.restart()
-            (shard,) = world.groups.loaded_shards()
-            shard.offsets.put("g", "t", 0, CommittedOffset(1))
-            shard.carried.take(key, b"\0\x63")
+            (shard,) = world.groups.runtime.loaded_shards()
+            shard.machine.offsets.put("g", "t", 0, CommittedOffset(1))
+            shard.unknown_records.put(key, b"\0\x63")
         if way == "delete offsets":
-            assert await settle(positions.delete(world.groups, "g", [("t", 0)])) == [None]
+            assert await settle(world.groups.offsets.delete("g", [("t", 0)])) == [None]
         elif way == "delete group":
-            assert await settle(listing.delete(world.groups, "g")) is None
+            assert await settle(world.groups.listing.delete("g")) is None
         elif way == "become a consumer group":
-            shard.classic_group("g").last_stored = shard.classic_group("g").value()
+            group = shard.machine.groups.classic("g")
+            assert group is not None
+            group.start_converted(group.value(), rebalance=False)  # as if it had been stored
             await ConsumerMember(world, "m").must_beat()
-        (shard,) = world.groups.loaded_shards()
-        assert key not in dict(shard.carried)
+        (shard,) = world.groups.runtime.loaded_shards()
+        assert key not in dict(shard.unknown_records)
 
     in_world(story, partitions=1, topics={"t": 1})
 
@@ -158,15 +159,15 @@ def test_a_damaged_partition_is_refused_whole_and_the_others_are_served() -> Non
         with pytest.raises(
             CoordinatorNotAvailable, match=f"partition {PARTITION} of __consumer_offsets.*left as it"
         ):
-            positions.fetch(world.groups, "damaged", member_id=None, member_epoch=-1, partitions=None)
+            world.groups.offsets.fetch("damaged", member_id=None, member_epoch=-1, partitions=None)
         with pytest.raises(CoordinatorNotAvailable):
             await commit(world, "damaged", 0, 9)
-        joined = await settle(membership.join(world.groups, "damaged", join_request()))
+        joined = await settle(world.groups.join("damaged", join_request()))
         assert isinstance(joined, JoinResult)
         assert isinstance(joined.error, CoordinatorNotAvailable)
         assert await commit(world, SOUND, 0, 6) == [None]
-        assert [row.group_id for row in listing.list_groups(world.groups)] == [SOUND]
-        assert (world.groups.failed_partitions, world.groups.is_loading) == (1, False)
+        assert [row.group_id for row in world.groups.listing.list_groups()] == [SOUND]
+        assert (world.groups.runtime.failed_partitions, world.groups.runtime.is_loading) == (1, False)
         world.set_topics({})  # topics come and go, time passes: nothing is written where not all is known
         await asyncio.sleep(1000)
         assert world.log.batches[PARTITION] == before
@@ -178,11 +179,11 @@ def test_a_mended_partition_is_served_without_a_restart() -> None:
     async def story(world: World) -> None:
         whole = await damaged_world(world)
         await asyncio.sleep(300)
-        assert world.groups.failed_partitions == 1
+        assert world.groups.runtime.failed_partitions == 1
         world.log.batches[PARTITION][1] = whole
-        await world.groups.loaded()
-        assert world.groups.failed_partitions == 0
-        found = positions.fetch(world.groups, "damaged", member_id=None, member_epoch=-1, partitions=None)
+        await world.groups.runtime.loaded()
+        assert world.groups.runtime.failed_partitions == 0
+        found = world.groups.offsets.fetch("damaged", member_id=None, member_epoch=-1, partitions=None)
         assert {key[1]: committed.offset for key, committed in found.items()} == {0: 0, 1: 1, 2: 2}
 
     in_world(story)
@@ -193,9 +194,9 @@ def test_a_topic_deleted_while_its_offsets_could_not_be_loaded_is_forgotten_afte
         whole = await damaged_world(world)
         world.set_topics({"u": 1})
         world.log.batches[PARTITION][1] = whole
-        await world.groups.loaded()
+        await world.groups.runtime.loaded()
         await asyncio.sleep(1)
-        assert list(positions.committed(world.groups)) == []
+        assert list(world.groups.offsets.committed()) == []
 
     in_world(story, topics={"t": 3, "u": 1})
 
@@ -203,11 +204,11 @@ def test_a_topic_deleted_while_its_offsets_could_not_be_loaded_is_forgotten_afte
 def test_a_damaged_partition_that_moves_away_is_left_alone() -> None:
     async def story(world: World) -> None:
         await damaged_world(world)
-        (failed,) = [shard for shard in world.groups.shards() if shard.state is ShardState.FAILED]
+        (failed,) = [shard for shard in world.groups.runtime.shards() if shard.state is ShardState.FAILED]
         world.log.led.discard(PARTITION)
-        world.groups.refresh()
+        world.groups.runtime.refresh()
         await asyncio.sleep(100)
         assert failed.state is ShardState.CLOSED
-        assert world.groups.failed_partitions == 0
+        assert world.groups.runtime.failed_partitions == 0
 
     in_world(story)

@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 
+from odradek.coordination.topic_log import InternalTopicLog
+from odradek.coordination.writer import RecordWriter
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import CoordinatorNotAvailable, KafkaStorageError, NotCoordinator, OdradekError
-from odradek.groups.offsets_log import OffsetsLog
-from odradek.groups.writer import RecordWriter
+from odradek.groups.coordinator import TOPIC
 from tests.support.loop import run
 
 RECORD = (b"key", b"value")
@@ -34,7 +35,7 @@ class SlowReplicas:
 
 
 def writer_of(log: SlowReplicas) -> RecordWriter:
-    return RecordWriter(cast(OffsetsLog, log), 0, SystemClock())
+    return RecordWriter(TOPIC, cast(InternalTopicLog, log), 0, SystemClock())
 
 
 def test_the_append_under_way_ends_with_its_writer() -> None:
@@ -97,7 +98,7 @@ def test_a_disk_that_is_full_for_long_is_told_once(caplog: pytest.LogCaptureFixt
 
     async def scenario() -> None:
         log = FullDisk()
-        writer = RecordWriter(cast(OffsetsLog, log), 0, SystemClock())
+        writer = RecordWriter(TOPIC, cast(InternalTopicLog, log), 0, SystemClock())
         told: list[OdradekError | None] = []
         for _ in range(5):
             writer.submit([RECORD], told.append)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.leadership import Leadership
 from odradek.controller.requests import NewTopic
 from odradek.foundation.clock import SystemClock
@@ -15,6 +14,7 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.table import CONTROLLER_HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.transport.connection import Connection
 from tests.support.loop import run
 from tests.support.one_broker import ENDPOINTS, OneBroker
@@ -27,7 +27,7 @@ class OneController:
 
     def __init__(self, one: OneBroker) -> None:
         self.one = one
-        leadership = Leadership(one.store, one.controller.commits, one.images, one.dynamic, one.controller)
+        leadership = Leadership(one.store, one.controller.writer, one.images, one.dynamic, one.controller)
         self.leadership = leadership
         self.dispatcher = Dispatcher(
             ControllerParts(
@@ -57,7 +57,7 @@ class OneController:
         messages.check_field_names()
         sent = codec.encode_request(api, version, 7, "broker-1", messages.request(api, version, **fields))
         connection = Connection(id=1, listener_name="CONTROLLER")
-        answer = self.dispatcher(connection, memoryview(bytearray(sent))[4:])
+        answer: Any = self.dispatcher(connection, memoryview(bytearray(sent))[4:])
         if inspect.isawaitable(answer):
             answer = await answer
         _, message = codec.decode_response(api, version, memoryview(answer)[4:])

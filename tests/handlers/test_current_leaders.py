@@ -53,7 +53,7 @@ def test_a_produce_for_another_leader(version: int) -> None:
         async with ReplicaCluster(brokers=3) as cluster:
             await cluster.create_topic(replicas=(2, 1, 3))
             cluster.elect(3)
-            await cluster.until(lambda: cluster.nodes[1].partition().leader == 3)
+            await cluster.until(lambda: cluster.nodes[1].partition().leader_id == 3)
             answer = await produced(cluster.nodes[1], version)
             one = answer.responses[0].partition_responses[0]
             assert int(one.error_code) == NOT_LEADER_OR_FOLLOWER
@@ -71,7 +71,7 @@ def test_a_fetch_in_an_epoch_that_is_over(version: int) -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(2, 1))
             cluster.elect(1)
-            await cluster.until(lambda: cluster.nodes[2].partition().leader == 1)
+            await cluster.until(lambda: cluster.nodes[2].partition().leader_id == 1)
             for node in cluster.nodes.values():
                 answer = await fetched(node, version, epoch=0)
                 one = answer.responses[0].partitions[0]
@@ -95,7 +95,7 @@ def test_nobody_is_named_where_nobody_leads_or_listens() -> None:
             assert told(answer, answer.responses[0].partition_responses[0]) == (-1, -1, {})
             node.images.current = image
             cluster.elect(NO_LEADER)
-            await cluster.until(lambda: node.partition().leader == NO_LEADER)
+            await cluster.until(lambda: node.partition().leader_id == NO_LEADER)
             answer = await produced(node, 13)
             assert told(answer, answer.responses[0].partition_responses[0]) == (-1, -1, {})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.groups import membership
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
 from tests.support.group_world import World, in_world, settle
@@ -16,7 +15,7 @@ API = ApiKey.DELETE_GROUPS
 def test_delete(version: int) -> None:
     async def story(world: World) -> None:
         joined = await world.member("g1")
-        await settle(membership.leave(world.groups, "g1", [(joined.member_id, None)]))
+        await settle(world.groups.leave("g1", [(joined.member_id, None)]))
         await world.member("g2")
         answer = await ask(world, API, version, groups_names=("g1", "g2", "no", ""))
         codes = {row.group_id: int(row.error_code) for row in answer.results}

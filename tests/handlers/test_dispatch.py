@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.errors import InvalidRequest, NotController, OdradekError
-from odradek.handlers.dispatch import Dispatcher
+from odradek.foundation.errors import GroupAuthorizationFailed, InvalidRequest, NotController, OdradekError
+from odradek.handlers.context import RequestContext
+from odradek.handlers.dispatch import Dispatcher, Step
+from odradek.handlers.loading import Answer, Handle
 from odradek.protocol.api import ApiKey
-from odradek.server.faults import FaultingDispatcher, Faults
+from odradek.server.broker.testing_faults import Faults, FaultStep
+from odradek.transport.pending import Pending
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
@@ -42,7 +45,10 @@ def test_a_handler_that_fails_is_answered_in_its_shape(
     def at_once(request: Any, context: Any) -> Any:
         raise error
 
-    async def later(request: Any, context: Any) -> Any:
+    def later(request: Any, context: Any) -> Any:
+        return Pending(fail())
+
+    async def fail() -> Any:
         await asyncio.sleep(1)
         raise error
 
@@ -81,12 +87,51 @@ def test_what_cannot_be_served_closes_the_connection(frame: str, words: str) -> 
     run(scenario())
 
 
+def test_steps_stand_around_every_handler_and_the_first_is_outermost() -> None:
+    seen: list[tuple[str, ApiKey]] = []
+
+    def step(name: str) -> Step:
+        def around(handle: Handle, request: object, context: RequestContext) -> Answer:
+            seen.append((f"before {name}", ApiKey(context.header.api_key)))
+            answer = handle(request, context)
+            seen.append((f"after {name}", ApiKey(context.header.api_key)))
+            return answer
+
+        return around
+
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t")
+        broker.dispatcher = Dispatcher(broker.broker.parts, steps=[step("outer"), step("inner")])
+        answer = await broker.produce("t", b"a")
+        assert answer.error_code == 0
+        await broker.ask(ApiKey.LIST_GROUPS, 4)
+        order = ["before outer", "before inner", "after inner", "after outer"]
+        assert seen == [(name, api) for api in (ApiKey.PRODUCE, ApiKey.LIST_GROUPS) for name in order]
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+def test_a_step_refuses_in_the_shape_of_the_api() -> None:
+    def refuse(handle: Handle, request: object, context: RequestContext) -> Answer:
+        raise GroupAuthorizationFailed("not you")
+
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        broker.dispatcher = Dispatcher(broker.broker.parts, steps=[refuse])
+        answer = await broker.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])
+        assert [int(group.error_code) for group in answer.groups] == [30]
+        await broker.broker.stop()
+
+    run(scenario())
+
+
 async def faulty() -> tuple[WholeBroker, Faults]:
     broker = await WholeBroker.start()
     await broker.create_topic("t")
     faults = Faults()
-    broker.dispatcher = FaultingDispatcher(broker.broker.parts, faults)
-    assert isinstance(broker.dispatcher, Dispatcher)
+    broker.dispatcher = Dispatcher(broker.broker.parts, steps=[FaultStep(faults)])
     return broker, faults
 
 

@@ -191,7 +191,7 @@ def test_a_wait_is_over_when_its_connection_is_gone() -> None:
         waiting.cancel()
         await asyncio.sleep(0)
         assert len(broker.broker.purgatory) == 0
-        assert not broker.broker.partitions.get("t", 0).waiting
+        assert not broker.broker.partitions.get("t", 0).replica.waiting
         await broker.broker.stop()
 
     run(scenario())
@@ -201,7 +201,7 @@ def test_a_wait_is_over_when_the_topic_is_deleted() -> None:
     async def scenario() -> None:
         broker = await started()
         waiting = broker.send(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 0), max_wait_ms=60_000))
-        await broker.broker.controller.delete_topics(["t"])
+        await broker.broker.control.controller.delete_topics(["t"])
         answer = decoded(ApiKey.FETCH, 11, await waiting)
         assert answer.responses[0].partitions[0].error_code == 3
         await broker.broker.stop()

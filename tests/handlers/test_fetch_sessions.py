@@ -9,7 +9,8 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.handlers.fetch_sessions import EPOCH_MAX, FetchSessions, Target, next_epoch
+from odradek.handlers.fetch_sessions import EPOCH_MAX, FetchSessions, next_epoch
+from odradek.protocol.hot.fetch_request import AskedPartition
 
 
 class Time:
@@ -24,15 +25,15 @@ def sessions(*, slots: int, time: Time) -> FetchSessions:
     return FetchSessions(slots=slots, now=time, random_id=lambda: next(ids))
 
 
-def target(index: int, *, offset: int = 0, topic: str = "t") -> Target:
-    return Target(topic, index, offset, 100, -1, -1)
+def asked(index: int, *, offset: int = 0, topic: str = "t") -> AskedPartition:
+    return topic, index, offset, 100, -1, -1, -1
 
 
 def test_an_incremental_fetch_changes_adds_and_forgets() -> None:
     cache = sessions(slots=2, time=Time())
-    session = cache.create([target(0), target(1)], uses_topic_ids=False)
+    session = cache.create([asked(0), asked(1)], uses_topic_ids=False)
     assert session is not None
-    again = cache.advance(session.id, 1, [target(1, offset=5), target(2)], [("t", 0)], version=12)
+    again = cache.advance(session.id, 1, [asked(1, offset=5), asked(2)], [("t", 0)], version=12)
     assert again is session
     assert [(held.index, held.fetch_offset) for held in session.targets.values()] == [(1, 5), (2, 0)]
     assert session.epoch == 2
@@ -40,15 +41,15 @@ def test_an_incremental_fetch_changes_adds_and_forgets() -> None:
 
 def test_what_gave_records_moves_to_the_end() -> None:
     cache = sessions(slots=1, time=Time())
-    session = cache.create([target(index) for index in range(3)], uses_topic_ids=False)
+    session = cache.create([asked(index) for index in range(3)], uses_topic_ids=False)
     assert session is not None
-    session.to_the_end(session.targets["t", 0])
+    session.move_to_end(session.targets["t", 0])
     assert [held.index for held in session.targets.values()] == [1, 2, 0]
 
 
 def test_wrong_ids_epochs_and_kinds_are_refused() -> None:
     cache = sessions(slots=1, time=Time())
-    session = cache.create([target(0)], uses_topic_ids=False)
+    session = cache.create([asked(0)], uses_topic_ids=False)
     assert session is not None
     with pytest.raises(FetchSessionIdNotFound):
         cache.advance(session.id + 1, 1, [], [], version=12)
@@ -61,7 +62,7 @@ def test_wrong_ids_epochs_and_kinds_are_refused() -> None:
 
 def test_a_session_without_partitions_is_closed() -> None:
     cache = sessions(slots=1, time=Time())
-    session = cache.create([target(0)], uses_topic_ids=False)
+    session = cache.create([asked(0)], uses_topic_ids=False)
     assert session is not None
     assert not cache.advance(session.id, 1, [], [("t", 0)], version=12).targets
     assert len(cache) == 0
@@ -70,11 +71,11 @@ def test_a_session_without_partitions_is_closed() -> None:
 def test_a_full_cache_gives_up_what_was_not_used_for_two_minutes() -> None:
     time = Time()
     cache = sessions(slots=1, time=time)
-    first = cache.create([target(0), target(1)], uses_topic_ids=False)
+    first = cache.create([asked(0), asked(1)], uses_topic_ids=False)
     time.now = 120.0
-    assert cache.create([target(0)], uses_topic_ids=False) is None
+    assert cache.create([asked(0)], uses_topic_ids=False) is None
     time.now = 120.1
-    second = cache.create([target(0)], uses_topic_ids=False)
+    second = cache.create([asked(0)], uses_topic_ids=False)
     assert second is not None and first is not None
     assert cache.evictions == 1
     with pytest.raises(FetchSessionIdNotFound):
@@ -84,22 +85,22 @@ def test_a_full_cache_gives_up_what_was_not_used_for_two_minutes() -> None:
 def test_a_larger_session_takes_the_place_of_a_smaller_one_that_has_lived() -> None:
     time = Time()
     cache = sessions(slots=1, time=time)
-    small = cache.create([target(0)], uses_topic_ids=False)
+    small = cache.create([asked(0)], uses_topic_ids=False)
     assert small is not None
     for moment in (60.0, 121.0):
         time.now = moment
         cache.advance(small.id, small.epoch, [], [], version=12)
-    assert cache.create([target(0)], uses_topic_ids=False) is None, "not larger"
-    assert cache.create([target(0), target(1)], uses_topic_ids=False) is not None
+    assert cache.create([asked(0)], uses_topic_ids=False) is None, "not larger"
+    assert cache.create([asked(0), asked(1)], uses_topic_ids=False) is not None
 
 
 def test_followers_sessions_take_the_place_of_clients_and_not_the_other_way() -> None:
     cache = sessions(slots=2, time=Time())
-    clients = [cache.create([target(0), target(1)], uses_topic_ids=True) for _ in range(2)]
-    followers = [cache.create([target(0)], uses_topic_ids=True, follower_id=7) for _ in range(2)]
+    clients = [cache.create([asked(0), asked(1)], uses_topic_ids=True) for _ in range(2)]
+    followers = [cache.create([asked(0)], uses_topic_ids=True, follower_id=7) for _ in range(2)]
     assert all(session is not None for session in clients + followers)
-    assert cache.create([target(0), target(1)], uses_topic_ids=True) is None
-    assert cache.create([target(0), target(1)], uses_topic_ids=True, follower_id=7) is None
+    assert cache.create([asked(0), asked(1)], uses_topic_ids=True) is None
+    assert cache.create([asked(0), asked(1)], uses_topic_ids=True, follower_id=7) is None
     assert len(cache) == 2 and cache.evictions == 2
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.groups.shard import ShardState
+from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
 from tests.support.group_world import World, in_world, turns
@@ -38,7 +38,7 @@ def test_heartbeats(version: int) -> None:
 
 def test_nobody_is_troubled_while_groups_are_loaded() -> None:
     async def story(world: World) -> None:
-        for shard in world.groups.shards():
+        for shard in world.groups.runtime.shards():
             shard.state = ShardState.LOADING
         answer = await ask(world, API, 4, group_id="g", generation_id=1, member_id="m")
         assert answer.error_code == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.groups.shard import ShardState
+from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, versions
@@ -42,7 +42,7 @@ def test_list(version: int) -> None:
 
 def test_while_loading() -> None:
     async def story(world: World) -> None:
-        world.groups.shards()[0].state = ShardState.LOADING
+        world.groups.runtime.shards()[0].state = ShardState.LOADING
         assert (await ask(world, API, 5)).error_code == 14
 
     in_world(story)

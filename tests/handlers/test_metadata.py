@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from odradek.controller.requests import NewPartitions, NewTopic
-from odradek.handlers.metadata_pieces import MetadataPieces
+from odradek.handlers.encoded_topics import EncodedTopics
 from odradek.protocol.api import ApiKey
 from tests.support.one_broker import OneBroker
 
@@ -75,17 +75,17 @@ def test_answers_are_the_same_whether_or_not_their_parts_were_kept(version: int)
 def test_topics_that_are_gone_are_not_kept_for_ever() -> None:
     async def scenario() -> None:
         broker = await _broker()
-        pieces = MetadataPieces()
+        encoded = EncodedTopics()
         for number in range(300):
             name = f"t{number}"
             await broker.controller.create_topics([NewTopic(name=name)])
             image = broker.images.current
-            pieces.frame(
+            encoded.frame(
                 9, 1, image=image, listener_name="PLAINTEXT", topics=[image.topics[name]], failed=[],
                 topic_operations=0, fields={"brokers": []},
             )  # fmt: skip
             await broker.controller.delete_topics([name])
-        (table,) = pieces._tables.values()
+        (table,) = encoded._tables.values()
         assert len(table._kept) < 80
 
     asyncio.run(scenario())

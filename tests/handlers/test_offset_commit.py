@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from odradek.foundation.errors import KafkaStorageError
-from odradek.groups import positions
 from odradek.groups.schema import CommittedOffset
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, topic_id, versions
@@ -42,7 +41,7 @@ def test_commit(version: int) -> None:
     async def story(world: World) -> None:
         missing = 100 if version >= 10 else 3
         assert await commit(world, version, retention_time=5000) == [[0], [missing]]
-        (row,) = positions.fetch(world.groups, "g", member_id=None, member_epoch=-1, partitions=None).values()
+        (row,) = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=None).values()
         expiry = WALL_MS_AT_START + 5000 if version <= 4 else -1
         epoch = 3 if version >= 6 else -1
         assert row == CommittedOffset(42, epoch, "note", WALL_MS_AT_START, expiry, topic_id("t"))
@@ -60,7 +59,7 @@ def test_a_partition_that_the_topic_does_not_have_takes_no_position(version: int
         fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
         answer = await ask(world, API, version, **fields)
         assert [int(row.error_code) for row in answer.topics[0].partitions] == [3, 0]
-        assert [row[1:3] for row in positions.committed(world.groups)] == [("t", 3)]
+        assert [row[1:3] for row in world.groups.offsets.committed()] == [("t", 3)]
 
     in_world(story, topics={"t": 4})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from odradek.groups import positions
 from odradek.groups.schema import CommittedOffset
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask
@@ -16,8 +15,7 @@ def test_delete_offsets() -> None:
         joined = await world.member(topics=("t",))
         commits = [("t", 0, CommittedOffset(5)), ("u", 0, CommittedOffset(6))]
         await settle(
-            positions.commit(
-                world.groups,
+            world.groups.offsets.commit(
                 "g",
                 member_id=joined.member_id,
                 instance_id=None,
@@ -31,7 +29,7 @@ def test_delete_offsets() -> None:
         assert answer.error_code == 0
         codes = {topic.name: int(topic.partitions[0].error_code) for topic in answer.topics}
         assert codes == {"t": 86, "u": 0, "gone": 3}
-        assert [row[1] for row in positions.committed(world.groups)] == ["t"]
+        assert [row[1] for row in world.groups.offsets.committed()] == ["t"]
         assert (await ask(world, API, 0, group_id="no", topics=topics)).error_code == 69
         beyond = [{"name": "u", "partitions": [{"partition_index": 1}]}]
         answer = await ask(world, API, 0, group_id="g", topics=beyond)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from odradek.groups import positions
 from odradek.groups.schema import CommittedOffset
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
@@ -19,8 +18,8 @@ API = ApiKey.OFFSET_FETCH
 async def committed(world: World) -> None:
     commits = [("t", 0, CommittedOffset(5, 2, "note")), ("u", 1, CommittedOffset(6))]
     await settle(
-        positions.commit(
-            world.groups, "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
+        world.groups.offsets.commit(
+            "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
         )
     )
 
@@ -96,7 +95,7 @@ def test_a_topic_id_that_nobody_knows() -> None:
 def test_another_broker_coordinates(version: int) -> None:
     async def story(world: World) -> None:
         world.log.led.clear()
-        world.groups.refresh()
+        world.groups.runtime.refresh()
         code, rows = await fetch(world, version, {"t": (0,)})
         if version < 2:
             assert rows == {"t": [(0, -1, "", 16)]}

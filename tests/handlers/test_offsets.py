@@ -16,7 +16,7 @@ async def with_records() -> WholeBroker:
     await broker.create_topic("t")
     for delta in (0, 10, 30, 20):
         await broker.produce("t", b"v", timestamp_ms=START_MS + delta)
-    broker.broker.partitions.get("t", 0).delete_records(1)
+    broker.broker.partitions.get("t", 0).require_leader().delete_records(1)
     return broker
 
 

@@ -121,7 +121,7 @@ def test_a_refusal_tells_the_error_and_where_the_log_starts(version: int, case: 
         broker = await WholeBroker.start()
         await broker.create_topic("t")
         await broker.produce("t", b"first")
-        broker.broker.partitions.get("t", 0).delete_records(1)
+        broker.broker.partitions.get("t", 0).require_leader().delete_records(1)
         records, error, log_start = REFUSALS[case]
         data = topic_data(broker, version, "t", (0, records))
         answer = await broker.ask(ApiKey.PRODUCE, version, acks=-1, timeout=1000, topic_data=data)
@@ -300,7 +300,7 @@ def test_min_insync_replicas_counts_at_most_the_replicas_there_are() -> None:
         await broker.create_topic("t", min_insync_replicas="2")
         assert (await broker.produce("t", b"a", acks=-1)).error_code == 0
         partition = broker.broker.partitions.get("t", 0)
-        partition.replicas, partition.in_sync_replicas = (1, 2), (1,)
+        partition.replica.replicas, partition.replica.in_sync_replicas = (1, 2), (1,)
         assert (await broker.produce("t", b"a", acks=-1)).error_code == 19
         assert (await broker.produce("t", b"a", acks=1)).error_code == 0
         await broker.broker.stop()

@@ -65,13 +65,13 @@ def test_both_tell_how_they_are_over_http(cluster: Cluster) -> None:
         assert get(f"{url}/healthz") == (200, "ok\n")
         assert get(f"{url}/readyz") == (200, "ready\n")
     metrics = get(f"{of_controller}/metrics")[1]
-    assert "\nodradek_is_controller 1\n" in metrics
-    assert "\nodradek_controller_epoch 1\n" in metrics
-    assert "\nodradek_controller_followers 1\n" in metrics
+    assert "\nodradek_is_controller 1.0\n" in metrics
+    assert "\nodradek_controller_epoch 1.0\n" in metrics
+    assert "\nodradek_controller_followers 1.0\n" in metrics
     metrics = get(f"{of_broker}/metrics")[1]
-    assert "\nodradek_is_fenced 0\n" in metrics
-    assert "\nodradek_is_controller 0\n" in metrics
-    assert "\nodradek_brokers 1\n" in metrics
+    assert "\nodradek_is_fenced 0.0\n" in metrics
+    assert "\nodradek_is_controller 0.0\n" in metrics
+    assert "\nodradek_brokers 1.0\n" in metrics
     status, answer = get(f"{of_broker}/can-restart")
     assert (status, json.loads(answer)["can_restart"]) == (200, True)
     assert broker.stop() == controller.stop() == 0

@@ -113,8 +113,8 @@ def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int]
         assert shown("/readyz?exclude=disk") == (200, "ready\n")
         assert shown("/healthz") == (200, "ok\n")
         gauge = f'{{path="{small_disk / "data"}"}}'
-        assert f"odradek_log_directory_full{gauge} 1\n" in shown("/metrics")[1]
-        assert f"odradek_log_directory_total_bytes{gauge} {8 << 20}\n" in shown("/metrics")[1]
+        assert f"odradek_log_directory_full{gauge} 1.0\n" in shown("/metrics")[1]
+        assert f"odradek_log_directory_total_bytes{gauge} 8.388608e+06\n" in shown("/metrics")[1]
         (found,) = client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None).results
         usage = os.statvfs(small_disk)
         assert found.total_bytes == usage.f_blocks * usage.f_frsize
@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int]
         other.unlink()
         asyncio.run(eventually("ready again", lambda: shown("/readyz") == (200, "ready\n")))
         assert client.produce("filled", [BLOCK])[0] == 0
-    assert f"odradek_log_directory_full{gauge} 0\n" in shown("/metrics")[1]
+    assert f"odradek_log_directory_full{gauge} 0.0\n" in shown("/metrics")[1]
     assert "full" not in odradek(broker, "brokers", "list")
     assert "refused" not in odradek(broker, "groups", "describe", "before")
     assert broker.stop() == 0

@@ -54,7 +54,7 @@ class World:
 
     def metric(self, broker: int, name: str) -> int:
         with urllib.request.urlopen(f"{self._urls[broker]}/metrics", timeout=10) as answer:
-            found = re.search(rf"^{name} (\d+)$", answer.read().decode(), re.MULTILINE)
+            found = re.search(rf"^{name} (\d+)\.0$", answer.read().decode(), re.MULTILINE)
         assert found is not None, f"broker {broker} has no metric {name}"
         return int(found[1])
 

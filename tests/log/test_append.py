@@ -13,7 +13,7 @@ from odradek.foundation.errors import (
     RecordListTooLarge,
     RecordTooLarge,
 )
-from odradek.log.appending import Origin
+from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
 from odradek.records.batch import BatchView, TimestampType, set_log_append_time
 from odradek.records.compression import Compression

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.foundation.ids import TopicPartition
-from odradek.log.appending import AppendRules
+from odradek.log.append_rules import AppendRules
 from odradek.log.config import LogConfig
 from odradek.records.batch import BatchView, set_max_timestamp, verified_header
 from odradek.records.builder import build_batch

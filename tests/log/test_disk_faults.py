@@ -125,7 +125,7 @@ def test_a_broken_disk(number: int) -> None:
     assert log is not None
     assert story.failures, "an error of the disk was swallowed"
     if log.failure is not None and log.failure != "it was closed":
-        assert failed == [log.path_of_directory]
+        assert failed == [log.parent_directory]
         with pytest.raises(KafkaStorageError):
             log.read(0, bytes_max=100)
         with pytest.raises(KafkaStorageError):

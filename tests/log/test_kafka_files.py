@@ -1,4 +1,4 @@
-"""Apache Kafka 4.1.1 judges our files, and we open its directories."""
+"""Apache Kafka 4.1.1 judges our files, and we open its manager."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.ids import TopicPartition
-from odradek.log.appending import Origin
+from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
-from odradek.log.directory import LogDirectories
 from odradek.log.files import SystemDisk
 from odradek.log.log import Log
+from odradek.log.log_manager import LogManager
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
 from odradek.records.control import build_marker
@@ -132,7 +132,7 @@ def test_kafka_verifies_what_recovery_rebuilt(tmp_path: Path) -> None:
     with open(f"{last}.log", "ab") as torn:
         torn.write(b"torn" * 100)
     log = _open(directory, clean=False, clock=clock)
-    assert log.cut_bytes == 400
+    assert log.truncated_bytes == 400
     end = log.log_end_offset
     log.close()
     _require_sound(directory, end)
@@ -166,15 +166,15 @@ def test_a_directory_of_kafka_opens_here(peer: KafkaPeer, stop: str) -> None:
     del producer
     _ = peer.stop() if stop == "clean" else peer.kill()
 
-    directories = LogDirectories([str(peer.data)], disk=SystemDisk(), clock=SystemClock(), broker_id=1)
-    directories.open()
-    assert directories.cluster_id is not None
-    directories.load(lambda _: LogConfig(segment_bytes=1048576, index_interval_bytes=1000))
+    manager = LogManager([str(peer.data)], disk=SystemDisk(), clock=SystemClock(), broker_id=1)
+    manager.directories.open()
+    assert manager.directories.cluster_id is not None
+    manager.load(lambda _: LogConfig(segment_bytes=1048576, index_interval_bytes=1000))
     for partition in range(2):
-        log = directories.get(TopicPartition("from-kafka", partition))
+        log = manager.get(TopicPartition("from-kafka", partition))
         assert log is not None and log.topic_id is not None
         assert (log.recovered_bytes == 0) == (stop == "clean")
-        assert log.cut_bytes == 0
+        assert log.truncated_bytes == 0
         assert [record.value for record in stored_records(log)] == sent[partition::2]
         assert len(log.segments) > 1
         found = log.offset_of_max_timestamp()
@@ -183,7 +183,7 @@ def test_a_directory_of_kafka_opens_here(peer: KafkaPeer, stop: str) -> None:
         assert log.producers.entries()
         for offset in (0, 17, 1200, 2499):
             assert stored_records(log, from_offset=offset)[0].offset == offset
-    directories.close()
+    manager.close()
     # And Kafka takes its own directory back.
     before = len(peer.log())
     peer.start()

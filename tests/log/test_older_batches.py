@@ -10,6 +10,7 @@ from odradek.foundation.errors import OutOfOrderSequence
 from odradek.log import older_batches
 from odradek.log.config import LogConfig
 from odradek.log.log import Log
+from odradek.log.log_reader import LogReader
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import batch, open_log
 
@@ -82,13 +83,13 @@ def test_the_log_is_looked_through_once_for_each_producer(monkeypatch: pytest.Mo
         append(log, sequence)
     log = restarted(log, disk)
     reads = []
-    read = log.read
+    read = LogReader.read
 
-    def counted(offset: int, **more: Any) -> Any:
+    def counted(self: LogReader, offset: int, **more: Any) -> Any:
         reads.append(offset)
-        return read(offset, **more)
+        return read(self, offset, **more)
 
-    monkeypatch.setattr(log, "read", counted)
+    monkeypatch.setattr(LogReader, "read", counted)
     for _ in range(5):
         with pytest.raises(OutOfOrderSequence):
             append(log, 50)
@@ -108,7 +109,7 @@ def test_many_other_batches_may_lie_between_and_in_other_segments() -> None:
 
 
 def test_no_more_is_looked_through_than_is_bearable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(older_batches, "LOOKED_THROUGH_BYTES_MAX", 50_000)
+    monkeypatch.setattr(older_batches, "SEARCHED_BYTES_MAX", 50_000)
     disk = SimulatedDisk()
     log = open_log(disk)
     append(log, 0)

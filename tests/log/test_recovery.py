@@ -45,7 +45,7 @@ def test_every_length_of_the_last_two_batches() -> None:
         kept = sum(1 for end in positions[1:] if end <= size)
         assert log.log_end_offset == kept * 2, f"cut to {size} bytes"
         assert log.size_bytes == positions[kept]
-        assert log.cut_bytes == size - positions[kept]
+        assert log.truncated_bytes == size - positions[kept]
         result = log.append(batch(b"after"), leader_epoch=0)
         assert result.first_offset == kept * 2
         assert len(stored_batches(log)) == kept + 1
@@ -70,7 +70,7 @@ def test_garbage_behind_the_last_batch(garbage: bytes) -> None:
     log = open_log(_disk_with(segment=disk.read(LOG_FILE) + garbage))
     assert log.log_end_offset == 10
     assert log.size_bytes == positions[-1]
-    assert log.cut_bytes == len(garbage)
+    assert log.truncated_bytes == len(garbage)
 
 
 def test_each_bit_of_a_64_kb_segment() -> None:
@@ -130,9 +130,9 @@ def test_segments_after_a_damaged_one_are_removed(caplog: pytest.LogCaptureFixtu
 
     assert [segment.base_offset for segment in log.segments.all] == bases[:2]
     assert log.log_end_offset == bases[1] + 1
-    assert log.cut_bytes > lost
+    assert log.truncated_bytes > lost
     assert [record.offset for record in stored_records(log)] == list(range(bases[1] + 1))
-    assert f"({log.cut_bytes} bytes in all)" in caplog.text
+    assert f"({log.truncated_bytes} bytes in all)" in caplog.text
     names = {entry.name for entry in disk.entries(DIRECTORY)}
     assert not [name for base in bases[2:] for name in names if name.startswith(f"{base:020d}.log")]
 
@@ -177,7 +177,7 @@ def test_compacted_logs_may_have_gaps_and_others_may_not_end_with_one() -> None:
     segment = bytes(batch(b"one", base_offset=4) + batch(b"two", base_offset=9))
     compacted = open_log(_disk_with(segment=segment), config=LogConfig(cleanup_compact=True))
     assert compacted.log_end_offset == 10
-    assert compacted.cut_bytes == 0
+    assert compacted.truncated_bytes == 0
     plain = open_log(_disk_with(segment=segment), config=LogConfig(cleanup_compact=False))
     assert plain.log_end_offset == 5
 

@@ -279,7 +279,7 @@ def test_epochs_below_the_start_are_forgotten_when_a_log_is_opened() -> None:
 
 
 def test_aborted_transactions_are_told_by_range() -> None:
-    from odradek.log.appending import Origin
+    from odradek.log.append_rules import Origin
     from odradek.records.control import build_marker
 
     disk = SimulatedDisk()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_names_that_no_version_has_are_refused() -> None:
 
 
 def test_a_field_not_given_has_the_schemas_default() -> None:
-    answer = messages.response(ApiKey.METADATA, 9)
+    answer: Any = messages.response(ApiKey.METADATA, 9)
     assert answer.throttle_time == timedelta(0)
     assert answer.cluster_id is None
     assert answer.controller_id == -1
@@ -63,7 +64,8 @@ def test_a_field_not_given_has_the_schemas_default() -> None:
 
 def test_the_zero_uuid_is_none() -> None:
     topic = {"topic_id": uuid.UUID(int=0)}
-    assert messages.response(ApiKey.METADATA, 12, topics=[topic]).topics[0].topic_id is None
+    answer: Any = messages.response(ApiKey.METADATA, 12, topics=[topic])
+    assert answer.topics[0].topic_id is None
 
 
 @pytest.mark.parametrize("retention_ms", [-1, 0, 1, 86_400_000, LONG_MAX, -LONG_MAX - 1])

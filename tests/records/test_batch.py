@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.foundation.errors import CorruptRecord
+from odradek.records import batch as batch_module
 from odradek.records.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -230,3 +232,18 @@ def test_an_unset_max_timestamp_can_be_read_from_the_records_and_set(compression
     assert view.max_timestamp_ms == 1009
     assert list(records(view)) == before
     assert newest_timestamp_ms(BatchView(build_batch([]))) == -1
+
+
+def test_the_table_at_the_head_of_the_module_is_the_layout_that_the_code_reads() -> None:
+    codes = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint32": "I"}
+    rows = re.findall(
+        r"^ {4}(\d+) +(u?int\d+) +([a-z ]+?)(?:  .*)?$", batch_module.__doc__ or "", re.MULTILINE
+    )
+    layout = struct.Struct(">" + "".join(codes[kind] for _, kind, _ in rows))
+    positions = [struct.calcsize(layout.format[: 1 + number]) for number in range(len(rows))]
+    assert [int(position) for position, _, _ in rows] == positions
+    assert (layout.format, layout.size) == (batch_module._HEADER.format, HEADER_BYTES)
+    units = {"base timestamp", "max timestamp"}
+    names = [f"{name} ms" if name in units else name for _, _, name in rows]
+    fields = [field.replace("_", " ") for field in BatchHeader._fields]
+    assert names == [field.replace("leader epoch", "partition leader epoch") for field in fields]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from odradek.handlers.fetch_sessions import FetchSessions, Session, Target
+from odradek.handlers.fetch_sessions import FetchSessions, Session
+from odradek.protocol.hot.fetch_request import AskedPartition
 from odradek.replication.confirmation import (
     ALWAYS,
     NEVER,
@@ -78,17 +79,19 @@ class World:
         ids = itertools.count(1)
         self.sessions = FetchSessions(slots=9, now=lambda: self.now, random_id=lambda: next(ids))
 
-    def open(self, follower_id: int, *targets: Target) -> Session:
-        session = self.sessions.create(list(targets), uses_topic_ids=True, follower_id=follower_id)
+    def open(self, follower_id: int, *asked: AskedPartition) -> Session:
+        session = self.sessions.create(asked, uses_topic_ids=True, follower_id=follower_id)
         assert session is not None
         session.proof.answered(now=self.now)
         return session
 
-    def ask(self, session: Session, *targets: Target, forget: tuple[int, ...] = (), by: int = 0) -> None:
+    def ask(
+        self, session: Session, *asked: AskedPartition, forget: tuple[int, ...] = (), by: int = 0
+    ) -> None:
         self.sessions.advance(
             session.id,
             session.epoch,
-            targets,
+            asked,
             [(TOPIC, index) for index in forget],
             version=VERSION,
             follower_id=by or session.follower_id,
@@ -101,8 +104,8 @@ class World:
         return self.sessions.followed_as_of(broker_id, topic, index, epoch)
 
 
-def target(index: int = 0, *, epoch: int = 5, offset: int = 0) -> Target:
-    return Target(TOPIC, index, offset, 100, epoch, 4)
+def target(index: int = 0, *, epoch: int = 5, offset: int = 0) -> AskedPartition:
+    return TOPIC, index, offset, 100, epoch, 4, -1
 
 
 def test_a_partition_that_is_not_named_again_counts_as_followed() -> None:

@@ -236,7 +236,7 @@ def test_a_new_leader_gives_no_end_before_it_knows_what_is_committed() -> None:
             await cluster.kill_node(1)
             leader = cluster.nodes[2].partition()
             await cluster.until(lambda: leader.is_leader)
-            assert (leader.high_watermark, leader.epoch_start_offset) == (1, 2)
+            assert (leader.high_watermark, leader.require_leader().epoch_start_offset) == (1, 2)
 
             async def end(version: int, timestamp: int = -1) -> tuple[int, int]:
                 asked = {"partition_index": 0, "timestamp": timestamp}

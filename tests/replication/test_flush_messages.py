@@ -216,10 +216,10 @@ def test_a_topic_deleted_meanwhile_ends_the_wait() -> None:
         partition = _partition(broker)
         first = _send(broker, b"a")
         second = asyncio.ensure_future(partition.committed(0, seconds_max=60))
-        await broker.broker.controller.delete_topics(["t"])
+        await broker.broker.control.controller.delete_topics(["t"])
         assert (await _answered(first)).error_code in (0, UNKNOWN_TOPIC_OR_PARTITION)
         with pytest.raises(UnknownTopicOrPartition):
-            partition.append_as_leader(b"", required_acks=1)
+            partition.require_leader().append(b"", required_acks=1)
         await asyncio.wait([second])
         await broker.broker.stop()
 
@@ -243,7 +243,7 @@ def test_a_setting_that_is_relaxed_meanwhile_holds_nobody_back() -> None:
 def test_group_state_waits_for_its_flush() -> None:
     async def story() -> None:
         broker = await WholeBroker.start({"log.flush.interval.messages": "1"})
-        log = broker.broker.groups.log
+        log = broker.broker.groups.runtime.log
         await log.ensure_topic()
         answer = log.append(3, bytearray(batch([b"v"])))
         assert inspect.isawaitable(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.support.loop import run
-from tests.support.replicas import ReplicaCluster
+from tests.support.replicas import ReplicaCluster, follower_states
 
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
@@ -80,7 +80,7 @@ def test_a_shrunken_set_counts_only_when_the_controller_has_taken_it() -> None:
             waiting = asyncio.create_task(cluster.produce(1, b"v", timeout_ms=600_000))
             await asyncio.sleep(60)
             leader = cluster.nodes[1].partition()
-            assert leader.followers is not None and leader.followers.proposed == frozenset({1, 2})
+            assert follower_states(leader).proposed == frozenset({1, 2})
             assert not waiting.done() and leader.high_watermark == 0
             cluster.is_controller_reachable = True
             assert (await waiting).error_code == 0
@@ -101,9 +101,7 @@ def test_a_follower_that_is_proposed_counts_before_it_is_in() -> None:
             cluster.heal()
             cluster.is_controller_reachable = False
             leader = cluster.nodes[1].partition()
-            await cluster.until(
-                lambda: leader.followers is not None and leader.followers.proposed == frozenset({1, 2, 3})
-            )
+            await cluster.until(lambda: follower_states(leader).proposed == frozenset({1, 2, 3}))
             cluster.cut(1, 3)
             waiting = asyncio.create_task(cluster.produce(1, b"1"))
             await asyncio.sleep(5)
@@ -126,8 +124,8 @@ def test_a_lost_answer_of_the_controller_is_found_out_by_the_image() -> None:
             cluster.heal()
             await cluster.until(lambda: cluster.states[0].isr == (1, 2, 3))
             leader = cluster.nodes[1].partition()
-            await cluster.until(lambda: leader.partition_epoch == cluster.states[0].partition_epoch)
-            assert leader.followers is not None and leader.followers.proposed is None
+            await cluster.until(lambda: leader.replica.partition_epoch == cluster.states[0].partition_epoch)
+            assert follower_states(leader).proposed is None
             assert leader.high_watermark == 1
 
     run(story())
@@ -149,8 +147,8 @@ def test_a_leader_that_has_left_takes_no_epoch_from_an_answer_which_does_not_say
             await cluster.until(lambda: cluster.states[0].leader == 2)
             assert cluster.states[0].replicas == (2, 3)
             await asyncio.sleep(5)
-            assert (left.leader, left.leader_epoch) == (1, 0)
-            assert left.in_sync_replicas == (1, 2)
+            assert (left.leader_id, left.leader_epoch) == (1, 0)
+            assert left.replica.in_sync_replicas == (1, 2)
             await asyncio.sleep(60)
             assert len(cluster.nodes[1].partitions) == 0
             await cluster.produce(2, b"1")
@@ -167,9 +165,9 @@ def test_who_left_the_set_may_be_eligible_until_the_image_tells() -> None:
             cluster.image_delay_seconds = (100.0, 101.0)
             cluster.cut(1, 3)
             await cluster.produce(1, b"v", acks=1)
-            await cluster.until(lambda: leader.in_sync_replicas == (1, 2))
-            assert leader.eligible_replicas == (3,), "the controller's answer does not say"
-            await cluster.until(lambda: leader.eligible_replicas == (), seconds=110)
-            assert leader.in_sync_replicas == (1, 2)
+            await cluster.until(lambda: leader.replica.in_sync_replicas == (1, 2))
+            assert leader.replica.eligible_replicas == (3,), "the controller's answer does not say"
+            await cluster.until(lambda: leader.replica.eligible_replicas == (), seconds=110)
+            assert leader.replica.in_sync_replicas == (1, 2)
 
     run(story())

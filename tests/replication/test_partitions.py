@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from odradek.cluster.image import ResourceKind
-from odradek.cluster.memory_store import MemoryStore
 from odradek.controller.requests import ConfigChange, ConfigOperation, NewPartitions, Resource
 from odradek.foundation.errors import KafkaStorageError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.protocol.api import ApiKey
+from odradek.registry.memory_store import MemoryStore
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
@@ -35,9 +35,9 @@ def test_a_topic_is_ready_when_its_creator_is_answered_and_gone_when_it_is_delet
         assert partitions.get_by_key(topic_id.bytes, 0) is partitions.get_by_key("t", 0) is first
         with pytest.raises(UnknownTopicOrPartition):
             partitions.get("t", 2)
-        await broker.broker.controller.delete_topics(["t"])
+        await broker.broker.control.controller.delete_topics(["t"])
         with pytest.raises(UnknownTopicOrPartition):
-            first.append_as_leader(b"", required_acks=1)
+            first.require_leader().append(b"", required_acks=1)
         for key in (topic_id.bytes, uuid.UUID(int=5).bytes):
             with pytest.raises(UnknownTopicId):
                 partitions.get_by_key(key, 0)
@@ -52,7 +52,7 @@ def test_a_topic_made_anew_is_another_topic() -> None:
         await broker.create_topic("t")
         await broker.produce("t", b"old")
         old_id = broker.broker.partitions.get("t", 0).topic_id
-        await broker.broker.controller.delete_topics(["t"])
+        await broker.broker.control.controller.delete_topics(["t"])
         await broker.create_topic("t")
         fresh = broker.broker.partitions.get("t", 0)
         assert fresh.topic_id != old_id
@@ -69,7 +69,7 @@ def test_new_partitions_are_ready_and_old_ones_stay() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")
         first = broker.broker.partitions.get("t", 0)
-        await broker.broker.controller.create_partitions([NewPartitions(topic="t", total_count=3)])
+        await broker.broker.control.controller.create_partitions([NewPartitions(topic="t", total_count=3)])
         assert broker.broker.partitions.get("t", 0) is first
         assert (await broker.produce("t", b"a", partition=2)).error_code == 0
         await broker.broker.stop()
@@ -90,7 +90,7 @@ def test_settings_reach_the_logs_as_they_change() -> None:
         assert (await broker.produce("later", b"x" * 3500)).error_code == 10
         assert (await broker.produce("own", b"x" * 3500)).error_code == 0, "a topic's own value wins"
         await alter(broker, ResourceKind.TOPIC, "t", "min.insync.replicas", "3")
-        assert broker.broker.partitions.get("t", 0).min_insync_replicas == 3
+        assert broker.broker.partitions.get("t", 0).replica.min_insync_replicas == 3
         await broker.broker.stop()
 
     run(scenario())
@@ -134,8 +134,8 @@ def test_a_failed_directory_takes_its_partitions_offline_and_ends_their_waits() 
         broker = await WholeBroker.start({"log.dirs": "/one,/two"})
         await broker.create_topic("t", partitions=2)
         partitions = [broker.broker.partitions.get("t", index) for index in range(2)]
-        lost = next(partition for partition in partitions if partition.log.path_of_directory == "/one")
-        kept = next(partition for partition in partitions if partition.log.path_of_directory == "/two")
+        lost = next(partition for partition in partitions if partition.log.parent_directory == "/one")
+        kept = next(partition for partition in partitions if partition.log.parent_directory == "/two")
         index = lost.topic_partition.partition
         waiting = broker.send(ApiKey.FETCH, 11, **broker.fetch_fields(("t", index, 0), max_wait_ms=60_000))
         broker.disk.fail_path("/one", errno.EIO)
@@ -143,7 +143,7 @@ def test_a_failed_directory_takes_its_partitions_offline_and_ends_their_waits() 
         async with asyncio.timeout(1):
             await waiting
         with pytest.raises(KafkaStorageError):
-            lost.read(0, 100, at_least_one_batch=True, committed_only=False)
+            lost.reader.read(0, 100, at_least_one_batch=True, committed_only=False)
         assert (await broker.produce("t", b"a", partition=kept.topic_partition.partition)).error_code == 0
         await broker.broker.stop()
 
@@ -187,7 +187,7 @@ def test_records_are_flushed_when_their_time_has_come() -> None:
 async def power_lost(broker: WholeBroker) -> WholeBroker:
     """The machine loses power; the same broker on what its disk then has."""
     broker.disk.crash()
-    store = broker.broker._store
+    store = broker.broker.control._store
     assert isinstance(store, MemoryStore)
     store.expire()
     return await WholeBroker.start(disk=broker.disk, registry=broker.registry)
@@ -219,8 +219,8 @@ def test_a_power_loss_after_a_start_does_not_bring_back_the_clean_stop_before_it
         await broker.produce("t", b"a")
         broker = await broker.restart()
         broker = await power_lost(broker)
-        (log,) = broker.broker.directories.logs()
-        assert broker.broker.directories.may_have_lost(log)
+        (log,) = broker.broker.log_manager.logs()
+        assert broker.broker.log_manager.may_have_lost(log)
         await broker.broker.stop()
 
     run(scenario())
@@ -236,11 +236,11 @@ def test_a_partition_that_a_full_disk_kept_from_being_opened_comes_when_there_is
             with pytest.raises(KafkaStorageError, match="offline"):
                 broker.broker.partitions.get("t", partition)
         await asyncio.sleep(300)
-        assert broker.broker.partitions.try_again() == 2, "there is no room yet"
+        assert broker.broker.partitions.retry_offline() == 2, "there is no room yet"
         assert (await broker.produce("t", b"a")).error_code == 56
         broker.disk.capacity_bytes = None
         await asyncio.sleep(31)
-        assert broker.broker.partitions.try_again() == 0
+        assert broker.broker.partitions.retry_offline() == 0
         for partition in (0, 1):
             assert (await broker.produce("t", b"a", partition=partition)).error_code == 0
         broker = await broker.restart()
@@ -255,10 +255,10 @@ def test_what_a_full_disk_kept_away_is_not_made_once_its_topic_is_gone() -> None
         broker = await WholeBroker.start({"log.initial.task.delay.ms": "0"})
         broker.disk.capacity_bytes = broker.disk.used_bytes
         await broker.create_topic("t")
-        await broker.broker.controller.delete_topics(["t"])
+        await broker.broker.control.controller.delete_topics(["t"])
         broker.disk.capacity_bytes = None
-        assert broker.broker.partitions.try_again() == 0
-        assert list(broker.broker.directories.logs()) == []
+        assert broker.broker.partitions.retry_offline() == 0
+        assert list(broker.broker.log_manager.logs()) == []
         with pytest.raises(UnknownTopicOrPartition):
             broker.broker.partitions.get("t", 0)
         await broker.broker.stop()
@@ -280,16 +280,16 @@ def test_a_leader_that_a_full_disk_kept_from_noting_its_epoch_leads_when_there_i
         topic = broker.broker.images.current.topics["t"]._replace(partitions=(moved,))
         image = replace(broker.broker.images.current, topics={"t": topic})
         told: list[int] = []
-        monkeypatch.setattr(partitions.context, "role_changed", lambda one: told.append(one.leader_epoch))
+        monkeypatch.setattr(partitions.callbacks, "role_changed", lambda one: told.append(one.leader_epoch))
         broker.disk.capacity_bytes = broker.disk.used_bytes
         broker.broker.images.replace(image)
         assert not partitions.get("t", 0).is_leader
         assert told == [moved.leader_epoch], "whoever followed or fetched hears of the epoch all the same"
-        assert partitions.try_again() == 1
+        assert partitions.retry_offline() == 1
         broker.disk.capacity_bytes = None
-        assert partitions.try_again() == 0
+        assert partitions.retry_offline() == 0
         assert partitions.get("t", 0).is_leader
-        assert partition.followers is not None
+        assert partition.require_leader().followers is not None
         assert partition.log.epochs.entries[-1].epoch == moved.leader_epoch
         await broker.broker.stop()
 

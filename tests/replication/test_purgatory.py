@@ -2,17 +2,17 @@
 
 import asyncio
 
-from odradek.replication.purgatory import Listener, Purgatory, WaitingFetch
+from odradek.replication.purgatory import PartitionListener, Purgatory, WaitingFetch
 from tests.support.loop import run
 
 
 class Place:
     def __init__(self) -> None:
-        self.waiting: dict[Listener, None] = {}
+        self.waiting: dict[PartitionListener, None] = {}
 
     def advance(self, size_bytes: int) -> None:
         for fetch in tuple(self.waiting):
-            fetch.advanced(size_bytes)
+            fetch.became_readable(size_bytes)
 
 
 def test_bytes_of_all_places_add_up_and_wake_once() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from odradek.foundation.ids import TopicPartition
-from odradek.replication import follower, partitions
-from odradek.replication.follower import FollowingReplica
-from odradek.replication.leader import Followers
+from odradek.replication import follower, hosted_partitions
+from odradek.replication.follower import Follower
+from odradek.replication.follower_states import FollowerStates
 from tests.support import planted_bugs
 from tests.support.loop import run
 from tests.support.replica_chaos import InvariantBroken, ReplicaChaos
@@ -44,11 +44,11 @@ def _truncate_by_offset_alone(patch: pytest.MonkeyPatch) -> None:
 def _count_the_proposed_set_alone(patch: pytest.MonkeyPatch) -> None:
     """A smaller in-sync set counts before the controller has taken it."""
 
-    def count(self: Followers) -> None:
+    def count(self: FollowerStates) -> None:
         members = self.proposed or self.in_sync
         self.counted = tuple(one for broker, one in self.known.items() if broker in members)
 
-    patch.setattr(Followers, "_count", count)
+    patch.setattr(FollowerStates, "_count", count)
 
 
 def _begin_at_the_end(patch: pytest.MonkeyPatch) -> None:
@@ -58,15 +58,15 @@ def _begin_at_the_end(patch: pytest.MonkeyPatch) -> None:
         def pop(self, key: TopicPartition, default: object = None) -> int:
             return 1 << 60
 
-    patch.setattr(partitions, "read_high_watermarks", lambda _: Everything())
+    patch.setattr(hosted_partitions, "read_high_watermarks", lambda _: Everything())
 
 
 def _take_answers_that_were_overtaken(patch: pytest.MonkeyPatch) -> None:
     """What was asked of one leader is appended under the next."""
     patch.setattr(
-        FollowingReplica,
+        Follower,
         "is_at",
-        lambda self, position: self.is_follower and position.fetch_offset == self.log.log_end_offset,
+        lambda self, position: position.fetch_offset == self.replica.log.log_end_offset,
     )
 
 

@@ -80,7 +80,7 @@ def test_only_all_waits_for_the_followers(acks: int) -> None:
                 assert (await cluster.produce(1, b"v", acks=acks)).error_code == 0
             else:
                 partition = cluster.nodes[1].partition()
-                partition.append_as_leader(batch([b"v"]), required_acks=0)
+                partition.require_leader().append(batch([b"v"]), required_acks=0)
             leader = cluster.nodes[1].partition()
             assert (leader.log.log_end_offset, leader.high_watermark) == (1, 0)
 
@@ -103,7 +103,7 @@ def test_all_waits_for_a_slow_follower_and_says_so_when_the_time_is_up() -> None
             answer = await waiting
             assert (answer.error_code, answer.base_offset) == (0, 1)
             assert cluster.nodes[3].values()[1] == b"w"
-            assert not leader.unacknowledged and not cluster.nodes[1].partitions.acknowledgements
+            assert not leader.replica.pending_produces and not cluster.nodes[1].partitions.acknowledgements
 
     run(story())
 
@@ -213,7 +213,7 @@ def test_a_follower_that_is_behind_the_leaders_start_begins_there() -> None:
             for number in range(20):
                 await cluster.produce(1, b"%d" % number * 200)
             leader = cluster.nodes[1].partition()
-            leader.delete_records(15)
+            leader.require_leader().delete_records(15)
             leader.log.delete_old_segments(leader.high_watermark)
             cluster.heal()
             await cluster.until(lambda: cluster.states[0].isr == (1, 2, 3))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from odradek.controller import elections
+from odradek.controller import leader_election
 from tests.support.loop import run
-from tests.support.replicas import ReplicaCluster
+from tests.support.replicas import ReplicaCluster, follower_states
 
 
 def test_it_is_proposed_now_and_then_and_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -20,7 +20,7 @@ def test_it_is_proposed_now_and_then_and_told_of_in_one_line(caplog: pytest.LogC
         async with ReplicaCluster(brokers=3) as cluster:
             await cluster.create_topic(partitions=5, replicas=(1, 2, 3))
             cluster.stopping.add(2)
-            cluster._change(lambda state: elections.before_shutdown(state, 2, live={1, 3}))
+            cluster._change(lambda state: leader_election.before_shutdown(state, 2, live={1, 3}))
             await cluster.until(lambda: all(state.isr == (1, 3) for state in cluster.states))
             cluster.proposals.clear()
             caplog.clear()
@@ -43,14 +43,12 @@ def test_as_another_registration_it_is_proposed_at_once() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(1, 2))
-            followers = cluster.nodes[1].partition().followers
-            assert followers is not None
-            follower = followers.known[2]
+            follower = follower_states(cluster.nodes[1].partition()).known[2]
             now = cluster.nodes[1].clock.monotonic_seconds()
-            follower.bar(now=now)
-            assert follower.is_barred(now=now)
+            follower.back_off(now=now)
+            assert follower.is_backing_off(now=now)
             follower.broker_epoch += 1
-            assert not follower.is_barred(now=now)
+            assert not follower.is_backing_off(now=now)
 
     run(story())
 

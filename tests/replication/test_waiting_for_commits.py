@@ -20,12 +20,12 @@ def test_a_record_that_a_member_of_the_set_does_not_take_is_waited_for_no_longer
         await cluster.until(lambda: all("t" in cluster.image(one).topics for one in cluster.brokers))
         (leader,) = cluster.leaders("t", seen_by=1)
         partition = cluster.brokers[leader].partitions.get("t", 0)
-        await cluster.until(lambda: len(partition.in_sync_replicas) == 2)
+        await cluster.until(lambda: len(partition.replica.in_sync_replicas) == 2)
         cluster.network.part(cluster.host(1), cluster.host(2))
         assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
         with pytest.raises(RequestTimedOut, match="within 2 s"):
             await partition.committed(0, seconds_max=2)
-        assert not partition.unacknowledged
+        assert not partition.replica.pending_produces
         cluster.network.heal()
         await partition.committed(0, seconds_max=60)
         await cluster.stop()
@@ -41,7 +41,7 @@ def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() -> None:
         (leader,) = cluster.leaders("t", seen_by=1)
         partition = cluster.brokers[leader].partitions.get("t", 0)
         await cluster.kill_broker(3 - leader)
-        await cluster.until(lambda: partition.in_sync_replicas == (leader,))
+        await cluster.until(lambda: partition.replica.in_sync_replicas == (leader,))
         assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
         await asyncio.sleep(5)
         assert partition.high_watermark == 0

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from odradek.cluster.image import NO_LEADER, ClusterImage, ResourceKind
-from odradek.cluster.store import SessionState
 from odradek.foundation.errors import DuplicateBrokerRegistration
 from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.protocol.api import ApiKey
+from odradek.registry.store import SessionState
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
@@ -40,8 +40,8 @@ def test_a_broker_goes_on_while_it_makes_the_logs_of_a_large_topic(monkeypatch: 
 
     async def story() -> None:
         cluster = await WholeCluster.start()
-        directories = cluster.brokers[1].directories
-        create = directories.create
+        log_manager = cluster.brokers[1].log_manager
+        create = log_manager.create
 
         def counted(*what: Any) -> Any:
             if not turns[-1]:
@@ -49,7 +49,7 @@ def test_a_broker_goes_on_while_it_makes_the_logs_of_a_large_topic(monkeypatch: 
             turns[-1] += 1
             return create(*what)
 
-        monkeypatch.setattr(directories, "create", counted)
+        monkeypatch.setattr(log_manager, "create", counted)
         assert await cluster.create_topic("t", through=2, partitions=partitions, replicas=3) == 0
         await cluster.until(lambda: "t" in cluster.image(1).topics)
         assert sum(turns) == partitions, "all are there as soon as the topic is to be seen, and made once"
@@ -129,11 +129,11 @@ def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -
         assert await cluster.create_topic("t", partitions=3) == 0
         partition = cluster.leaders("t", seen_by=1).index(2)
         await cluster.produce(2, "t", partition, b"before")
-        epoch = cluster.brokers[2].broker_epoch
+        epoch = cluster.brokers[2].control.membership.epoch
         store = cluster.stores[cluster.host(2)]
         store.expire()
         store.sever()
-        await cluster.until(lambda: cluster.brokers[2].is_fenced)
+        await cluster.until(lambda: cluster.brokers[2].control.membership.is_fenced)
         refused = await cluster.produce(2, "t", partition, b"lost?")
         assert int(refused.error_code) == NOT_LEADER_OR_FOLLOWER
         metadata = await cluster.ask(2, ApiKey.METADATA, 9, topics=None)
@@ -141,7 +141,7 @@ def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -
         await cluster.until(lambda: cluster.leaders("t", seen_by=1)[partition] == NO_LEADER)
         store.mend()
         await cluster.until(lambda: cluster.leaders("t", seen_by=2)[partition] == 2)
-        assert cluster.brokers[2].broker_epoch > epoch
+        assert cluster.brokers[2].control.membership.epoch > epoch
         again = await cluster.produce(2, "t", partition, b"after")
         assert (int(again.error_code), again.base_offset) == (0, 1)
         await cluster.stop()
@@ -178,7 +178,7 @@ def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(caplog: pyte
         async def broken(response: object) -> None:
             raise ValueError("a fault of ours")
 
-        cluster.brokers[1].follower._apply = broken  # type: ignore[method-assign]
+        cluster.brokers[1].control.subscription._apply = broken  # type: ignore[method-assign]
         await cluster.create_topic("t")
         assert cluster.refused == ["following/poll failed: a fault of ours"]
         await cluster.stop()
@@ -218,7 +218,7 @@ def test_a_fenced_broker_leads_nothing_even_where_it_knows_more_than_its_image()
         state = broker.images.current.topics["t"].partitions[0]
         # The answer to a proposal, before the change has come.
         partition.take_role(state._replace(isr=(leader,), partition_epoch=state.partition_epoch + 1))
-        broker._fenced("a test says so")
+        broker.control.membership._fenced("a test says so")
         assert not partition.is_leader
         refused = await cluster.produce(leader, "t", 0, b"lost?")
         assert int(refused.error_code) == NOT_LEADER_OR_FOLLOWER
@@ -268,7 +268,7 @@ def test_a_topic_deleted_while_a_broker_was_away_is_gone_from_its_disk_when_it_i
         answer = await cluster.ask(1, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}], timeout=1000)
         assert int(answer.responses[0].error_code) == 0
         broker = await cluster.start_broker(2)
-        assert [log.topic_partition.topic for log in broker.directories.logs()] == []
+        assert [log.topic_partition.topic for log in broker.log_manager.logs()] == []
         await cluster.stop()
 
     run(story())

@@ -10,18 +10,18 @@ from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import NO_LEADER, ClusterImage
 from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_image
-from odradek.cluster.memory_faults import RegistryFaults
-from odradek.cluster.memory_store import MemoryStore
-from odradek.cluster.store import Create
-from odradek.controller.election import ControllerTerm
 from odradek.controller.leadership import Leadership
+from odradek.controller.terms import ControllerTerm
 from odradek.foundation.errors import NotController
 from odradek.foundation.settings import Settings
 from odradek.handlers.counters import RequestCounters
 from odradek.log.log import Log
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-from odradek.server.reign import Reign
+from odradek.registry.memory_faults import RegistryFaults
+from odradek.registry.memory_store import MemoryStore
+from odradek.registry.store import Create
+from odradek.server.controller.active_controller import ActiveController
 from odradek.transport.outbound import OutboundConnection
 from tests.support.loop import LoopClock, run
 from tests.support.whole_cluster import WholeCluster
@@ -34,14 +34,14 @@ def test_a_controller_without_its_session_is_succeeded_and_can_write_nothing_mor
         cluster = await WholeCluster.start(brokers=1)
         first = cluster.active
         assert first is not None
-        reign = first.reign
-        assert reign is not None
+        controller = first.active_controller
+        assert controller is not None
         store = cluster.stores[cluster.host(first.id)]
         store.sever()
         await cluster.until(lambda: cluster.active is not None and cluster.active is not first)
         assert not first.is_active
         with pytest.raises(NotController):
-            await reign.controller.commits.commit([Create("/late")])
+            await controller.controller.writer.write([Create("/late")])
         assert await cluster.create_topic("t") == 0
         store.mend()
         await cluster.until(lambda: first.active_id == cluster.active.id if cluster.active else False)
@@ -119,7 +119,7 @@ def test_a_controller_that_stumbles_over_its_own_fault_leaves_the_office_to_anot
         active = cluster.active
         assert active is not None
         (other,) = [one for one in cluster.controllers.values() if one is not active]
-        look, calls = Leadership.look_at_members, []
+        look, calls = Leadership.refresh_brokers, []
 
         async def stumbles_once(leadership: Leadership) -> None:
             calls.append(leadership)
@@ -127,7 +127,7 @@ def test_a_controller_that_stumbles_over_its_own_fault_leaves_the_office_to_anot
                 raise ValueError("nobody thought of this")
             await look(leadership)
 
-        monkeypatch.setattr(Leadership, "look_at_members", stumbles_once)
+        monkeypatch.setattr(Leadership, "refresh_brokers", stumbles_once)
         cluster.kill_controller(active.id)
         await cluster.until(lambda: other.is_active)
         assert other.terms == 2
@@ -169,8 +169,8 @@ def test_a_registry_that_loses_messages_costs_time_and_leaves_everybody_with_one
             }
         active = cluster.active
         assert active is not None
-        assert active.reign is not None
-        log = active.reign.controller.commits.change_log
+        assert active.active_controller is not None
+        log = active.active_controller.controller.writer.change_log
         told = apply(ClusterImage(), [NodeChange(*change) for change in log.since(-1, 0).changes])
         assert dict(told.topics) == dict(written.topics)
         await cluster.stop()
@@ -180,7 +180,9 @@ def test_a_registry_that_loses_messages_costs_time_and_leaves_everybody_with_one
 
 def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:
     """Whether every broker is a member, and every partition is led and has all its replicas in sync, for everybody."""
-    if cluster.active is None or any(broker.is_fenced for broker in cluster.brokers.values()):
+    if cluster.active is None or any(
+        broker.control.membership.is_fenced for broker in cluster.brokers.values()
+    ):
         return False
     for broker_id in cluster.brokers:
         image = cluster.image(broker_id)
@@ -193,14 +195,14 @@ def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:
 
 
 def _logs(cluster: WholeCluster, broker_id: int) -> list[Log]:
-    return list(cluster.brokers[broker_id].directories.logs())
+    return list(cluster.brokers[broker_id].log_manager.logs())
 
 
 def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
     async def story() -> None:
         store = MemoryStore()
         failures: list[str] = []
-        reign = Reign(
+        controller = ActiveController(
             ControllerTerm(controller_id=100, epoch=1, epoch_version=0),
             store=store,
             settings=Settings({"node.id": "100"}),
@@ -209,10 +211,10 @@ def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
             counters=RequestCounters(),
             on_failure=lambda _, reason: failures.append(reason),
         )
-        reign.end("it was lost at once")
-        await reign.begin()
+        controller.end("it was lost at once")
+        await controller.begin()
         assert not store.watches.has(paths.BROKER_IDS)
-        assert (reign.is_active, failures) == (False, [])
-        await reign.close()
+        assert (controller.is_active, failures) == (False, [])
+        await controller.close()
 
     run(story())

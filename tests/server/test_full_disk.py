@@ -13,8 +13,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
 from odradek.protocol.api import ApiKey
-from odradek.server.admin import AdminServer
-from tests.server.test_measures import labels, scrape
+from odradek.server.http.admin import AdminServer
+from tests.server.test_broker_metrics import labels, scrape
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker

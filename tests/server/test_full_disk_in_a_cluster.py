@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from odradek.foundation.errors import KafkaStorageError
-from odradek.server.cluster_admin import restart_answer
+from odradek.server.http.cluster_admin import restart_answer
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.protocol.varint import unsigned_varint
 from odradek.records.builder import build_batch
-from odradek.server.kraft_metadata import DIRECTORY, read_kraft_metadata
+from odradek.server.broker.kraft_metadata import DIRECTORY, read_kraft_metadata
 from tests.support.disk import SimulatedDisk
 
 

@@ -9,19 +9,22 @@ import pytest
 from odradek.cluster.image import ResourceKind
 from odradek.controller.requests import ConfigChange, ConfigOperation, NewTopic, Resource
 from odradek.foundation.settings import Settings
-from odradek.server.broker import Broker
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.local_control import LocalControl
 
 ALL_BROKERS = Resource(ResourceKind.BROKER, "")
 TOPIC = Resource(ResourceKind.TOPIC, "t")
 
 
-async def _set(broker: Broker, resource: Resource, changes: Sequence[tuple[str, str]]) -> None:
+async def _set(
+    broker: BrokerProcess[LocalControl], resource: Resource, changes: Sequence[tuple[str, str]]
+) -> None:
     wanted = [ConfigChange(key, ConfigOperation.SET, value) for key, value in changes]
     outcomes = await broker.controller.incremental_alter_configs([(resource, wanted)])
     assert outcomes == [None]
 
 
-def _in_force(broker: Broker) -> dict[str, object]:
+def _in_force(broker: BrokerProcess[LocalControl]) -> dict[str, object]:
     log = broker.partitions.get("t", 0).log
     return {
         "max.connections": broker.admission.connections_max,
@@ -30,7 +33,7 @@ def _in_force(broker: Broker) -> dict[str, object]:
         "producer.id.expiration.ms": log.producers.expiration_ms,
         "max.message.bytes": log.config.max_message_bytes,
         "retention.ms": log.config.retention_ms,
-        "min.insync.replicas": broker.partitions.get("t", 0).min_insync_replicas,
+        "min.insync.replicas": broker.partitions.get("t", 0).replica.min_insync_replicas,
     }
 
 
@@ -48,10 +51,10 @@ def test_changes_reach_the_running_parts_and_outlive_a_restart(tmp_path: Path) -
     }
 
     async def change() -> None:
-        broker = Broker(settings)
+        broker = BrokerProcess(settings, control=LocalControl())
         await broker.start()
         try:
-            await broker.controller.create_topics([NewTopic(name="t")])
+            await broker.control.controller.create_topics([NewTopic(name="t")])
             before = _in_force(broker)
             assert before["max.message.bytes"] == 1048588
             await _set(
@@ -73,7 +76,7 @@ def test_changes_reach_the_running_parts_and_outlive_a_restart(tmp_path: Path) -
             await broker.stop()
 
     async def look_again() -> None:
-        broker = Broker(settings)
+        broker = BrokerProcess(settings, control=LocalControl())
         await broker.start()
         try:
             assert _in_force(broker) == wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from odradek.groups.shard import ShardState
+from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
@@ -237,12 +237,12 @@ def test_a_coordinator_keeps_its_groups_where_only_a_follower_leaves() -> None:
         cluster = await WholeCluster.start(brokers=3, controllers=1, entries=entries)
         home = await cluster.coordinator("g", through=1)
         groups = cluster.brokers[home].groups
-        (shard,) = groups.shards()
+        (shard,) = groups.runtime.shards()
         led = cluster.brokers[home].partitions.get("__consumer_offsets", 0)
         epoch = led.leader_epoch
         assert await reassign(cluster, "__consumer_offsets", [home, home % 3 + 1], through=home) == [0]
         await cluster.until(lambda: led.leader_epoch > epoch)
-        assert groups.shards() == [shard]
+        assert groups.runtime.shards() == [shard]
         assert shard.state is ShardState.ACTIVE
         await cluster.stop()
 
@@ -260,7 +260,7 @@ def test_a_broker_that_was_away_while_its_replica_moved_has_no_log_of_it_when_it
         assert await reassign(cluster, "t", [first, new], through=first) == [0]
         await cluster.until(lambda: replicas(cluster, "t", first) == [(first, new)])
         broker = await cluster.start_broker(gone)
-        assert list(broker.directories.logs()) == []
+        assert list(broker.log_manager.logs()) == []
         # And it can have it again.
         assert await reassign(cluster, "t", [gone, new], through=first) == [0]
         await cluster.until(lambda: replicas(cluster, "t", first) == [(gone, new)])
@@ -284,10 +284,10 @@ def test_a_broker_that_has_not_heard_yet_that_it_left_does_not_count_when_it_is_
             assert await reassign(cluster, "t", wanted, through=leader) == [0]
         await asyncio.sleep(3)
         led = cluster.brokers[leader].partitions.get("t", 0)
-        assert led.in_sync_replicas == (leader, other)
+        assert led.replica.in_sync_replicas == (leader, other)
         assert cluster.brokers[late].partitions.get("t", 0).log.log_end_offset == 2, "it has not heard"
         cluster.network.heal()
-        await cluster.until(lambda: late in led.in_sync_replicas)
+        await cluster.until(lambda: late in led.replica.in_sync_replicas)
         assert cluster.brokers[late].partitions.get("t", 0).log.log_end_offset == 2
         await cluster.stop()
 
@@ -305,7 +305,7 @@ def test_a_producer_that_waits_is_answered_though_a_replica_leaves_meanwhile() -
         epoch = led.leader_epoch
         assert await reassign(cluster, "t", [leader, slow], through=leader) == [0]
         await cluster.until(lambda: led.leader_epoch > epoch)
-        assert led.replicas == (leader, slow)
+        assert led.replica.replicas == (leader, slow)
         assert not waiting.done()
         cluster.network.heal()
         assert int((await waiting).error_code) == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
-from odradek.server.record_times import parse_offsets, record_times
+from odradek.server.http.record_times import parse_offsets, record_times
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 

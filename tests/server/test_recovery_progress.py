@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.requests import NewTopic
 from odradek.foundation.metrics import MetricsRegistry
 from odradek.foundation.settings import Settings
 from odradek.log.files import SystemDisk, SystemFile
-from odradek.server import measures
-from odradek.server.broker import Broker
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.local_control import LocalControl
+from odradek.server.http import broker_metrics
 from tests.support.disk import SimulatedDisk
+from tests.support.exposition import exposition_text
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker, batch
 
@@ -38,32 +40,32 @@ class _SlowDisk(SystemDisk):
         return super().open(path, create=create)
 
 
-def _broker(path: Path, registry: MemoryRegistry, *, disk: Any = None) -> Broker:
+def _broker(path: Path, registry: MemoryRegistry, *, disk: Any = None) -> BrokerProcess[LocalControl]:
     texts = {
         "log.dirs": str(path),
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "num.recovery.threads.per.data.dir": "2",
     }
-    return Broker(Settings(texts), store=MemoryStore(registry), disk=disk)
+    return BrokerProcess(Settings(texts), control=LocalControl(store=MemoryStore(registry)), disk=disk)
 
 
 async def _written(path: Path, registry: MemoryRegistry) -> int:
     """A directory with records that looks as if nobody had closed it; how many bytes of log there are."""
     broker = _broker(path, registry)
     await broker.start()
-    await broker.controller.create_topics([NewTopic(name="t", partition_count=PARTITIONS)])
+    await broker.control.controller.create_topics([NewTopic(name="t", partition_count=PARTITIONS)])
     for partition in broker.partitions:
-        partition.append_as_leader(memoryview(batch([b"v" * 100])), required_acks=1)
+        partition.require_leader().append(memoryview(batch([b"v" * 100])), required_acks=1)
     size_bytes = sum(partition.log.size_bytes for partition in broker.partitions)
     await broker.stop()
     (path / ".kafka_cleanshutdown").unlink()
     return size_bytes
 
 
-def _scrape(broker: Broker) -> dict[str, float]:
+def _scrape(broker: BrokerProcess[LocalControl]) -> dict[str, float]:
     registry = MetricsRegistry()
-    measures.register(broker, registry)
-    lines = registry.render().decode().splitlines()
+    broker_metrics.register(broker, registry)
+    lines = exposition_text(registry).splitlines()
     return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line.startswith("odradek_log")}
 
 
@@ -130,9 +132,9 @@ def test_a_directory_that_fails_while_it_is_opened_takes_its_own_logs_only() -> 
         disk.remove("/one/.kafka_cleanshutdown")
         disk.fail_path("/one/t-", errno.EIO)
         again = await WholeBroker.start({"log.dirs": "/one,/two"}, disk=disk, registry=broker.registry)
-        assert again.broker.directories.offline == {"/one"}
+        assert again.broker.log_manager.directories.offline == {"/one"}
         assert [partition.high_watermark for partition in again.broker.partitions] == [1, 1, 1]
-        assert all(log.path_of_directory == "/two" for log in again.broker.directories.logs())
+        assert all(log.parent_directory == "/two" for log in again.broker.log_manager.logs())
         await again.broker.stop()
 
     run(story())
@@ -145,7 +147,7 @@ def test_a_log_that_cannot_be_closed_keeps_its_directory_from_being_marked() -> 
         await broker.create_topic("t", partitions=4)
         for partition in range(4):
             await broker.produce("t", b"v", partition=partition)
-        (bad, *_) = [log for log in broker.broker.directories.logs() if log.path_of_directory == "/one"]
+        (bad, *_) = [log for log in broker.broker.log_manager.logs() if log.parent_directory == "/one"]
         disk.fail_path(f"{bad.directory}/", errno.EIO)
         await broker.broker.stop()
         assert not disk.exists("/one/.kafka_cleanshutdown")

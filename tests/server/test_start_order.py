@@ -1,13 +1,16 @@
 """What clients see of a broker that is just starting."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from odradek.client.client import Client
+from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.settings import Settings
-from odradek.server.broker import Broker
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.local_control import LocalControl
 
 
 @pytest.mark.integration
@@ -20,16 +23,17 @@ def test_nobody_is_told_of_a_cluster_without_brokers(tmp_path: Path, monkeypatch
             return len(client.cluster.brokers)
 
     async def scenario() -> None:
-        broker = Broker(Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}))
-        register = broker._register
+        settings = Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
+        broker = BrokerProcess(settings, control=LocalControl())
+        register = broker.control.register
 
-        async def register_late() -> None:
+        async def register_late(endpoints: Sequence[Endpoint]) -> None:
             early.append(asyncio.create_task(ask(broker.listeners[0].port)))
             await asyncio.wait(early, timeout=0.1)
             assert not early[0].done()
-            await register()
+            await register(endpoints)
 
-        monkeypatch.setattr(broker, "_register", register_late)
+        monkeypatch.setattr(broker.control, "register", register_late)
         await broker.start()
         assert await early[0] == 1
         await broker.stop()

@@ -15,11 +15,11 @@ from typing import Any
 from odradek.foundation.errors import KafkaStorageError
 from odradek.records.record import records
 from odradek.replication.partition import Partition
-from odradek.server.cluster_broker import ClusterBroker
 from tests.simulation.cluster import BROKERS, SimulatedCluster
 from tests.simulation.workload import WEAK, Workload
 from tests.support.logs import stored_batches
-from tests.support.session_news import wrong_news
+from tests.support.session_changes import wrong_changes
+from tests.support.whole_cluster import ClusterBroker
 
 
 class Checker:
@@ -96,7 +96,7 @@ class Checker:
         self._workload.raise_failure()
         for start, (broker_id, broker) in enumerate(self._cluster.ever_started):
             if self._cluster.brokers.get(broker_id) is broker:
-                wrong = wrong_news(broker.parts)
+                wrong = wrong_changes(broker.parts)
                 self._require(
                     not wrong, "sessions", f"broker {broker_id} overlooks what followers ask for: {wrong}"
                 )
@@ -148,13 +148,13 @@ class Checker:
         now = asyncio.get_running_loop().time()
         led_since = self._led_since.setdefault(index, {})
         led_since.setdefault(replica.leader_epoch, (broker_id, now))
-        if not broker.silence.is_now or not replica.is_confirmed:
+        if not broker.control.outage.is_now or not replica.require_leader().is_confirmed:
             return
         for epoch, (other, since) in led_since.items():
             self._require(
                 epoch <= replica.leader_epoch
                 or other == broker_id
-                or now - since <= replica.context.confirmed_seconds_max,
+                or now - since <= replica.replica.context.confirmed_seconds_max,
                 "I13",
                 f"broker {broker_id} takes itself for the leader of {index} in epoch {replica.leader_epoch}; "
                 f"broker {other} has led in epoch {epoch} for {now - since:.3f} s",

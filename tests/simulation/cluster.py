@@ -12,19 +12,18 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from odradek.cluster.memory_faults import RegistryFaults
-from odradek.cluster.memory_store import MemoryRegistry
-from odradek.cluster.node_tree import Changes
-from odradek.cluster.store import Operation
 from odradek.foundation.errors import KafkaStorageError, RequestError
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.registry.memory_faults import RegistryFaults
+from odradek.registry.memory_store import MemoryRegistry
+from odradek.registry.node_tree import Changes
+from odradek.registry.store import Operation
 from odradek.replication.partition import Partition
-from odradek.server.cluster_broker import ClusterBroker
 from odradek.transport.network import Network
 from tests.simulation.history import History
 from tests.support.loop import VirtualTimeLoop
-from tests.support.whole_cluster import PORT, WholeCluster
+from tests.support.whole_cluster import PORT, ClusterBroker, WholeCluster
 
 BROKERS: Final = (1, 2, 3)
 CONTROLLERS: Final = (100, 101)

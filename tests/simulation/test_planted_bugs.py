@@ -10,20 +10,20 @@ import pytest
 
 from odradek.client.consumer import group as group_consumer
 from odradek.cluster.image import PartitionImage
-from odradek.controller import elections, eligible, reassignments, terms
+from odradek.controller import eligible_replicas, leader_election, reassignment_steps, terms
 from odradek.controller.leadership import Leadership
+from odradek.coordination import writer
 from odradek.foundation.ids import TopicPartition
-from odradek.groups import writer
-from odradek.groups.group import ClassicGroup
+from odradek.groups.classic.group import ClassicGroup
 from odradek.log import loading
-from odradek.log.directory import LogDirectories
+from odradek.log.log_manager import LogManager
 from odradek.log.producers import AppendedBatch, ProducerStates
 from odradek.log.recovery import Recovery
-from odradek.replication import confirmation, leading
+from odradek.replication import confirmation, leader
 from odradek.replication.confirmation import NEVER
-from odradek.replication.leader import Followers
-from odradek.replication.leading import LeadingReplica
-from odradek.replication.replica import PartitionRead, Replica
+from odradek.replication.follower_states import FollowerStates
+from odradek.replication.leader import Leader
+from odradek.replication.partition_reader import PartitionRead, PartitionReader
 from tests.simulation.faults import KINDS
 from tests.simulation.history import InvariantBroken
 from tests.simulation.simulation import simulate
@@ -44,51 +44,52 @@ SILENCE: Final = ("registry_away", "cut_from_all", "sever_broker", "isolate_brok
 
 def _serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """Consumers get whatever is in the log."""
-    read = Replica.read
+    read = PartitionReader.read
 
-    def read_all(self: Replica, *args: Any, **named: Any) -> PartitionRead:
-        mark, self.high_watermark = self.high_watermark, self.log.log_end_offset
+    def read_all(self: PartitionReader, *args: Any, **named: Any) -> PartitionRead:
+        replica = self._replica
+        mark, replica.high_watermark = replica.high_watermark, replica.log.log_end_offset
         try:
             return read(self, *args, **named)
         finally:
-            self.high_watermark = mark
+            replica.high_watermark = mark
 
-    patch.setattr(Replica, "read", read_all)
+    patch.setattr(PartitionReader, "read", read_all)
 
 
 def _elect_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
     """The first live replica leads, in sync or not."""
-    elected = elections.elected
+    elected = leader_election.elected
 
     def any_live(partition: PartitionImage, *, live: Any, unclean: bool = False) -> PartitionImage | None:
         everybody = partition._replace(isr=tuple(one for one in partition.replicas if one in live))
         return elected(everybody, live=live, unclean=True)
 
-    patch.setattr(elections, "elected", any_live)
+    patch.setattr(leader_election, "elected", any_live)
 
 
 def _forget_an_unclean_stop(patch: pytest.MonkeyPatch) -> None:
     """A broker that is quicker back than its session ends passes for one that was never away."""
-    without = Leadership._without
+    without = Leadership._without_brokers
 
     def without_those_away(self: Any, topic: str, partition: Any, gone: Any, stayed: Any) -> Any:
         there = {int(name) for name in self._store.registry.tree.children("/brokers/ids")}
         away = [broker for broker in gone if broker not in there]
         return without(self, topic, partition, away, {*stayed, *there}) if away else None
 
-    patch.setattr(Leadership, "_without", without_those_away)
-    patch.setattr(elections, "after_unclean_stop", lambda *_, **__: None)
+    patch.setattr(Leadership, "_without_brokers", without_those_away)
+    patch.setattr(leader_election, "after_unclean_stop", lambda *_, **__: None)
 
 
 def _forget_who_is_in_sync(patch: pytest.MonkeyPatch) -> None:
     """The high watermark waits for one follower alone."""
 
-    def held(self: Followers, leader_end_offset: int) -> int:
+    def held(self: FollowerStates, leader_end_offset: int) -> int:
         return min(
             leader_end_offset, max((one.end_offset for one in self.counted), default=leader_end_offset)
         )
 
-    patch.setattr(Followers, "held_by_all", held)
+    patch.setattr(FollowerStates, "held_by_all", held)
 
 
 def _forget_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
@@ -103,13 +104,13 @@ def _forget_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
 def _lead_from_less(patch: pytest.MonkeyPatch) -> None:
     """Nobody is eligible to lead besides the in-sync set: its last member leads with what a loss of power left."""
     patch.setattr(
-        eligible, "remembered", lambda before, after, **_: after._replace(elr=(), last_known_elr=())
+        eligible_replicas, "remembered", lambda before, after, **_: after._replace(elr=(), last_known_elr=())
     )
 
 
 def _vouch_for_what_is_gone(patch: pytest.MonkeyPatch) -> None:
     """A broker says that it has all that it had, whatever happened to the machine."""
-    patch.setattr(LogDirectories, "has_all", property(lambda self: True))
+    patch.setattr(LogManager, "is_complete", property(lambda self: True))
 
 
 def _trust_the_disk(patch: pytest.MonkeyPatch) -> None:
@@ -123,17 +124,17 @@ def _trust_the_disk(patch: pytest.MonkeyPatch) -> None:
 
 def _acknowledge_with_too_few(patch: pytest.MonkeyPatch) -> None:
     """The high watermark moves on below min.insync.replicas."""
-    patch.setattr(LeadingReplica, "in_sync_needed", property(lambda self: 1))
+    patch.setattr(Leader, "in_sync_needed", property(lambda self: 1))
 
 
 def _shrink_without_the_controller(patch: pytest.MonkeyPatch) -> None:
     """Who lags does not count from the moment that this is proposed."""
 
-    def propose(self: Followers, members: Any) -> None:
+    def propose(self: FollowerStates, members: Any) -> None:
         self.in_sync = self.proposed = frozenset(members)
         self._count()
 
-    patch.setattr(Followers, "propose", propose)
+    patch.setattr(FollowerStates, "propose", propose)
 
 
 def _lead_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -142,17 +143,17 @@ def _lead_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
     def led_by(partition: PartitionImage, leader: int, *, isr: tuple[int, ...]) -> PartitionImage:
         return partition._replace(leader=leader, isr=isr)
 
-    patch.setattr(elections, "_led_by", led_by)
+    patch.setattr(leader_election, "_led_by", led_by)
 
 
 def _end_a_move_too_early(patch: pytest.MonkeyPatch) -> None:
     """The old replicas go before the new ones have caught up."""
-    completed = reassignments.completed
+    completed = reassignment_steps.completed
 
     def at_once(partition: PartitionImage, *, live: Any) -> PartitionImage | None:
         return completed(partition._replace(isr=partition.replicas), live=live)
 
-    patch.setattr(reassignments, "completed", at_once)
+    patch.setattr(reassignment_steps, "completed", at_once)
 
 
 def _forget_a_deletion(patch: pytest.MonkeyPatch) -> None:
@@ -191,13 +192,13 @@ def _give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
 
 def _believe_for_ever(patch: pytest.MonkeyPatch) -> None:
     """While the registry is silent a leader that was confirmed once stays it."""
-    patch.setattr(leading, "is_fresh", lambda as_of, **_: as_of > NEVER)
+    patch.setattr(leader, "is_fresh", lambda as_of, **_: as_of > NEVER)
 
 
 def _forget_who_may_be_elected(patch: pytest.MonkeyPatch) -> None:
     """While the registry is silent only those count that are proposed or eligible."""
     electable = confirmation.others_electable
-    patch.setattr(leading, "others_electable", lambda **sets: electable(**{**sets, "in_sync": ()}))
+    patch.setattr(leader, "others_electable", lambda **sets: electable(**{**sets, "in_sync": ()}))
 
 
 class Bug(NamedTuple):

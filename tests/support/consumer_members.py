@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups.consumer_requests import HeartbeatRequest, HeartbeatResult, heartbeat
+from odradek.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
 from tests.support.group_world import World, settle
 
 Parts = dict[UUID, frozenset[int]]
@@ -39,7 +39,7 @@ class ConsumerMember:
             "client_host": "/127.0.0.1",
             **fields,
         }
-        return await settle(heartbeat(self.world.groups, self.group_id, HeartbeatRequest(**values)))
+        return await settle(self.world.groups.consumer_heartbeat(self.group_id, HeartbeatRequest(**values)))
 
     async def beat(self) -> HeartbeatResult | OdradekError:
         """The next heartbeat: all there is to say when joining, else only what is owned when that changed."""

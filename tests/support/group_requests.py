@@ -37,7 +37,7 @@ async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
     sent = codec.encode_request(api, version, 7, "client", messages.request(api, version, **fields))
     frame = memoryview(sent)[4:]
     header = parse_request_header(frame)
-    request = codec.decode_request(api, version, frame, header.body_position)
+    request = codec.decode_typed_request(api, version, frame, header.body_position)
     context = SimpleNamespace(
         header=header,
         listener_name="PLAINTEXT",

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, TopicImage
-from odradek.groups import membership
+from odradek.groups.classic.members import JoinRequest, JoinResult, SyncRequest, SyncResult
 from odradek.groups.coordinator import GroupCoordinator
-from odradek.groups.members import JoinRequest, JoinResult, SyncResult
 from tests.support.offsets_log import MemoryOffsetsLog
 
 T = TypeVar("T")
@@ -114,7 +113,7 @@ class World:
         self.log = MemoryOffsetsLog(partitions)
         self.images = ImageHolder(image(topics or {}))
         self.clock = LoopClock()
-        self.settings = settings(**changes)
+        self.settings: Any = settings(**changes)
         self._ids = 0
         self.groups = self._coordinator()
 
@@ -135,14 +134,14 @@ class World:
         await self.groups.stop()
         self.groups = self._coordinator()
         self.groups.start()
-        await self.groups.loaded()
+        await self.groups.runtime.loaded()
 
     # --- members of the classic protocol --------------------------------------------------------------------
 
     def join(self, group_id: str = "g", member_id: str = "", **fields: Any) -> asyncio.Task[JoinResult]:
         """Begin to join; the task ends with the answer."""
         request = join_request(member_id, **fields)
-        result = membership.join(self.groups, group_id, request)
+        result = self.groups.join(group_id, request)
         return asyncio.ensure_future(_settle(result))
 
     def sync(
@@ -163,7 +162,7 @@ class World:
             "assignments": assignments or {},
             **fields,
         }
-        return asyncio.ensure_future(_settle(membership.sync(self.groups, group_id, **values)))
+        return asyncio.ensure_future(_settle(self.groups.sync(group_id, SyncRequest(**values))))
 
     async def member(self, group_id: str = "g", **fields: Any) -> JoinResult:
         """A member alone in a new group, synced."""
@@ -219,7 +218,7 @@ def in_world(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any
     async def run() -> None:
         world = World(**changes)
         world.groups.start()
-        await world.groups.loaded()
+        await world.groups.runtime.loaded()
         try:
             await story(world)
         finally:

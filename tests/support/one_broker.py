@@ -12,8 +12,6 @@ from typing import Any
 
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import ImageHolder
-from odradek.cluster.memory_store import MemoryStore
-from odradek.cluster.store import Store
 from odradek.controller.controller import Controller
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.settings import Settings
@@ -21,6 +19,8 @@ from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.headers import parse_request_header
+from odradek.registry.memory_store import MemoryStore
+from odradek.registry.store import Store
 
 ENDPOINTS = {"PLAINTEXT": ("broker.test", 9092), "EXTERNAL": ("outside.test", 19092)}
 
@@ -48,7 +48,7 @@ class OneBroker:
         sent = codec.encode_request(api, version, 7, "test", messages.request(api, version, **fields))
         frame = memoryview(sent)[4:]
         header = parse_request_header(frame)
-        request = codec.decode_request(api, version, frame, header.body_position)
+        request = codec.decode_typed_request(api, version, frame, header.body_position)
         context = SimpleNamespace(
             header=header,
             listener_name=listener_name,
@@ -58,6 +58,7 @@ class OneBroker:
                 is_broker=True,
                 images=self.images,
                 controller=self.controller,
+                active_controller=self.controller,
                 settings=self.settings,
             ),
         )

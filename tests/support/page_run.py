@@ -31,7 +31,7 @@ from tests.support.pages import SHELL_LANGUAGES, Block
 from tests.support.peers import in_ci, skip_or_fail
 from tests.support.private_network import PrivateNetwork, available
 
-BLOCK_SECONDS_MAX: Final = 60.0
+BLOCK_SECONDS_MAX: Final = 180.0
 STOP_SECONDS_MAX: Final = 30.0
 _POLL_SECONDS: Final = 0.02
 _INTERRUPTED: Final = (0, 130, -signal.SIGINT)

@@ -8,14 +8,14 @@ import pytest
 
 from odradek.replication.acknowledgements import Waiter, Waiters
 from odradek.replication.partition import Partition
-from odradek.replication.replica import Replica
+from odradek.replication.partition_reader import PartitionReader
 
 
 def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered before the high watermark has come there."""
 
     def add(self: Waiters, waiting: Waiter, offset: int) -> None:
-        asyncio.get_running_loop().call_soon(waiting.reached, self, None)
+        asyncio.get_running_loop().call_soon(waiting.resolved, self, None)
 
     patch.setattr(Waiters, "add", add)
 
@@ -26,12 +26,12 @@ def truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
     def cut_too(self: Partition) -> None:
         stop_leading(self)
-        if self.is_follower:
-            self.truncate_to(self.high_watermark)
+        if self.follower is not None:
+            self.follower.truncate_to(self.high_watermark)
 
     patch.setattr(Partition, "_stop_leading", cut_too)
 
 
 def skip_the_epoch_of_the_last_record(patch: pytest.MonkeyPatch) -> None:
     """A leader does not look whether a follower's last record is its own."""
-    patch.setattr(Replica, "divergence", lambda *_: None)
+    patch.setattr(PartitionReader, "divergence", lambda *_: None)

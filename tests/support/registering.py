@@ -7,8 +7,8 @@ from typing import Any
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage
 from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
-from odradek.cluster.store import Store
 from odradek.foundation.clock import SystemClock
+from odradek.registry.store import Store
 from tests.support.registries import Told, World
 
 

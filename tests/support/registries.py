@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
-from odradek.cluster.registries import open_registry
-from odradek.cluster.store import Store
-from odradek.cluster.zookeeper_store import ZookeeperStore
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from odradek.registry.registries import open_registry
+from odradek.registry.store import Store
+from odradek.registry.zookeeper_store import ZookeeperStore
 from tests.support import loop
 from tests.support.zookeeper import ZooKeeper, end_session
 

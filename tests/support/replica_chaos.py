@@ -15,7 +15,7 @@ import asyncio
 
 from odradek.foundation.errors import OdradekError
 from tests.support.replicas import ReplicaCluster, ReplicaNode
-from tests.support.session_news import wrong_news
+from tests.support.session_changes import wrong_changes
 
 STEPS = (
     *("produce",) * 6,
@@ -129,7 +129,7 @@ class ReplicaChaos:
                 self._look_at(node)
 
     def _look_at(self, node: ReplicaNode) -> None:
-        wrong = wrong_news(node.parts)
+        wrong = wrong_changes(node.parts)
         self._require(not wrong, f"broker {node.id} overlooks what followers ask for: {wrong}")
         partition = node.partition()
         values = node.values()

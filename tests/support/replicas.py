@@ -27,24 +27,26 @@ from odradek.cluster.image import (
     ResourceKind,
     TopicImage,
 )
-from odradek.controller import elections, reassignments
+from odradek.controller import leader_election, reassignment_steps
 from odradek.foundation.errors import RequestError
 from odradek.foundation.settings import Settings
 from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.fetch_sessions import FetchSessions
-from odradek.log.directory import LogDirectories
+from odradek.log.log_manager import LogManager
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.headers import parse_request_header
 from odradek.replication.blocking import BlockingWork
-from odradek.replication.fetchers import Fetchers
-from odradek.replication.flushing import Flusher
+from odradek.replication.broker_transport import BrokerRequest, Response
+from odradek.replication.fetcher_manager import ReplicaFetcherManager
+from odradek.replication.flusher import Flusher
+from odradek.replication.follower_states import FollowerStates
+from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.housekeeping import Housekeeping
 from odradek.replication.in_sync import InSyncSets, Proposal
 from odradek.replication.partition import Partition
-from odradek.replication.partitions import Partitions
 from odradek.replication.purgatory import Purgatory
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
@@ -63,6 +65,13 @@ SETTINGS = {
 }
 
 
+def follower_states(partition: Partition) -> FollowerStates:
+    """What the leader of a partition with followers knows of them."""
+    followers = partition.require_leader().followers
+    assert followers is not None
+    return followers
+
+
 class ReplicaNode:
     """One broker's life, from a start to a stop or a crash."""
 
@@ -77,20 +86,20 @@ class ReplicaNode:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.blocking = BlockingWork(threads_max=1)
         self.flusher = Flusher(threads=self.blocking, clock=self.clock)
-        self.directories = LogDirectories(
+        self.log_manager = LogManager(
             self.settings.log_directories, disk=disk, clock=self.clock, broker_id=broker_id
         )
-        self.partitions = Partitions(
+        self.partitions = HostedPartitions(
             broker_id=broker_id,
             images=self.images,
-            directories=self.directories,
+            log_manager=self.log_manager,
             flusher=self.flusher,
             current_settings=lambda: self.settings,
             clock=self.clock,
         )
         self.housekeeping = Housekeeping(
             partitions=self.partitions,
-            directories=self.directories,
+            log_manager=self.log_manager,
             blocking=self.blocking,
             flusher=self.flusher,
             clock=self.clock,
@@ -103,8 +112,9 @@ class ReplicaNode:
             clock=self.clock,
             images=self.images,
             controller=_NOTHING,
+            active_controller=_NOTHING,
             partitions=self.partitions,
-            directories=self.directories,
+            log_manager=self.log_manager,
             producer_ids=_NOTHING,
             groups=lambda: _NOTHING,
             leadership=lambda: _NOTHING,
@@ -119,17 +129,17 @@ class ReplicaNode:
         )
         self.dispatcher = Dispatcher(self.parts)
         self._asked: dict[int, asyncio.Future[Any]] = {}
-        self.fetchers = Fetchers(
-            self.partitions, channel=lambda _: self, current_settings=lambda: self.settings
+        self.fetchers = ReplicaFetcherManager(
+            self.partitions, transport_of=lambda _: self, current_settings=lambda: self.settings
         )
         self.in_sync = InSyncSets(self.partitions, alter_partition=self._alter_partition)
         self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
 
     def start(self, image: ClusterImage) -> bool:
         """Open the logs and follow; whether the stop before was clean."""
-        self.directories.open()
-        self.directories.load(self.partitions.configs_on_disk())
-        was_clean = all(not self.directories.may_have_lost(log) for log in self.directories.logs())
+        self.log_manager.directories.open()
+        self.log_manager.load(self.partitions.configs_on_disk())
+        was_clean = all(not self.log_manager.may_have_lost(log) for log in self.log_manager.logs())
         self.images.current = image
         self.fetchers.start()
         self.in_sync.start()
@@ -142,7 +152,7 @@ class ReplicaNode:
         """In order."""
         self.is_live = False
         await self._end_tasks()
-        self.directories.close()
+        self.log_manager.close()
 
     async def die(self) -> None:
         """The process ends where it is; what its disk then has is the caller's."""
@@ -183,24 +193,22 @@ class ReplicaNode:
             answer = await answer
         return decoded(api, version, answer)
 
-    async def send(self, broker_id: int, api: ApiKey, version: int, message: Any) -> Any:
-        """The way to other brokers that the fetchers use."""
-        return await self.cluster.carry(self, broker_id, api, version, message)
-
-    async def send_frame(self, broker_id: int, pack: Callable[[int], bytes]) -> memoryview:
-        """The same for frames: tests see and change messages."""
-        frame = memoryview(pack(7))[4:]
+    async def send(self, broker_id: int, request: BrokerRequest[Response]) -> Response:
+        """As a transport: the request goes through its bytes, and tests see and change messages."""
+        frame = memoryview(request.pack(7, "broker"))[4:]
         header = parse_request_header(frame)
         api, version = ApiKey(header.api_key), header.api_version
         message = codec.decode_request(api, version, frame, header.body_position)
-        asked = self._asked[broker_id] = asyncio.ensure_future(self.send(broker_id, api, version, message))
+        asked = self._asked[broker_id] = asyncio.ensure_future(
+            self.cluster.carry(self, broker_id, api, version, message)
+        )
         try:
             await asyncio.wait({asked})
         finally:
             asked.cancel()
         if asked.cancelled():
             raise ConnectionResetError("the question was given up")
-        return memoryview(codec.encode_response(api, version, 7, asked.result()))[4:]
+        return request.parse(memoryview(codec.encode_response(api, version, 7, asked.result()))[4:])
 
     def interrupt(self, broker_id: int) -> None:
         """As if the connection were lost."""
@@ -262,8 +270,8 @@ class ReplicaCluster:
         live = self._eligible()
 
         def rejoined(state: PartitionImage) -> PartitionImage | None:
-            after = None if was_clean else elections.after_unclean_stop(state, broker_id, live=live)
-            return elections.elected(after or state, live=live) or after
+            after = None if was_clean else leader_election.after_unclean_stop(state, broker_id, live=live)
+            return leader_election.elected(after or state, live=live) or after
 
         self._change(rejoined)
         return node
@@ -273,12 +281,12 @@ class ReplicaCluster:
 
     def _gone(self, broker_id: int) -> None:
         self.live.pop(broker_id, None)
-        self._change(lambda state: elections.without_brokers(state, [broker_id], live=self._eligible()))
+        self._change(lambda state: leader_election.without_brokers(state, [broker_id], live=self._eligible()))
 
     async def stop_node(self, broker_id: int) -> None:
         """A controlled stop: leaders move first."""
         self.stopping.add(broker_id)
-        self._change(lambda state: elections.before_shutdown(state, broker_id, live=self._eligible()))
+        self._change(lambda state: leader_election.before_shutdown(state, broker_id, live=self._eligible()))
         await asyncio.sleep(0.1)
         await self.nodes[broker_id].stop()
         self.stopping.discard(broker_id)
@@ -336,7 +344,7 @@ class ReplicaCluster:
 
     def reassign(self, *replicas: int, index: int = 0) -> None:
         """Begin to move to these replicas."""
-        state = reassignments.begun(self.states[index], replicas, live=self._eligible(), min_in_sync=1)
+        state = reassignment_steps.begun(self.states[index], replicas, live=self._eligible(), min_in_sync=1)
         assert state is not None
         self._set(state)
         self._publish()
@@ -376,7 +384,7 @@ class ReplicaCluster:
     def _altered(self, node: ReplicaNode, proposal: Proposal) -> PartitionImage | RequestError:
         state = self.states[proposal.topic_partition.partition]
         try:
-            after = elections.altered(
+            after = leader_election.altered(
                 proposal.topic_partition,
                 state,
                 by=node.id,
@@ -388,7 +396,7 @@ class ReplicaCluster:
         except RequestError as error:
             return error
         if after is not None:
-            self._set(reassignments.completed(after, live=self._eligible()) or after)
+            self._set(reassignment_steps.completed(after, live=self._eligible()) or after)
         return self.states[state.partition]
 
     def _publish(self) -> None:

@@ -11,14 +11,15 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.controller.requests import NewTopic
 from odradek.foundation.settings import Settings
 from odradek.handlers.dispatch import Dispatcher
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
-from odradek.server.broker import Broker
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.local_control import LocalControl
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import LoopClock
@@ -31,7 +32,11 @@ class WholeBroker:
     """Make it with `await WholeBroker.start(...)`."""
 
     def __init__(
-        self, broker: Broker, disk: SimulatedDisk, registry: MemoryRegistry, network: MemoryNetwork
+        self,
+        broker: BrokerProcess[LocalControl],
+        disk: SimulatedDisk,
+        registry: MemoryRegistry,
+        network: MemoryNetwork,
     ) -> None:
         self.broker = broker
         self.network = network
@@ -57,12 +62,12 @@ class WholeBroker:
             {"log.dirs": "/logs", "listeners": "PLAINTEXT://broker.test:9092", **(entries or {})}
         )
         network = MemoryNetwork(random.Random(seed))
-        broker = Broker(
+        broker = BrokerProcess(
             settings,
             clock=clock or LoopClock(asyncio.get_running_loop()),
             network=network.at("broker.test"),
             disk=disk,
-            store=MemoryStore(registry),
+            control=LocalControl(store=MemoryStore(registry)),
             rng=random.Random(seed),
         )
         await broker.start()
@@ -77,7 +82,7 @@ class WholeBroker:
         """Make a topic; underscores in the names of settings stand for dots."""
         texts = {key.replace("_", "."): text for key, text in config.items()}
         topic = NewTopic(name=name, partition_count=partitions, config=texts)
-        (outcome,) = await self.broker.controller.create_topics([topic])
+        (outcome,) = await self.broker.control.controller.create_topics([topic])
         assert not isinstance(outcome, Exception), outcome
 
     def send(self, api: ApiKey, version: int, /, connection: Connection | None = None, **fields: Any) -> Any:

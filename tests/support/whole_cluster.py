@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 
 from odradek.cluster.image import ClusterImage
-from odradek.cluster.memory_store import MemoryRegistry, MemoryStore
 from odradek.foundation.settings import Settings
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-from odradek.server.cluster_broker import ClusterBroker
-from odradek.server.controller_process import ControllerProcess
+from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.cluster_control import ClusterControl
+from odradek.server.controller.controller_process import ControllerProcess
 from odradek.transport.outbound import OutboundConnection
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import LoopClock
@@ -28,6 +29,8 @@ from tests.support.whole_broker import batch
 
 SESSION_SECONDS = 6.0
 PORT = 9092
+
+ClusterBroker = BrokerProcess[ClusterControl]
 
 
 class WholeCluster:
@@ -120,9 +123,9 @@ class WholeCluster:
             }
         )
         disk = self.disks.setdefault(broker_id, SimulatedDisk())
-        return ClusterBroker(
-            settings, disk=disk, on_refused=partial(self.on_refused, broker_id), **self._parts(host)
-        )
+        parts = self._parts(host)
+        control = ClusterControl(store=parts.pop("store"), on_fatal=partial(self.on_refused, broker_id))
+        return BrokerProcess(settings, control=control, disk=disk, **parts)
 
     def on_refused(self, broker_id: int, reason: str) -> None:
         """A broker says why it must end."""

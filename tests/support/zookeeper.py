@@ -18,8 +18,8 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from odradek.cluster.store import SessionState
-from odradek.cluster.zookeeper_store import ZookeeperStore
+from odradek.registry.store import SessionState
+from odradek.registry.zookeeper_store import ZookeeperStore
 from tests.support.broker_process import free_port
 from tests.support.java import java_arguments, java_environment, pyspark_jars
 

@@ -24,7 +24,7 @@ def test_a_command_waits_for_the_broker_to_be_ready() -> None:
         asking = asyncio.get_running_loop().run_in_executor(None, ask)
         begun.wait()
         assert not answers
-        commands.ready(SimpleNamespace(faults=faults))
+        commands.ready(SimpleNamespace(control=SimpleNamespace(faults=faults)))
         await asking
         assert (answers, added) == ([{}], [{"api": "Fetch"}])
 

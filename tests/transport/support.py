@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import struct
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Connection
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
+from odradek.transport.pending import Pending
 from tests.support.network import MemoryNetwork, MemoryTransport
 
 
@@ -53,6 +55,11 @@ class Peer(asyncio.Protocol):
         return self._frames[:count]
 
 
+def _as_answer(result: Any) -> Any:
+    """Futures and coroutines as pending answers."""
+    return Pending(result) if inspect.isawaitable(result) and not isinstance(result, Pending) else result
+
+
 class Stage:
     """A network, a listener named CLIENTS on the host "broker", and clients."""
 
@@ -75,7 +82,7 @@ class Stage:
             host="",
             port=9092,
             network=self.network.at("broker"),
-            dispatch=dispatch,
+            dispatch=lambda connection, frame: _as_answer(dispatch(connection, frame)),
             admission=self.admission,
             **settings,
         )

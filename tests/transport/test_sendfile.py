@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import ssl
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENT_BYTES_PER_TURN_MAX, SLICE_PART_BYTES
 from odradek.log.files import FileSlice, SystemDisk, SystemFile
 from odradek.transport.connection import Connection
+from odradek.transport.sendfile import PartSource, Unsent
 from tests.transport.test_on_loopback import LOOPS, connect, listen, play
 
 CONTENT_BYTES = 4_000_000
@@ -147,3 +151,54 @@ def test_a_reader_as_fast_as_its_answer_leaves_the_others_their_turn(
 
     play(story(), loops)
     assert at_each_answer[0] <= 4 * SENT_BYTES_PER_TURN_MAX
+
+
+class Sender(asyncio.Protocol):
+    """Sends one slice as soon as a connection is made, by the source that connections have."""
+
+    def __init__(self, out: deque[Unsent]) -> None:
+        self.out = out
+        self.source = PartSource(executor=None, sendfile=True)
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        assert transport.get_extra_info("socket") is not None, "a TLS transport shows its socket too"
+        self.source.prepare(self.transport, unsent_max=1 << 20)
+        while self.out:
+            assert self.source.send_next(self.out, lambda failure: None) > 0
+        self.transport.close()
+
+
+def anonymous_tls(side: int) -> ssl.SSLContext:
+    """TLS without certificates: encryption is all that is asked here."""
+    context = ssl.SSLContext(side)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("AECDH-AES128-SHA:@SECLEVEL=0")
+    return context
+
+
+@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+def test_nothing_is_sent_past_tls_in_plain_text(
+    loops: Any, calls: Calls, content: bytes, tmp_path: Path
+) -> None:
+    file = SystemDisk().open(str(tmp_path / "log"))
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Sender(deque([FileSlice(file, 0, CONTENT_BYTES)])),
+            "127.0.0.1",
+            0,
+            ssl=anonymous_tls(ssl.PROTOCOL_TLS_SERVER),
+        )
+        host, port = server.sockets[0].getsockname()
+        reader, writer = await asyncio.open_connection(host, port, ssl=anonymous_tls(ssl.PROTOCOL_TLS_CLIENT))
+        assert await reader.read(-1) == content
+        writer.close()
+        server.close()
+
+    play(story(), loops)
+    assert not calls.sent

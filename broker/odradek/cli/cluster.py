@@ -80,7 +80,7 @@ def cluster(
 
 def _make(folder: Path) -> None:
     """Make the directory with what every start writes there. Raises OSError with what to do."""
-    from odradek.log.room import start_advice, words_of
+    from odradek.log.disk_space import error_text, start_advice
 
     trial = folder / "logs" / ".trial"
     try:
@@ -91,7 +91,7 @@ def _make(folder: Path) -> None:
         with contextlib.suppress(OSError):
             trial.unlink()
         raise OSError(
-            f"the cluster cannot be kept in {folder}: {words_of(error)}; {start_advice(error)}"
+            f"the cluster cannot be kept in {folder}: {error_text(error)}; {start_advice(error)}"
         ) from error
 
 

@@ -214,7 +214,7 @@ def check_pattern(session: Session, *, pattern: str) -> None:
     Examples:
       odradek groups check-pattern 'orders-.*'
     """
-    from odradek.groups.patterns import TopicPatterns
+    from odradek.groups.consumer.patterns import TopicPatterns
 
     TopicPatterns().check(pattern)
     say(session.output, f"valid    {pattern}", {"pattern": pattern, "result": "valid"})

@@ -1,14 +1,17 @@
-"""What can go wrong between a client and its brokers, and what a code on the wire means.
+"""What can go wrong between a client and its brokers, and the exception for a code on the wire.
 
-Codes become the exceptions of `foundation.errors`; two tuples say which of them are worth another try, and which
-mean that the client's picture of the cluster is old. A code without a row becomes `UnexpectedErrorCode` with its
-number, so nothing is taken for success.
+Codes become the exceptions of `foundation.errors` by the table in `protocol.errors`. Two tuples say which of them are
+worth another try, and which mean that the client's metadata are old. A code without an exception becomes
+`UnexpectedErrorCode` with its number, so no error is taken for success.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.foundation import errors
 from odradek.foundation.errors import OdradekError, RequestError
+from odradek.protocol.errors import BY_CODE, Retry, kinds_to_retry
 
 
 class ClientError(OdradekError):
@@ -44,115 +47,18 @@ class LogTruncated(errors.OffsetOutOfRange):
 
 
 class UnexpectedErrorCode(RequestError):
-    """The broker answered with an error code that this client has no name for."""
+    """The broker answered with an error code for which this client has no name."""
 
 
-ERRORS_BY_CODE: dict[int, type[OdradekError]] = {
-    -1: errors.UnknownServerError,
-    1: errors.OffsetOutOfRange,
-    2: errors.CorruptRecord,
-    3: errors.UnknownTopicOrPartition,
-    5: errors.LeaderNotAvailable,
-    6: errors.NotLeaderOrFollower,
-    7: errors.RequestTimedOut,
-    8: errors.BrokerNotAvailable,
-    10: errors.RecordTooLarge,
-    12: errors.InvalidCommitOffsetSize,
-    14: errors.CoordinatorLoadInProgress,
-    15: errors.CoordinatorNotAvailable,
-    16: errors.NotCoordinator,
-    17: errors.InvalidTopic,
-    18: errors.RecordListTooLarge,
-    19: errors.NotEnoughReplicas,
-    20: errors.NotEnoughReplicasAfterAppend,
-    21: errors.InvalidRequiredAcks,
-    22: errors.IllegalGeneration,
-    23: errors.InconsistentGroupProtocol,
-    24: errors.InvalidGroupId,
-    25: errors.UnknownMemberId,
-    26: errors.InvalidSessionTimeout,
-    27: errors.RebalanceInProgress,
-    29: errors.TopicAuthorizationFailed,
-    30: errors.GroupAuthorizationFailed,
-    31: errors.ClusterAuthorizationFailed,
-    32: errors.InvalidTimestamp,
-    35: errors.UnsupportedVersion,
-    36: errors.TopicAlreadyExists,
-    37: errors.InvalidPartitions,
-    38: errors.InvalidReplicationFactor,
-    39: errors.InvalidReplicaAssignment,
-    40: errors.InvalidConfig,
-    41: errors.NotController,
-    42: errors.InvalidRequest,
-    43: errors.UnsupportedForMessageFormat,
-    44: errors.PolicyViolation,
-    45: errors.OutOfOrderSequence,
-    46: errors.DuplicateSequence,
-    47: errors.InvalidProducerEpoch,
-    49: errors.InvalidProducerIdMapping,
-    53: errors.TransactionalIdAuthorizationFailed,
-    56: errors.KafkaStorageError,
-    57: errors.LogDirNotFound,
-    59: errors.UnknownProducerId,
-    68: errors.NonEmptyGroup,
-    69: errors.GroupIdNotFound,
-    70: errors.FetchSessionIdNotFound,
-    71: errors.InvalidFetchSessionEpoch,
-    73: errors.TopicDeletionDisabled,
-    74: errors.FencedLeaderEpoch,
-    75: errors.UnknownLeaderEpoch,
-    76: errors.UnsupportedCompressionType,
-    78: errors.OffsetNotAvailable,
-    80: errors.PreferredLeaderNotAvailable,
-    81: errors.GroupMaxSizeReached,
-    82: errors.FencedInstanceId,
-    83: errors.EligibleLeadersNotAvailable,
-    84: errors.ElectionNotNeeded,
-    85: errors.NoReassignmentInProgress,
-    86: errors.GroupSubscribedToTopic,
-    87: errors.InvalidRecord,
-    89: errors.ThrottlingQuotaExceeded,
-    90: errors.ProducerFenced,
-    100: errors.UnknownTopicId,
-    103: errors.InconsistentTopicId,
-    106: errors.FetchSessionTopicIdError,
-    110: errors.FencedMemberEpoch,
-    111: errors.UnreleasedInstanceId,
-    112: errors.UnsupportedAssignor,
-    113: errors.StaleMemberEpoch,
-    128: errors.InvalidRegularExpression,
-}
-CODES_BY_ERROR: dict[type[OdradekError], int] = {error: code for code, error in ERRORS_BY_CODE.items()} | {
-    errors.MemberIdRequired: 79
-}
-MEMBER_ID_REQUIRED_CODE = 79
-
-# The picture of the cluster is old: ask for metadata, then try again.
-METADATA_STALE = (
-    errors.UnknownTopicOrPartition,
-    errors.LeaderNotAvailable,
-    errors.NotLeaderOrFollower,
-    errors.FencedLeaderEpoch,
-    errors.UnknownLeaderEpoch,
-    errors.KafkaStorageError,
-    errors.UnknownTopicId,
-    errors.InconsistentTopicId,
-    errors.NotController,
-)
-# Another try may succeed without anybody changing anything.
-RETRIABLE = (
-    *METADATA_STALE,
-    errors.CorruptRecord,
-    errors.RequestTimedOut,
-    errors.CoordinatorLoadInProgress,
-    errors.CoordinatorNotAvailable,
-    errors.NotCoordinator,
-    errors.NotEnoughReplicas,
-    errors.NotEnoughReplicasAfterAppend,
-    errors.OffsetNotAvailable,
-    errors.ThrottlingQuotaExceeded,
+# The client's metadata is old: it reads them again, then it tries again.
+METADATA_STALE: Final = kinds_to_retry(Retry.REFRESH)
+# Another try may succeed without a change by anybody.
+RETRIABLE: Final[tuple[type[OdradekError], ...]] = (
+    *kinds_to_retry(Retry.REFRESH, Retry.AGAIN),
     ConnectionFailed,
 )
+# The same for a caller that cannot know whether the broker acted.
+RETRIABLE_OR_LATE: Final[tuple[type[OdradekError], ...]] = (*RETRIABLE, ClientTimeout)
 
 
 def error_for(code: int, message: str | None = None, *, about: str = "") -> OdradekError | None:
@@ -162,15 +68,13 @@ def error_for(code: int, message: str | None = None, *, about: str = "") -> Odra
     """
     if code == 0:
         return None
-    if code == MEMBER_ID_REQUIRED_CODE:
-        return errors.MemberIdRequired(message or "join again with the member id given", member_id="")
-    kind = ERRORS_BY_CODE.get(code)
-    if kind is None:
-        kind = UnexpectedErrorCode
-        message = (
-            f"{message} (error code {code})" if message else f"the broker answered with error code {code}"
-        )
-    words = message or (kind.__doc__ or kind.__name__).strip()
+    row = BY_CODE.get(code)
+    if row is None or row.kind is None:
+        kind: type[OdradekError] = UnexpectedErrorCode
+        words = f"{message} (error code {code})" if message else f"the broker answered with error code {code}"
+    else:
+        kind = row.kind
+        words = message or row.text
     return kind(f"{about}: {words}" if about and about not in words else words)
 
 

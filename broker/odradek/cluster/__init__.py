@@ -1,1 +1,1 @@
-"""What the cluster is: the registry that holds its truth, the image every broker works from, the settings of topics."""
+"""What the cluster is: the image every broker works from, the settings of topics, and their nodes in the registry."""

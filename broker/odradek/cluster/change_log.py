@@ -1,10 +1,10 @@
-"""What the active controller tells the brokers: the registry's changes, numbered, the newest ones kept in memory.
+"""What the active controller sends to brokers: the registry's changes, numbered, the newest ones kept in memory.
 
 A broker that follows says how far it has come; it is given what came after, or everything (a snapshot) when that was
-in another controller's reign or is no longer kept. So no broker has a queue here, and a slow one costs nothing. The
+in another controller's term or is no longer kept. So no broker has a queue here, and a slow one costs nothing. The
 bytes are the registry's own: `image_building` makes the image of them, on both sides alike.
 
-What it leaves out: sending, waiting (`subscribe` wakes whoever waits), and writing to the registry, which comes first.
+What it leaves out: sending, waiting (`subscribe` wakes what waits), and writing to the registry, which comes first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class NodeChange(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a follower is told. With `is_snapshot` it forgets what it had: `changes` are all nodes.
+    """What a broker receives. With `is_snapshot` it discards what it had: `changes` are all nodes.
 
-    Applying them takes it to number `next_number` of the reign `controller_epoch`; `is_complete` is False when more
+    Applying them takes it to number `next_number` of the term `controller_epoch`; `is_complete` is False when more
     is there already.
     """
 
@@ -40,7 +40,7 @@ class Changes(NamedTuple):
 
 
 class ChangeLog:
-    """The changes of one controller's reign, numbered from 0: the nodes it began with are what is before them."""
+    """The changes of one controller's term, numbered from 0: the nodes it began with are what is before them."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ChangeLog:
 
     @property
     def next_number(self) -> int:
-        """The number that the next change will have; a follower that was told this has heard of everything."""
+        """The number that the next change will have; a broker that has received this number has every change."""
         return self._next_number
 
     @property
@@ -83,7 +83,7 @@ class ChangeLog:
             callback()
 
     def since(self, controller_epoch: int, number: int) -> Changes:
-        """What a follower that has applied everything below `number` of that reign lacks.
+        """What a follower that has applied everything below `number` of that term lacks.
 
         A number that never was (of a future) is answered with a snapshot too. A snapshot is never cut in parts; the
         changes after `number` are, for the sake of frames of a bounded size.

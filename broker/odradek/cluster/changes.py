@@ -8,7 +8,7 @@ from odradek.cluster.image import ClusterImage, ResourceKind, TopicImage
 
 
 class TopicChanges(NamedTuple):
-    """Topics that differ. A topic deleted and made anew is in both `deleted` (the old one) and `created`."""
+    """Topics that differ. A topic deleted and created again is in both `deleted` (the old one) and `created`."""
 
     created: tuple[TopicImage, ...]
     deleted: tuple[TopicImage, ...]

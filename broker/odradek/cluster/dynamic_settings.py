@@ -2,7 +2,7 @@
 
 Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one,
 which wins. A controller that is no broker takes the former only: the latter is the broker N's, and a controller may
-have the same number. (Kafka's nodes all have different ones.) Whoever must act on a change subscribes; whoever only
+have the same number. (Kafka's nodes all have different ones.) Code that must act on a change subscribes; code that only
 reads takes `current` each time.
 """
 
@@ -35,7 +35,7 @@ class DynamicSettings:
         self._named: set[str] = set()
         """Ignored settings that the log has named."""
         self._apply(images.current)
-        # Made first and so told first: those who are told later read settings that fit the new image.
+        # Subscribed first and so called first: later subscribers read settings that fit the new image.
         images.subscribe(self._follow)
 
     def subscribe(self, callback: SettingsCallback) -> Callable[[], None]:

@@ -65,7 +65,7 @@ class BrokerImage(NamedTuple):
     """One live broker; `endpoints` are host and port by listener name, `epoch` is another at each registration.
 
     Unless it `stopped_cleanly`, or only its process died and the page cache lived on, it may have lost records that it
-    had acknowledged. `min_in_sync` is min.insync.replicas of its start, for topics that nobody told otherwise.
+    had acknowledged. `min_in_sync` is min.insync.replicas of its start, for topics without their own value.
     """
 
     id: int
@@ -92,7 +92,7 @@ class ClusterImage:
     configs: Configs = field(default_factory=dict)
 
     def is_same_as(self, other: ClusterImage) -> bool:
-        """Whether both are made of the same parts, so that nobody has to hear of the one after the other."""
+        """Whether both are made of the same parts, so that no subscriber has to be called."""
         return (self.cluster_id, self.controller_id) == (other.cluster_id, other.controller_id) and (
             self.brokers is other.brokers
             and self.topics is other.topics
@@ -110,7 +110,7 @@ ImagePreparation = Callable[[ClusterImage], Awaitable[None]]
 
 
 class ImageHolder:
-    """The current image, and those who want to hear of the next."""
+    """The current image, and the subscribers of the next."""
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.current = image or ClusterImage()
@@ -139,7 +139,7 @@ class ImageHolder:
     async def prepare(self, new: ClusterImage) -> None:
         """Let subscribers do beforehand, in turns, what `replace` with this image would have them do in one.
 
-        For whoever can wait between two changes; without it `replace` takes longer, and nothing else is different.
+        For callers that can wait between two changes; without it `replace` takes longer, and nothing else is different.
         """
         for preparation in list(self._preparations):
             try:
@@ -148,7 +148,7 @@ class ImageHolder:
                 logger.exception("%r could not prepare for a change of the cluster", preparation)
 
     def replace(self, new: ClusterImage) -> None:
-        """Make `new` the current image and tell every subscriber before returning.
+        """Make `new` the current image and call every subscriber before returning.
 
         A subscriber that fails is logged and does not keep the others from hearing: the cluster has changed all
         the same.

@@ -1,7 +1,7 @@
 """From the registry's nodes to the image, and from one image to the next.
 
 The only reading of nodes into an image: the controller's start, a broker that follows it, and a snapshot all come
-through `apply`. Changes are taken in their order, so that a topic deleted and made anew within one batch is the new
+through `apply`. Changes are taken in their order, so that a topic deleted and created again within one batch is the new
 one. Topics that no change names stay the same objects.
 
 A topic with the mark of deletion is not in the image, nor are its settings, whatever is still there. A partition
@@ -33,7 +33,7 @@ _KINDS: Final = {str(kind): kind for kind in ResourceKind}
 
 
 class _TopicDraft:
-    """A topic while changes come in: what its node says, and its partitions' states."""
+    """A topic while changes are applied: what its node says, and its partitions' states."""
 
     __slots__ = ("id", "is_doomed", "partitions", "replicas")
 

@@ -1,4 +1,4 @@
-"""The image as the registry tells it, read at the start."""
+"""The image, read from the registry at the start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.image_building import apply
-from odradek.cluster.store import Store, children_or_none
+from odradek.registry.store import Store, children_or_none
 
 
 async def load_image(store: Store) -> ClusterImage:
@@ -17,7 +17,7 @@ async def load_image(store: Store) -> ClusterImage:
 async def load_nodes(store: Store) -> list[NodeChange]:
     """The nodes of which an image is made, as they are now. A node that goes meanwhile is left out.
 
-    A topic's node tells how many partitions it has, so that ten thousand states cost no list of names for each topic.
+    A topic's node says how many partitions it has, so that ten thousand states cost no list of names for each topic.
     """
     found = [paths.CLUSTER_ID, paths.CONTROLLER]
     found += await _children(store, paths.BROKER_IDS)

@@ -192,7 +192,7 @@ def write_broker(
 
 @_carefully
 def read_identity(path: str, data: bytes) -> str:
-    """The identity of whoever made the node of a broker or controller; "" when it told none."""
+    """The identity in the node of a broker or controller; "" when it has none."""
     return str(read_json(path, data).get("identity", ""))
 
 
@@ -226,7 +226,7 @@ def read_seen_brokers(path: str, data: bytes) -> dict[int, int]:
 
 
 class ControllerAddress(NamedTuple):
-    """Where the active controller listens for brokers; no host where it is told by a call and has no listener."""
+    """Where the active controller listens for brokers; no host where it has no listener."""
 
     id: int
     host: str

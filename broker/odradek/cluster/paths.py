@@ -19,6 +19,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from odradek.registry.node_tree import UNFIT_CHARACTERS
+
 CLUSTER_ID: Final = "/cluster/id"
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_EPOCHS: Final = "/brokers/seqid"
@@ -30,9 +32,6 @@ CONFIG: Final = "/config"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
-# What ZooKeeper refuses in a path, as the inside of a regular expression's class: control characters, surrogates (and
-# so all beyond 16 bits), the private area, and the specials.
-UNFIT_CHARACTERS: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U00010000-\\U0010ffff"
 _ESCAPED: Final = re.compile(f"[%/{UNFIT_CHARACTERS}]")
 _PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")
 

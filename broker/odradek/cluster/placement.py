@@ -1,9 +1,10 @@
 """Which brokers hold which partitions of a new topic.
 
 Round-robin from a random start: the leaders (first replicas) go around the brokers, and the followers of one partition
-start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. With
-racks, the order of brokers alternates between racks, so that leaders do, and a partition has a second replica in a rack
-only when it has one in every other that has a broker left.
+start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. A topic
+that grows begins where its old and new leaders together are spread best. With racks, the order of brokers alternates
+between racks, so that leaders do, and a partition has a second replica in a rack only when it has one in every other
+that has a broker left.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ def place(
     partition_count: int,
     replication_factor: int,
     rng: random.Random,
-    first_partition: int = 0,
+    leaders: Sequence[int] = (),
 ) -> list[tuple[int, ...]]:
     """The replicas of each new partition, leaders first.
 
-    `brokers` are the racks by live broker id; `first_partition` is the number of the first new one, when a topic grows.
-    Raises InvalidPartitions and InvalidReplicationFactor.
+    `brokers` are the racks by live broker id; `leaders` are the preferred leaders of the partitions that a growing
+    topic has already. Raises InvalidPartitions and InvalidReplicationFactor.
     """
     if partition_count < 1:
         raise InvalidPartitions(f"the number of partitions is {partition_count}; it must be at least 1")
@@ -42,7 +43,8 @@ def place(
         )
     order = _alternate_racks(brokers)
     count = len(order)
-    start = rng.randrange(count)
+    first_partition = len(leaders)
+    start = _even_start(order, leaders, added=partition_count, start=rng.randrange(count))
     shift = rng.randrange(count)
     placed: list[tuple[int, ...]] = []
     for number in range(first_partition, first_partition + partition_count):
@@ -52,6 +54,21 @@ def place(
         others = [order[(leader + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]
         placed.append(_over_racks(order[leader], others, brokers, wanted=replication_factor))
     return placed
+
+
+def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, start: int) -> int:
+    """The start with which brokers lead most evenly, old partitions and new; `start` itself where none is better."""
+    if not leaders:
+        return start
+    count, led = len(order), Counter(leaders)
+    # Whole turns give each broker the same.
+    rest = range(len(leaders), len(leaders) + added % count)
+
+    def sum_of_squares(candidate: int) -> int:
+        more = {(candidate + number) % count for number in rest}
+        return sum((led[broker_id] + (place in more)) ** 2 for place, broker_id in enumerate(order))
+
+    return min(((start + step) % count for step in range(count)), key=sum_of_squares)
 
 
 def _over_racks(

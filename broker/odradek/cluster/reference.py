@@ -60,7 +60,7 @@ def metrics_page() -> str:
         _MADE,
         "# Metrics",
         "",
-        "Served at `/metrics` of the `--admin` address, in Prometheus' text format.",
+        "Served at `/metrics` of the `--admin` address, in OpenMetrics or Prometheus' text, as the scraper asks.",
         "",
         "| metric | kind | labels | meaning |",
         "| --- | --- | --- | --- |",

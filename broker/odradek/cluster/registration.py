@@ -8,11 +8,12 @@ An id that another live broker has is refused. A node left by a process that die
 once, or waited out: a session that nobody keeps alive expires.
 
 A broker whose session expired, or whose process stood still for the session's timeout, is *fenced*: it must not serve
-as if it were a member. It registers again by itself, with a new epoch, and tells its owner of each step. Where another
-broker took the id meanwhile it stays fenced and says so: that is for the owner to end.
+as if it were a member. It registers again by itself, with a new epoch, and reports each step to its owner. Where
+another broker took the id meanwhile, it stays fenced and reports that: the owner must end.
 
-A registry that is silent for the session's timeout does not fence: it may be silent for everybody. The owner is told,
-and goes on where it knows that nobody else was elected. It is told again once the registration was found as it was.
+A registry that does not answer for the session's timeout does not fence: it may be away for everybody. The owner is
+notified, and continues where it knows that nobody else was elected. It is notified again once the registration was
+found unchanged.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ from typing import Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage
-from odradek.cluster.session_task import SessionTask
-from odradek.cluster.store import Create, Delete, Node, Operation, Put, Store, get_or_none
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
@@ -36,6 +35,8 @@ from odradek.foundation.errors import (
     StoreError,
     VersionConflict,
 )
+from odradek.registry.session_task import SessionTask
+from odradek.registry.store import Create, Delete, Node, Operation, Put, Store, get_or_none
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Registrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationCallbacks:
-    """What the owner is told, on the event loop. After `on_silent` comes either `on_answering` or `on_fenced`."""
+    """The owner's callbacks, on the event loop. After `on_silent` comes either `on_answering` or `on_fenced`."""
 
     on_fenced: Callable[[str], None]
     """It is no member any more, and why."""
@@ -112,17 +113,17 @@ class BrokerRegistration(SessionTask):
         return None if self._is_fenced else self._broker
 
     async def start(self, *, has_all: bool) -> BrokerImage:
-        """Register; `has_all` tells the controller whether this broker still has all that it ever acknowledged.
+        """Register; `has_all` says whether this broker still has all that it ever acknowledged.
 
         Raises DuplicateBrokerRegistration when a live broker has the id, StoreConnectionLost when the registry stopped
-        answering (call again: a registration whose answer was lost is recognised). Tells the callbacks only of what
+        answering (call again: a registration whose answer was lost is recognised). The callbacks report only what
         comes after.
         """
         await self._make_branch()
         self._has_all = has_all
         broker = await self._register()
         self._is_fenced = False
-        self._start_looking()
+        self._start_reconciling()
         return broker
 
     def was_seen(self) -> None:
@@ -130,8 +131,8 @@ class BrokerRegistration(SessionTask):
         self._has_all = True
 
     async def stop(self) -> None:
-        """Leave the cluster: others know at once, where the registry answers. Nothing is told any more."""
-        await self._stop_looking()
+        """Leave the cluster: others know at once, where the registry answers. No callback is called any more."""
+        await self._stop_reconciling()
         self._broker, self._is_fenced, self._is_silent = None, True, False
         try:
             node = await get_or_none(self._store, self._path)
@@ -150,37 +151,37 @@ class BrokerRegistration(SessionTask):
 
     # --- keeping it ----------------------------------------------------------------------------------------------
 
-    def _went_silent(self, reason: str) -> None:
+    def _on_silence(self, reason: str) -> None:
         if not self._is_fenced and not self._is_silent:
             self._is_silent = True
-            self._tell(partial(self._callbacks.on_silent, reason))
+            self._notify(partial(self._callbacks.on_silent, reason))
 
-    def _lose(self, reason: str) -> None:
+    def _on_lost(self, reason: str) -> None:
         self._is_silent = False
         if not self._is_fenced:
             self._is_fenced = True
             logger.warning("%s is fenced: %s", self._name, reason)
-            self._tell(partial(self._callbacks.on_fenced, reason))
+            self._notify(partial(self._callbacks.on_fenced, reason))
 
-    async def _look(self) -> None:
+    async def _reconcile(self) -> None:
         node = await get_or_none(self._store, self._path)
         if node is None or not self._is_ours(node):
-            self._lose("its registration is gone")
+            self._on_lost("its registration is gone")
             try:
                 await self._register()
             except DuplicateBrokerRegistration as error:
-                self._look_no_more()
+                self._end_reconciling()
                 logger.error("%s stays fenced: %s", self._name, error)
-                self._tell(partial(self._callbacks.on_refused, error))
+                self._notify(partial(self._callbacks.on_refused, error))
                 return
         if self._is_fenced:
             self._is_fenced = False
             assert self._broker is not None
             logger.info("%s is registered with epoch %d", self._name, self._broker.epoch)
-            self._tell(partial(self._callbacks.on_registered, self._broker))
+            self._notify(partial(self._callbacks.on_registered, self._broker))
         elif self._is_silent:
             self._is_silent = False
-            self._tell(self._callbacks.on_answering)
+            self._notify(self._callbacks.on_answering)
 
     def _is_ours(self, node: Node) -> bool:
         return (
@@ -193,7 +194,7 @@ class BrokerRegistration(SessionTask):
 
     async def _register(self) -> BrokerImage:
         while True:
-            # Read before the node there: whoever registers in between makes the write fail.
+            # Read before the node there: another registration in between makes the write fail.
             epochs = await self._store.get(paths.BROKER_EPOCHS)
             there = await get_or_none(self._store, self._path)
             session_id = self._store.session_id
@@ -215,7 +216,7 @@ class BrokerRegistration(SessionTask):
             try:
                 await self._store.multi(operations)
             except (NodeExists, NoNode, VersionConflict):
-                # Somebody was quicker, or what was read was old.
+                # Another was faster, or what was read was old.
                 await self._store.sync()
                 continue
             self._check_session(session_id)
@@ -224,7 +225,7 @@ class BrokerRegistration(SessionTask):
 
     def _may_replace(self, there: Node) -> bool:
         """Whether the node with our id is one that we left: by a write whose answer was lost, in a session before this
-        one, or in a run that ended without a farewell.
+        one, or in a run that was killed.
         """
         if there.owner in (self._store.session_id, self._session_id):
             return True

@@ -11,24 +11,24 @@ from collections.abc import Mapping, Sequence
 from odradek.cluster import nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import ImageHolder
-from odradek.cluster.store import Create, Put, Store
 from odradek.controller import config_plans
-from odradek.controller.commits import Commits
 from odradek.controller.partition_states import PartitionStates
+from odradek.controller.registry_writer import RegistryWriter
 from odradek.controller.requests import ConfigChange, Outcome, Resource
 from odradek.foundation.errors import RequestError
+from odradek.registry.store import Create, Put, Store
 
 
 class ConfigChanges:
     """Keeps nothing of its own. Both raise StoreError when the registry fails."""
 
     def __init__(
-        self, store: Store, images: ImageHolder, settings: DynamicSettings, commits: Commits
+        self, store: Store, images: ImageHolder, settings: DynamicSettings, writer: RegistryWriter
     ) -> None:
         self._store = store
         self._images = images
         self._settings = settings
-        self._commits = commits
+        self._writer = writer
 
     async def replace(
         self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool
@@ -74,9 +74,9 @@ class ConfigChanges:
         except RequestError as error:
             return error
         if not validate_only and valid != dict(image.config(resource.kind, name)):
-            await PartitionStates(self._commits, self._images).before_settings(resource.kind, name, valid)
+            await PartitionStates(self._writer, self._images).before_settings(resource.kind, name, valid)
             path = paths.config(resource.kind, name)
             there = await self._store.exists(path)
             data = nodes.write_config(valid)
-            await self._commits.commit([Put(path, data) if there else Create(path, data)])
+            await self._writer.write([Put(path, data) if there else Create(path, data)])
         return None

@@ -1,14 +1,14 @@
-"""The one that decides for the cluster: topics, partitions, settings, producer ids, who is a member.
+"""The active controller: it decides on topics, partitions, settings, producer ids and members.
 
-It alone writes the cluster's shape to the registry. Every decision is: look at the current image, plan (`topic_plans`
-and `config_plans`, pure), write to the registry in one step, then hand the brokers the image that follows. Decisions
-are made one after the other, so that of two requests for one topic the first wins. Nothing is in the image that
-the registry does not hold.
+It alone writes the cluster's metadata to the registry. Every decision reads the current image, plans (`topic_plans` and
+`config_plans`, pure), writes to the registry in one step, and then gives the brokers the resulting image. Decisions run
+one after the other, so that of two requests for one topic the first wins. The image holds nothing that the registry
+does not hold.
 
-A topic dies in three steps: a mark in `/admin/delete_topics` (from here on it is gone, whatever happens), an image
-without it, which makes every broker put its files aside, and the removal of its nodes with the mark. A start that
-finds marks reports them (`pending_deletions`), so that files of the dead are not taken for logs to adopt, and ends
-them on `complete_deletions`.
+A topic is deleted in three steps: a mark in `/admin/delete_topics`, from which on it is deleted whatever happens; an
+image without it, after which every broker deletes its files; and the removal of its nodes with the mark. A start that
+finds marks reports them (`pending_deletions`), so that files of deleted topics are not adopted as logs. It ends them in
+`complete_deletions`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 from odradek.cluster import nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import BrokerImage, ImageHolder, TopicImage
-from odradek.cluster.store import Create, Store, get_or_none
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
-from odradek.controller.commits import Commits
 from odradek.controller.decisions import Decisions, decision
 from odradek.controller.internal_topics import internal_topic
+from odradek.controller.registry_writer import RegistryWriter
 from odradek.controller.requests import (
     ConfigChange,
     CreateOutcome,
@@ -48,6 +47,7 @@ from odradek.foundation.errors import (
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.registry.store import Create, Store, get_or_none
 
 if TYPE_CHECKING:
     from odradek.controller.config_changes import ConfigChanges
@@ -73,7 +73,7 @@ class Controller(Decisions):
         self._settings = settings
         self._clock = clock
         self._rng = rng or random.SystemRandom()
-        self.commits = Commits(store, images)
+        self.writer = RegistryWriter(store, images)
         self._collisions: dict[str, str] = {}
         self._deleting: dict[str, TopicId] = {}
 
@@ -97,30 +97,22 @@ class Controller(Decisions):
         await self._begin(term)
 
     @decision
-    async def take_over(
-        self, *, controller_epoch: int, epoch_version: int, cluster_id: str | None = None
-    ) -> None:
-        """Read the cluster as the controller that was elected for this term; `epoch_version` is its fence.
+    async def take_over(self, term: terms.ControllerTerm, *, cluster_id: str | None = None) -> None:
+        """Read the cluster as the controller that was elected for this term.
 
         Raises InconsistentClusterId as `start`, NotController when the next term has begun, StoreError.
         """
-        term = await terms.begin_elected(
-            self._store,
-            epoch=controller_epoch,
-            epoch_version=epoch_version,
-            cluster_id=cluster_id,
-            rng=self._rng,
-        )
+        await terms.begin_elected(self._store, term, cluster_id=cluster_id, rng=self._rng)
         await self._begin(term)
 
-    async def _begin(self, term: terms.Term) -> None:
+    async def _begin(self, term: terms.ControllerTerm) -> None:
         self._deleting = await terms.unfinished_deletions(self._store)
-        await self.commits.begin(term)
+        await self.writer.begin(term)
         self._collisions = {collision_key(name): name for name in self._images.current.topics}
 
     @decision
     async def stop(self) -> None:
-        """Leave the cluster: the registrations go, so that others know at once."""
+        """Leave the cluster: the registrations are deleted, so that others know at once."""
         for path in (paths.broker(self._broker_id), paths.CONTROLLER):
             try:
                 await self._store.delete(path)
@@ -133,11 +125,11 @@ class Controller(Decisions):
 
     @property
     def _controller_epoch(self) -> int:
-        return self.commits.term.controller_epoch
+        return self.writer.term.epoch
 
     @property
     def pending_deletions(self) -> Mapping[str, TopicId]:
-        """Topics whose deletion was cut short by the last stop: their files must go, not be adopted."""
+        """Topics whose deletion the last stop interrupted: their files are deleted, not adopted."""
         return dict(self._deleting)
 
     @decision
@@ -149,7 +141,7 @@ class Controller(Decisions):
         protocols: Mapping[str, str] | None = None,
         broker_id: int | None = None,
     ) -> BrokerImage:
-        """Make a broker a member: by default this one. `endpoints` are what clients are told, by listener.
+        """Make a broker a member: by default this one. `endpoints` are the addresses for clients, by listener.
 
         Raises DuplicateBrokerRegistration when a live broker has the id.
         """
@@ -157,7 +149,7 @@ class Controller(Decisions):
             id=self._broker_id if broker_id is None else broker_id,
             endpoints=dict(endpoints),
             rack=rack,
-            epoch=self.commits.term.broker_epoch,
+            epoch=self.writer.term.broker_epoch,
         )
         data = nodes.write_broker(
             broker,
@@ -165,7 +157,7 @@ class Controller(Decisions):
             wall_ms=self._clock.wall_ms(),
         )
         try:
-            await self.commits.commit([Create(paths.broker(broker.id), data, ephemeral=True)])
+            await self.writer.write([Create(paths.broker(broker.id), data, ephemeral=True)])
         except NodeExists as error:
             raise DuplicateBrokerRegistration(
                 f"a live broker has the id {broker.id} already; give this one another node.id"
@@ -185,7 +177,7 @@ class Controller(Decisions):
         outcomes: list[CreateOutcome] = []
         plans: dict[str, topic_plans.TopicPlan] = {}
         collisions = dict(self._collisions) if len(requests) > 1 else self._collisions
-        # Before any work: names alone could otherwise hold up everybody else.
+        # Before any work: many names alone could otherwise delay every other request.
         topic_plans.check_partition_count(len(requests))
         total = 0
         for request in requests:
@@ -219,7 +211,7 @@ class Controller(Decisions):
         )
 
     async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
-        await self.commits.commit_in_parts(
+        await self.writer.write_in_parts(
             group
             for plan in plans
             for group in topic_plans.creation_operations(plan, controller_epoch=self._controller_epoch)
@@ -254,7 +246,7 @@ class Controller(Decisions):
                 for request, outcome in zip(requests, outcomes, strict=True)
                 if isinstance(outcome, RequestError)
             }
-        # Read again: whoever made a topic first, it is there now.
+        # Read again: another request may have created a topic meanwhile.
         topics = self._images.current.topics
         return [topics.get(name) or failures.get(name) or topic_plans.unknown_topic(name) for name in names]
 
@@ -305,7 +297,7 @@ class Controller(Decisions):
         image = self._images.current
         operations = topic_plans.new_leaderships(image, partitions, controller_epoch=self._controller_epoch)
         if operations:
-            await self.commits.commit(operations)
+            await self.writer.write(operations)
 
     @decision
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
@@ -325,7 +317,7 @@ class Controller(Decisions):
             doomed[topic.name] = topic.id
             outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
         if doomed:
-            await self.commits.commit_in_parts([Create(paths.deletion(name))] for name in doomed)
+            await self.writer.write_in_parts([Create(paths.deletion(name))] for name in doomed)
             self._deleting.update(doomed)
             await self._remove_nodes(doomed)
         return outcomes
@@ -341,12 +333,12 @@ class Controller(Decisions):
 
     @decision
     async def complete_deletions(self) -> None:
-        """End the deletions that the last stop cut short; call it once their files are put aside."""
+        """Complete the deletions that the last stop interrupted; call it once their files are renamed for deletion."""
         await self._remove_nodes(dict(self._deleting))
 
     async def _remove_nodes(self, names: Iterable[str]) -> None:
         for name in list(names):
-            await self.commits.commit_in_parts(await topic_removal(self._store, name))
+            await self.writer.write_in_parts(await topic_removal(self._store, name))
             self._deleting.pop(name, None)
             if self._collisions.get(collision_key(name)) == name:
                 del self._collisions[collision_key(name)]
@@ -365,7 +357,7 @@ class Controller(Decisions):
                 continue
             if not validate_only:
                 first_new = len(self._images.current.topics[request.topic].partitions)
-                await self.commits.commit_in_parts(
+                await self.writer.write_in_parts(
                     topic_plans.growth_operations(
                         grown, first_new=first_new, controller_epoch=self._controller_epoch
                     )
@@ -390,16 +382,16 @@ class Controller(Decisions):
         return await self._config_changes().change(requests, validate_only=validate_only)
 
     def _config_changes(self) -> ConfigChanges:
-        # Most starts change no setting, and need not load what it takes.
+        # Most starts change no setting, and need not import this.
         from odradek.controller.config_changes import ConfigChanges
 
-        return ConfigChanges(self._store, self._images, self._settings, self.commits)
+        return ConfigChanges(self._store, self._images, self._settings, self.writer)
 
     # --- producer ids --------------------------------------------------------------------------------------------
 
     @decision
     async def allocate_producer_ids(self, *, above: int = -1) -> tuple[int, int]:
-        """A block of producer ids that nobody was ever given, and all greater than `above`: the first, and how many."""
+        """A block of unused producer ids, all greater than `above`: the first id, and how many (KIP-730)."""
         block = await get_or_none(self._store, paths.PRODUCER_ID_BLOCK)
         first = 0 if block is None else nodes.read_producer_ids(paths.PRODUCER_ID_BLOCK, block.data) + 1
         first = max(first, above + 1)

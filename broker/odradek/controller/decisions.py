@@ -1,8 +1,8 @@
-"""One decision at a time, each made to its end.
+"""One decision at a time, each run to its end.
 
-A decision writes to the registry and then changes the image. Whoever asked for it may lose interest in between (its
-connection closes, and the task is cancelled): were the decision to end there, the registry would hold what the
-image never shows. So it runs in a task of its own, which its caller only waits for.
+A decision writes to the registry and then changes the image. Its caller may be cancelled in between, when a connection
+closes. If the decision ended there, the registry would hold what the image never gets. So it runs in a task of its own,
+and its caller only waits for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ D = TypeVar("D", bound="Decisions")
 
 
 class Decisions:
-    """The order of decisions: inherit it, and mark the methods that decide with `decision`."""
+    """Runs decisions in their order: inherit it, and mark methods with `decision`."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -44,7 +44,7 @@ class Decisions:
 
 
 def _report(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for the outcome any more, so a failure is at least written down."""
+    """Nobody waits for the outcome any more, so a failure is at least logged."""
     if not task.cancelled() and task.exception() is not None:
         logger.warning("a decision that nobody waits for any more failed: %s", task.exception())
 

@@ -1,9 +1,9 @@
-"""The active controller's work on partitions while brokers come and go: elections, written to the registry.
+"""The active controller's work on partitions while brokers join and leave: elections, written to the registry.
 
-The rules are `elections`; here is what they are applied to, and that results are written, in writes of bounded size,
-before anybody hears of them. Like all decisions of the controller these are made one after the other.
+`leader_election` holds the rules. This module applies them to partitions and writes the results, in writes of bounded
+size, before anybody learns of them. Like all decisions of the controller, these run one after the other.
 
-What it leaves out: topics and settings (`controller`), who is the controller, and when brokers are looked at.
+What it leaves out: topics and settings (`controller`), who the controller is, and when brokers are read again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from odradek.cluster.change_log import NodeChange
 from odradek.cluster.configs import topic_value
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import NO_LEADER, BrokerImage, ImageHolder, PartitionImage, ResourceKind
-from odradek.cluster.store import Create, Put, Store, children_or_none, get_or_none
-from odradek.controller import elections, reassignments
-from odradek.controller.commits import Commits
+from odradek.controller import leader_election, reassignment_steps
 from odradek.controller.decisions import Decisions
 from odradek.controller.partition_states import PartitionStates
+from odradek.controller.registry_writer import RegistryWriter
 from odradek.foundation.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
@@ -31,12 +30,13 @@ from odradek.foundation.errors import (
     StaleBrokerEpoch,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.registry.store import Create, Put, Store, children_or_none, get_or_none
 
 logger = logging.getLogger(__name__)
 
 
-class NewInSyncSet(NamedTuple):
-    """One partition of a leader's AlterPartition: the set it proposes, on the ground of these epochs."""
+class AlterPartitionData(NamedTuple):
+    """One partition of an AlterPartition request: the in-sync set that its leader proposes, for these epochs."""
 
     topic_partition: TopicPartition
     leader_epoch: int
@@ -50,59 +50,61 @@ class Leadership:
     def __init__(
         self,
         store: Store,
-        commits: Commits,
+        writer: RegistryWriter,
         images: ImageHolder,
         settings: DynamicSettings,
         decisions: Decisions,
     ) -> None:
         self._store = store
-        self._commits = commits
+        self._writer = writer
         self._images = images
         self._settings = settings
         self.decisions = decisions
-        self.states = PartitionStates(commits, images)
+        self.states = PartitionStates(writer, images)
         self._stopping: dict[int, int] = {}
         self._seen: Mapping[int, int] | None = None
         self._is_seen_written = False
 
     # --- members -------------------------------------------------------------------------------------------------
 
-    async def look_at_members(self) -> None:
-        """Read who is registered, and elect where that calls for it; also what a former controller left undone."""
-        await self.decisions.make(self._look_at_members)
+    async def refresh_brokers(self) -> None:
+        """Read the registrations, and elect leaders where they changed; also what a former controller left undone."""
+        await self.decisions.make(self._refresh_brokers)
 
-    async def _look_at_members(self) -> None:
-        """A broker is shown as a member only when what follows from its coming is written: a broker that sees itself
-        in the image knows that it leads no more what it led in its former life.
+    async def _refresh_brokers(self) -> None:
+        """A broker is in the image as a member only when everything that follows from its return is written. So a
+        broker that sees itself in the image knows that it no longer leads what it led before its restart.
         """
-        seen = await self._seen_before()
+        seen = await self._read_seen_brokers()
         members = await self._members()
         registered = {
             broker_id: nodes.read_broker(change.path, change.data or b"")
             for broker_id, change in members.items()
         }
-        came = [broker for broker in registered.values() if seen.get(broker.id) != broker.epoch]
-        gone = [broker_id for broker_id in seen if _epoch(registered.get(broker_id)) != seen[broker_id]]
-        self._tell_of(came, gone)
+        joined = [broker for broker in registered.values() if seen.get(broker.id) != broker.epoch]
+        left = [broker_id for broker_id in seen if _epoch(registered.get(broker_id)) != seen[broker_id]]
+        self._log_changes(joined, left)
         known = self._images.current.brokers
-        self._commits.observe([NodeChange(paths.broker(number), None) for number in gone if number in known])
-        if gone:
-            stayed = self._images.current.brokers.keys() - set(gone)
+        self._writer.observe([NodeChange(paths.broker(number), None) for number in left if number in known])
+        if left:
+            remaining = self._images.current.brokers.keys() - set(left)
             await self.states.apply_to_all(
-                lambda topic, partition: self._without(topic, partition, gone, stayed)
+                lambda topic, partition: self._without_brokers(topic, partition, left, remaining)
             )
-        doubtful = [broker.id for broker in came if not broker.stopped_cleanly]
-        if doubtful:
+        stopped_uncleanly = [broker.id for broker in joined if not broker.stopped_cleanly]
+        if stopped_uncleanly:
             await self.states.apply_to_all(
-                lambda topic, partition: self._doubted(topic, partition, doubtful, registered),
-                lost=doubtful,
-                # One that comes may lead, and what it goes by counts.
+                lambda topic, partition: self._after_unclean_stops(
+                    topic, partition, stopped_uncleanly, registered
+                ),
+                lost=stopped_uncleanly,
+                # A broker that joins may lead, and its settings count.
                 image=replace(self._images.current, brokers=registered),
             )
-        self._commits.observe([members[broker.id] for broker in came])
-        await self.states.apply_to_all(self._led)
-        if came or gone:
-            await self._note_seen(registered)
+        self._writer.observe([members[broker.id] for broker in joined])
+        await self.states.apply_to_all(self._with_leader)
+        if joined or left:
+            await self._write_seen_brokers(registered)
 
     async def _members(self) -> dict[int, NodeChange]:
         members: dict[int, NodeChange] = {}
@@ -114,9 +116,9 @@ class Leadership:
                 members[int(name)] = NodeChange(path, node.data, node.version)
         return members
 
-    async def _seen_before(self) -> Mapping[int, int]:
-        """The brokers' epochs that elections have followed from, by this controller or the one before: one that came
-        back after an unclean stop while nobody decided must not pass for one that never left.
+    async def _read_seen_brokers(self) -> Mapping[int, int]:
+        """The broker epochs that elections have considered, by this controller or the one before. A broker that came
+        back after an unclean stop, while there was no controller, must not pass for one that never left.
         """
         if self._seen is None:
             node = await get_or_none(self._store, paths.SEEN_BROKERS)
@@ -124,14 +126,14 @@ class Leadership:
             self._seen = {} if node is None else nodes.read_seen_brokers(paths.SEEN_BROKERS, node.data)
         return self._seen
 
-    async def _note_seen(self, registered: Mapping[int, BrokerImage]) -> None:
+    async def _write_seen_brokers(self, registered: Mapping[int, BrokerImage]) -> None:
         self._seen = {broker.id: broker.epoch for broker in registered.values()}
         data = nodes.write_seen_brokers(self._seen)
         path = paths.SEEN_BROKERS
-        await self._commits.commit([Put(path, data) if self._is_seen_written else Create(path, data)])
+        await self._writer.write([Put(path, data) if self._is_seen_written else Create(path, data)])
         self._is_seen_written = True
 
-    def _tell_of(self, came: Iterable[BrokerImage], gone: Iterable[int]) -> None:
+    def _log_changes(self, came: Iterable[BrokerImage], gone: Iterable[int]) -> None:
         for broker_id in gone:
             self._stopping.pop(broker_id, None)
             logger.info("broker %d left the cluster", broker_id)
@@ -143,49 +145,54 @@ class Leadership:
             )
             logger.info("broker %d joined the cluster %s, epoch %d", broker.id, how, broker.epoch)
 
-    def _without(
+    def _without_brokers(
         self, topic: str, partition: PartitionImage, gone: Sequence[int], stayed: Collection[int]
     ) -> PartitionImage | None:
         if partition.partition_epoch < 0:
             return None
-        return elections.without_brokers(partition, gone, live=stayed, unclean=self.may_lose(topic))
+        return leader_election.without_brokers(
+            partition, gone, live=stayed, unclean=self.allows_unclean_election(topic)
+        )
 
-    def _doubted(
-        self, topic: str, partition: PartitionImage, doubtful: Iterable[int], live: Collection[int]
+    def _after_unclean_stops(
+        self, topic: str, partition: PartitionImage, stopped: Iterable[int], live: Collection[int]
     ) -> PartitionImage | None:
         if partition.partition_epoch < 0:
             return None
-        after, unclean = partition, self.may_lose(topic)
-        for broker_id in doubtful:
+        after, unclean = partition, self.allows_unclean_election(topic)
+        for broker_id in stopped:
             if broker_id in partition.replicas:
-                after = elections.after_unclean_stop(after, broker_id, live=live, unclean=unclean) or after
+                after = (
+                    leader_election.after_unclean_stop(after, broker_id, live=live, unclean=unclean) or after
+                )
         return after if after != partition else None
 
-    def _led(self, topic: str, partition: PartitionImage) -> PartitionImage | None:
+    def _with_leader(self, topic: str, partition: PartitionImage) -> PartitionImage | None:
         brokers = self._images.current.brokers
         if partition.partition_epoch < 0:
             return _first_state(partition, live=brokers)
-        after = elections.elected(partition, live=brokers, unclean=self.may_lose(topic))
-        return reassignments.completed(after or partition, live=self.eligible()) or after
+        after = leader_election.elected(partition, live=brokers, unclean=self.allows_unclean_election(topic))
+        return reassignment_steps.completed(after or partition, live=self.eligible()) or after
 
-    def may_lose(self, topic: str) -> bool:
+    def allows_unclean_election(self, topic: str) -> bool:
         """unclean.leader.election.enable."""
         texts = self._images.current.config(ResourceKind.TOPIC, topic)
         return bool(topic_value("unclean.leader.election.enable", texts, settings=self._settings.current))
 
-    async def shut_down(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
-        """Move everything away from a broker that wants to stop; what it still leads, for want of another in sync.
+    async def controlled_shutdown(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
+        """Move leaderships away from a broker that wants to stop; returns what it still leads, where no other is in
+        sync.
 
-        It comes into no in-sync set any more until it registers anew. Raises StaleBrokerEpoch.
+        It joins no in-sync set until it registers again. Raises StaleBrokerEpoch.
         """
-        return await self.decisions.make(lambda: self._shut_down(broker_id, broker_epoch))
+        return await self.decisions.make(lambda: self._controlled_shutdown(broker_id, broker_epoch))
 
-    async def _shut_down(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+    async def _controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         self._check_epoch(broker_id, broker_epoch)
         self._stopping[broker_id] = broker_epoch
         live = self.eligible()
         await self.states.apply_to_all(
-            lambda _, partition: elections.before_shutdown(partition, broker_id, live=live)
+            lambda _, partition: leader_election.before_shutdown(partition, broker_id, live=live)
         )
         return [where for where, partition in self.states if partition.leader == broker_id]
 
@@ -204,16 +211,17 @@ class Leadership:
     # --- in-sync sets --------------------------------------------------------------------------------------------
 
     async def alter_in_sync_sets(
-        self, broker_id: int, *, broker_epoch: int, proposals: Sequence[NewInSyncSet]
+        self, broker_id: int, *, broker_epoch: int, proposals: Sequence[AlterPartitionData]
     ) -> list[PartitionImage | RequestError]:
-        """What leaders propose (KIP-497): for each proposal, in order, the partition as it then is, or why not.
+        """What leaders propose (KIP-497): for each proposal, in their order, the resulting partition, or why it was
+        refused.
 
         Raises StaleBrokerEpoch.
         """
         return await self.decisions.make(lambda: self._alter_in_sync_sets(broker_id, broker_epoch, proposals))
 
     async def _alter_in_sync_sets(
-        self, broker_id: int, broker_epoch: int, proposals: Sequence[NewInSyncSet]
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[AlterPartitionData]
     ) -> list[PartitionImage | RequestError]:
         self._check_epoch(broker_id, broker_epoch)
         eligible = self.eligible()
@@ -222,7 +230,7 @@ class Leadership:
         for index, proposal in enumerate(proposals):
             where = proposal.topic_partition
             try:
-                after = elections.altered(
+                after = leader_election.altered(
                     where,
                     altered.get(where) or self.states.find(where),
                     by=broker_id,
@@ -235,7 +243,7 @@ class Leadership:
                 refusals[index] = error
                 continue
             if after is not None:
-                altered[where] = reassignments.completed(after, live=eligible) or after
+                altered[where] = reassignment_steps.completed(after, live=eligible) or after
         await self.states.write(altered.items())
         return [
             refusals.get(index) or self.states.find(proposal.topic_partition)
@@ -277,7 +285,7 @@ class Leadership:
         if unclean:
             if partition.leader in brokers:
                 raise ElectionNotNeeded(f"{where} has the leader {partition.leader}.")
-            after = elections.elected(partition, live=brokers, unclean=True)
+            after = leader_election.elected(partition, live=brokers, unclean=True)
             if after is None or after.leader == NO_LEADER:
                 raise EligibleLeadersNotAvailable(
                     f"none of the replicas {list(partition.replicas)} of {where} is live."
@@ -285,7 +293,7 @@ class Leadership:
             return after
         if partition.leader == partition.replicas[0]:
             raise ElectionNotNeeded(f"{where} is led by its preferred leader {partition.leader}.")
-        after = elections.preferred(partition, live=self.eligible())
+        after = leader_election.preferred(partition, live=self.eligible())
         if after is None:
             raise PreferredLeaderNotAvailable(
                 f"the preferred leader {partition.replicas[0]} of {where} is not live and in sync."
@@ -293,7 +301,9 @@ class Leadership:
         return after
 
     async def balance(self, *, imbalance_percent_max: int) -> int:
-        """Give brokers back what they should lead, where more than this part of it is led by others; how many moved."""
+        """Return leaderships to preferred leaders, on brokers where others lead more than this percentage; how many
+        moved.
+        """
         return await self.decisions.make(lambda: self._balance(imbalance_percent_max))
 
     async def _balance(self, imbalance_percent_max: int) -> int:
@@ -303,7 +313,7 @@ class Leadership:
         for where, partition in self.states:
             first = partition.replicas[0]
             should[first] = should.get(first, 0) + 1
-            after = elections.preferred(partition, live=eligible)
+            after = leader_election.preferred(partition, live=eligible)
             if after is not None:
                 movable.setdefault(first, []).append((where, after))
         moved = 0

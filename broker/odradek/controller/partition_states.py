@@ -4,7 +4,8 @@ A state goes to the registry in a write of bounded size, and who is eligible to 
 it (`eligible`). Where a partition's replicas change, the topic's node is in the same write, so that nobody ever reads
 the one without the other.
 
-What it leaves out: what the states should be (`elections`, `reassignments`), and when (`leadership`, `reassigning`).
+What it leaves out: what the states should be (`leader_election`,
+`reassignment_steps`), and when (`leadership`, `partition_reassignment`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import NO_LEADER, ClusterImage, ImageHolder, PartitionImage, ResourceKind
-from odradek.cluster.store import Create, Operation, Put, size_bytes
-from odradek.controller import eligible
-from odradek.controller.commits import Commits
+from odradek.controller import eligible_replicas
+from odradek.controller.registry_writer import RegistryWriter
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PARTITION_STATES_PER_WRITE_MAX
+from odradek.registry.store import Create, Operation, Put, size_bytes
 
 Rule = Callable[[str, PartitionImage], PartitionImage | None]
 State = tuple[TopicPartition, PartitionImage]
@@ -33,8 +34,8 @@ _ASSIGNMENT_BYTES_MAX: Final = 500
 class PartitionStates:
     """To be used within a decision of the controller only."""
 
-    def __init__(self, commits: Commits, images: ImageHolder) -> None:
-        self._commits = commits
+    def __init__(self, writer: RegistryWriter, images: ImageHolder) -> None:
+        self._writer = writer
         self._images = images
 
     def __iter__(self) -> Iterator[State]:
@@ -66,7 +67,7 @@ class PartitionStates:
     async def before_settings(self, kind: ResourceKind, name: str, after: Mapping[str, str]) -> None:
         """Before settings change: those are forgotten who were eligible to lead by the old ones alone."""
         image = self._images.current
-        if not eligible.decides_eligibility(kind, image.config(kind, name), after):
+        if not eligible_replicas.decides_eligibility(kind, image.config(kind, name), after):
             return
         image = replace(image, configs={**image.configs, (kind, name): after})
         await self.write(
@@ -75,8 +76,8 @@ class PartitionStates:
                 for where, partition in self
                 if (partition.elr or partition.last_known_elr)
                 and partition.leader != NO_LEADER
-                and eligible.is_enough(
-                    partition, min_in_sync=eligible.min_in_sync(image, where.topic, partition.leader)
+                and eligible_replicas.is_enough(
+                    partition, min_in_sync=eligible_replicas.min_in_sync(image, where.topic, partition.leader)
                 )
             ],
             image=image,
@@ -92,7 +93,7 @@ class PartitionStates:
         """
         wanted = self._with_eligible(states, lost=lost, image=image or self._images.current)
         for operations in self._writes(wanted):
-            await self._commits.commit(operations)
+            await self._writer.write(operations)
 
     def _with_eligible(
         self, states: Iterable[State], *, lost: Collection[int], image: ClusterImage
@@ -102,14 +103,14 @@ class PartitionStates:
         for where, state in states:
             key = where.topic, state.leader
             if key not in needed:
-                needed[key] = eligible.min_in_sync(image, *key)
-            after = eligible.remembered(self.find(where), state, min_in_sync=needed[key], lost=lost)
+                needed[key] = eligible_replicas.min_in_sync(image, *key)
+            after = eligible_replicas.remembered(self.find(where), state, min_in_sync=needed[key], lost=lost)
             found.append((where, after))
         return found
 
     def _writes(self, states: Iterable[State]) -> Iterator[list[Operation]]:
         """As many states at a time as one write takes, with the nodes of topics that go along."""
-        bytes_max = self._commits.write_bytes_max
+        bytes_max = self._writer.write_bytes_max
         part: list[State] = []
         operations: list[Operation] = []
         part_bytes = 0
@@ -163,7 +164,7 @@ class PartitionStates:
         ]
 
     def _operations(self, where: TopicPartition, state: PartitionImage) -> list[Operation]:
-        data = nodes.write_partition_state(state, controller_epoch=self._commits.term.controller_epoch)
+        data = nodes.write_partition_state(state, controller_epoch=self._writer.term.epoch)
         path = paths.partition_state(where.topic, where.partition)
         if state.partition_epoch >= 0:
             return [Put(path, data, state.partition_epoch)]

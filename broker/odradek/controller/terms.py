@@ -1,9 +1,9 @@
 """The beginning of a controller's term, and what the last one left half done.
 
-A term has an epoch, one higher than any before. The first term of a registry also makes its skeleton and the
-cluster's id. A single node begins its term here by itself (`begin`, one write for a quick start); controllers of a
-cluster are elected (`election`) and then begin (`begin_elected`). Both hold `/controller`, both are fenced by the
-version of `/controller_epoch`, so a registry may change from the one kind to the other.
+A term has an epoch, one higher than any before. The first term of a registry also creates its skeleton and the
+cluster's id. A single node begins its term here by itself (`begin`, one write for a quick start). Controllers of a
+cluster are elected (`controller_election`) and then begin (`begin_elected`). Both hold `/controller`, and the version
+of `/controller_epoch` fences both, so a registry may change from the one kind to the other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ResourceKind
-from odradek.cluster.store import Check, Create, Delete, Operation, Put, Store, children_or_none, get_or_none
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
     InconsistentClusterId,
@@ -24,45 +23,52 @@ from odradek.foundation.errors import (
     VersionConflict,
 )
 from odradek.foundation.ids import TopicId
+from odradek.registry.store import Check, Create, Delete, Operation, Put, Store, children_or_none, get_or_none
 
 
-class Term(NamedTuple):
-    """One controller's reign. `broker_epoch` is that of the brokers that register by it (-1: they do so themselves).
+class ControllerTerm(NamedTuple):
+    """One term of one controller.
 
-    `epoch_version` is the version of the node that holds the controller's epoch: while it is the same, so is the term.
+    `epoch_version` is the version of `/controller_epoch`: while it is the same, so is the term. `broker_epoch` is the
+    epoch of brokers that this controller registers itself, -1 where brokers register by themselves.
     """
 
-    controller_epoch: int
-    broker_epoch: int
+    controller_id: int
+    epoch: int
     epoch_version: int
+    broker_epoch: int = -1
+
+    @property
+    def fence(self) -> Check:
+        """What every write of this term carries: it fails with VersionConflict once another term has begun."""
+        return Check(paths.CONTROLLER_EPOCH, self.epoch_version)
 
 
 async def begin_elected(
-    store: Store, *, epoch: int, epoch_version: int, cluster_id: str | None, rng: random.Random
-) -> Term:
-    """Make what a registry must have, as the controller that was elected for the term `epoch`.
+    store: Store, term: ControllerTerm, *, cluster_id: str | None, rng: random.Random
+) -> None:
+    """Create what a registry must have, as the controller that was elected for `term`.
 
-    Brokers make some of it too while they register, so what is there meanwhile is no error. Raises
+    Brokers create some of it too while they register, so existing nodes are no error. Raises
     InconsistentClusterId as `begin`, NotController when the next term has begun already, StoreError.
     """
-    fence = Check(paths.CONTROLLER_EPOCH, epoch_version)
     while True:
         operations: list[Operation] = [
             Create(path) for path in paths.SKELETON if not await store.exists(path)
         ]
         operations += await _cluster_id_operations(store, cluster_id, rng)
         try:
-            await store.multi([fence, *operations])
+            await store.multi([term.fence, *operations])
         except NodeExists:
             continue
         except VersionConflict as conflict:
-            raise NotController(f"another controller's term began after term {epoch}") from conflict
-        return Term(epoch, -1, epoch_version)
+            raise NotController(f"another controller's term began after term {term.epoch}") from conflict
+        return
 
 
 async def begin(
     store: Store, *, broker_id: int, cluster_id: str | None, wall_ms: int, rng: random.Random
-) -> Term:
+) -> ControllerTerm:
     """Become the controller: one write, most of it on the first start only.
 
     `cluster_id` is the one that the log directories know, if any. Raises InconsistentClusterId when the registry has
@@ -86,7 +92,8 @@ async def begin(
     except NodeExists as error:
         raise DuplicateBrokerRegistration(f"another controller is active: {error}") from error
     version = 0 if epoch is None else epoch.version + 1
-    return Term(number, (await store.get(paths.BROKER_EPOCHS)).version, version)
+    broker_epoch = (await store.get(paths.BROKER_EPOCHS)).version
+    return ControllerTerm(broker_id, number, version, broker_epoch)
 
 
 async def _cluster_id_operations(store: Store, cluster_id: str | None, rng: random.Random) -> list[Operation]:

@@ -14,7 +14,6 @@ from odradek.cluster.configs import validate_topic_config
 from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.placement import check_assignment, place
-from odradek.cluster.store import Create, Operation, Put
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
 from odradek.controller.requests import USE_DEFAULT, CreatedTopic, NewPartitions, NewTopic
 from odradek.foundation.errors import (
@@ -32,6 +31,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
 from odradek.foundation.settings import Settings
+from odradek.registry.store import Create, Operation, Put
 
 
 class TopicPlan(NamedTuple):
@@ -204,7 +204,7 @@ def plan_growth(request: NewPartitions, *, image: ClusterImage, rng: random.Rand
             partition_count=request.total_count - there,
             replication_factor=factor,
             rng=rng,
-            first_partition=there,
+            leaders=[partition.replicas[0] for partition in topic.partitions],
         )
     else:
         replicas = _given_growth(request, added=request.total_count - there, factor=factor, racks=racks)

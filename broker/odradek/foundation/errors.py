@@ -1,6 +1,6 @@
 """What can go wrong, as exceptions of the domain.
 
-A class is named as Apache Kafka names the error; `handlers.errors` alone knows its number on the wire. The message is
+A class is named as Apache Kafka names the error; `protocol.errors` alone knows its number on the wire. The message is
 for the person who reads it at the other end: what happened, to what, and what to do about it.
 """
 
@@ -291,7 +291,7 @@ class UnknownMemberId(RequestError):
 class MemberIdRequired(RequestError):
     """Join again with the member id in this answer. `member_id` holds it."""
 
-    def __init__(self, message: str, *, member_id: str) -> None:
+    def __init__(self, message: str = "join again with the member id given", *, member_id: str = "") -> None:
         super().__init__(message)
         self.member_id = member_id
 

@@ -162,11 +162,11 @@ SAVED_OFFSETS_BYTES_MAX: Final = 64 << 20
 # 20 MB of them.
 INDEX_ENTRIES_UNWRITTEN_MAX: Final = 256
 
-# Places in a segment that readers are likely to ask for next, offset to position: enough for a few hundred
+# Positions in a segment that readers are likely to ask for next, offset to position: enough for a few hundred
 # consumers at the tail. A reader that is not remembered costs an index search.
 READ_POSITIONS_REMEMBERED_MAX: Final = 256
 
-# Closed segments whose files stay open for readers, over all partitions; those used longest ago are closed
+# Closed segments whose files stay open for readers, over all partitions; those opened longest ago are closed
 # first. Each holds up to three descriptors. The segment that is written to stays open besides.
 CLOSED_SEGMENTS_OPEN_MAX: Final = 256
 
@@ -211,21 +211,21 @@ FLUSH_THREADS_MAX: Final = 16
 # Errors of single partitions that one scrape interval may log; the counters tell the rest.
 ERROR_LINES_PER_MINUTE_MAX: Final = 60
 
-# Bytes of group and offset records that go into one batch of the offsets topic, unless one change alone is larger:
-# below the smallest max.message.bytes that anybody sets, large enough to share an append among thousands of commits.
-GROUP_RECORD_BATCH_BYTES_MAX: Final = 512 * 1024
+# Bytes of records that a coordinator puts into one batch of its internal topic, unless one change alone is larger.
+# It is below the smallest max.message.bytes that anybody sets, and one append serves thousands of commits.
+COORDINATOR_BATCH_BYTES_MAX: Final = 512 * 1024
 
-# Bytes of group and offset records that may wait for one partition of the offsets topic to be written. Beyond it
-# clients are told to try again: a disk or replica this slow must not fill the memory.
-GROUP_RECORDS_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+# Bytes of records that may wait to be written to one partition of a coordinator's internal topic. Beyond it clients
+# get an error that they retry: a slow disk or replica must not fill the memory.
+COORDINATOR_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # Partitions that one CreateTopics or CreatePartitions request may make, as in Kafka: more in one registry write would
 # hold up everything else.
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
-# Requests of one consumer group that may wait while a change of that group is being written. A member has one
-# heartbeat under way, so this is more members than a group can well have.
-GROUP_REQUESTS_WAITING_MAX: Final = 20_000
+# Requests for one key of a coordinator (such as a group) that may wait while a change of that key is being written.
+# A member sends one heartbeat at a time, so this is more members than a group can well have.
+COORDINATOR_REQUESTS_WAITING_MAX: Final = 20_000
 
 # Requests that one connection between brokers may have under way; a sender beyond it waits.
 OUTBOUND_REQUESTS_IN_FLIGHT_MAX: Final = 64
@@ -242,6 +242,9 @@ TESTING_FAULTS_MAX: Final = 1000
 # Looks at records for the age of group lag in one scrape of /metrics; what is left waits for the next scrape. A look
 # costs some ten microseconds, and positions that do not move are remembered.
 LAG_LOOKUPS_PER_SCRAPE_MAX: Final = 1000
+
+# Samples of /metrics that are written at a stretch, at 5 to 10 microseconds each; clients have their turn in between.
+SAMPLES_PER_EXPOSITION_PART_MAX: Final = 500
 
 # Partitions of one POST /record-times; whoever has more asks again, and clients have their turn in between.
 RECORD_TIMES_PER_REQUEST_MAX: Final = 1000

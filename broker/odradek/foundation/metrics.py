@@ -1,12 +1,11 @@
-"""Every metric, declared once: its name, kind, labels and meaning; and the text that Prometheus reads.
+"""Every metric, declared once: its name, kind, labels and meaning; and the samples that a scrape collects.
 
-Components count with plain integers and know nothing of this module. Whoever puts the broker together registers
-sources: functions that a scrape calls and that give samples of declared metrics, `REQUESTS.sample(n, api)`. So
-counting costs an addition, and what a metric costs beyond that is paid by the scrape.
+Components count with plain integers and know nothing of this module. The process that is put together registers
+sources. A source is a function that a scrape calls and that yields samples of declared metrics, `REQUESTS.sample(n,
+api)`. So counting costs an addition, and the scrape pays for the rest.
 
-The text (exposition format 0.0.4) is written here rather than by prometheus_client, whose samples are objects: a
-broker of 10,000 partitions would stand still for a third of a second at each scrape, against 30 ms. A test reads
-the text with prometheus_client's own parser. Nothing is imported for it, which also keeps the start short.
+What it leaves out: the format. `odradek.foundation.exposition` writes samples with prometheus_client. A broker without
+`--admin` never imports that, which keeps the start short.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricKind(Enum):
@@ -29,11 +25,23 @@ class MetricKind(Enum):
     HISTOGRAM = "histogram"
 
 
+class Distribution(NamedTuple):
+    """A histogram's value: `counts[i]` observations up to `bounds[i]`, the last count above all bounds.
+
+    The counts are not cumulative. `total` is the sum of all observations, in the metric's unit.
+    """
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+
 class Sample(NamedTuple):
-    """One metric's lines for one combination of labels, finished but for the line ends."""
+    """A metric's value for one combination of labels, in the order of the metric's labels."""
 
     metric: Metric
-    text: str
+    labels: tuple[str, ...]
+    value: float | Distribution
 
 
 class Metric:
@@ -50,48 +58,19 @@ class Metric:
     def sample(self, value: float, *labels: object) -> Sample:
         """The metric's value for these label values, in the order of declaration."""
         assert self.kind is not MetricKind.HISTOGRAM, f"{self.name} is a histogram: use distribution"
-        return Sample(self, f"{self.name}{self._braces(labels)} {_number(value)}")
+        return Sample(self, self._label_values(labels), value)
 
     def distribution(
         self, bounds: Sequence[float], counts: Sequence[int], total: float, *labels: object
     ) -> Sample:
-        """A histogram's value: `counts[i]` observations up to `bounds[i]` (not cumulative), the last count above all.
-
-        `total` is the sum of what was observed.
-        """
+        """A histogram's value for these label values; `Distribution` explains the numbers."""
         assert self.kind is MetricKind.HISTOGRAM, f"{self.name} is no histogram: use sample"
         assert len(counts) == len(bounds) + 1, f"{self.name} needs one count more than bounds"
-        inner = self._inner(labels)
-        comma = "," if inner else ""
-        edges = [*(_number(bound) for bound in bounds), "+Inf"]
-        rows = list(accumulate(counts))
-        lines = [
-            f'{self.name}_bucket{{{inner}{comma}le="{edge}"}} {count}'
-            for edge, count in zip(edges, rows, strict=True)
-        ]
-        braces = self._braces(labels)
-        lines.append(f"{self.name}_sum{braces} {_number(total)}")
-        lines.append(f"{self.name}_count{braces} {rows[-1]}")
-        return Sample(self, "\n".join(lines))
+        return Sample(self, self._label_values(labels), Distribution(bounds, counts, total))
 
-    def _inner(self, values: Sequence[object]) -> str:
+    def _label_values(self, values: Sequence[object]) -> tuple[str, ...]:
         assert len(values) == len(self.labels), f"{self.name} has the labels {self.labels}, not {values}"
-        return ",".join(
-            [f'{label}="{_escaped(str(value))}"' for label, value in zip(self.labels, values, strict=True)]
-        )
-
-    def _braces(self, values: Sequence[object]) -> str:
-        return f"{{{self._inner(values)}}}" if values or self.labels else ""
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else repr(float(value))
-
-
-def _escaped(text: str) -> str:
-    if "\\" in text or '"' in text or "\n" in text:
-        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return text
+        return tuple([str(value) for value in values])
 
 
 # Every declared metric by name, in the order of declaration.
@@ -261,6 +240,10 @@ REGISTRY_SILENT = _gauge(
     "odradek_registry_silent",
     "1 on a broker of a cluster whose registry has not answered for a session's timeout, else 0.",
 )
+REGISTRY_CONNECTED = _gauge(
+    "odradek_registry_connected",
+    "1 on a broker or controller whose session with the registry is connected at this moment, else 0.",
+)
 PARTITIONS_UNCONFIRMED = _gauge(
     "odradek_partitions_unconfirmed",
     "Partitions led here that refuse clients, because the registry is silent and another broker may lead them.",
@@ -314,31 +297,22 @@ Source = Callable[[], Iterable[Sample]]
 
 
 class MetricsRegistry:
-    """The sources of one broker, asked at each scrape."""
+    """The sources of one process, asked at each scrape."""
 
     def __init__(self) -> None:
         self._sources: list[Source] = []
 
     def register(self, source: Source) -> None:
+        """Ask `source` at each scrape from now on."""
         self._sources.append(source)
 
-    def render(self) -> bytes:
-        """The whole text of a scrape."""
-        return "".join(self.parts()).encode()
-
-    def parts(self) -> Iterator[str]:
-        """The text metric by metric, after all sources were asked: a server may do other work between the parts.
-
-        Metrics come in the order of declaration; those without a sample are left out.
-        """
-        lines: dict[str, list[str]] = {}
+    def collect(self) -> dict[Metric, list[Sample]]:
+        """The samples of all sources by metric. A metric without a sample is absent."""
+        collected: dict[Metric, list[Sample]] = {}
         for source in self._sources:
-            for metric, text in source():
-                lines.setdefault(metric.name, []).append(text)
-        for name, metric in METRICS.items():
-            if name in lines:
-                head = f"# HELP {name} {metric.doc}\n# TYPE {name} {metric.kind.value}\n"
-                yield head + "\n".join(lines[name]) + "\n"
+            for sample in source():
+                collected.setdefault(sample.metric, []).append(sample)
+        return collected
 
 
 def process_samples() -> Iterator[Sample]:

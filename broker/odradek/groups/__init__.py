@@ -1,1 +1,1 @@
-
+"""Consumer groups: members, their assignments and their committed offsets."""

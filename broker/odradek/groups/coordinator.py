@@ -1,162 +1,240 @@
-"""Coordinates groups: loads the partitions that they live in, and lets requests and groups do the rest.
+"""Coordinates groups: routes each request to its group, and passes changes of the cluster on to all groups.
 
-A group is served by the leader of its partition of `__consumer_offsets` (see `routing`). Partitions are loaded
-when this broker comes to lead them and forgotten when it ceases to. What a request changes is in the log before
-it is answered; when it cannot be written the client is told so, and nothing has changed.
+A group is served by the leader of its partition of `__consumer_offsets` (`coordination.runtime`). A request's change is
+in the log before the request is answered. When it cannot be written, the client gets an error and nothing has changed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.coordination.runtime import CoordinatorRuntime, RuntimeSettings
+from odradek.coordination.shard import DeferredAnswer, Shard
+from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import (
-    NotCoordinator,
-    OdradekError,
-)
+from odradek.foundation.errors import InvalidGroupId, InvalidSessionTimeout, RequestError, UnknownMemberId
+from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
-from odradek.groups import fencing, housekeeping
-from odradek.groups.consumer_group import ConsumerGroup
-from odradek.groups.loading import holds_nothing, load
-from odradek.groups.offsets_log import OffsetsLog
-from odradek.groups.routing import LOAD_RETRY_SECONDS_MAX, Routing, refusal
-from odradek.groups.sessions import SessionTimers
-from odradek.groups.shard import Shard, ShardState
+from odradek.groups.classic.members import (
+    UNKNOWN_MEMBER,
+    Departure,
+    JoinRequest,
+    JoinResult,
+    SyncRequest,
+    SyncResult,
+)
+from odradek.groups.consumer.requests import HeartbeatRequest, Outcome, check_heartbeat
+from odradek.groups.context import GroupContext
+from odradek.groups.expiration import Expiration
+from odradek.groups.listing import GroupListing
+from odradek.groups.offset_requests import OffsetRequests
+from odradek.groups.state_machine import GroupStateMachine
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 
-if TYPE_CHECKING:
-    from odradek.cluster.image import ClusterImage, ImageHolder
+TOPIC: Final = CoordinatedTopic(
+    name=OFFSETS_TOPIC,
+    title="the offsets topic",
+    subject="group",
+    contents="its groups and their offsets",
+    late_setting="offsets.commit.timeout.ms",
+)
 
-logger = logging.getLogger(__name__)
 
-LOAD_RETRY_SECONDS: Final = 1.0
+class GroupCoordinator:
+    """The coordinator of one broker. Everything happens on the event loop.
 
-
-class GroupCoordinator(Routing):
-    """The coordinator of one broker. Everything happens on the event loop. Arguments as for `Routing`."""
+    `settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids.
+    """
 
     def __init__(
         self,
-        offsets_log: OffsetsLog,
+        offsets_log: InternalTopicLog,
         *,
         clock: Clock,
-        settings: Any,
+        settings: Settings,
         images: ImageHolder,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        super().__init__(offsets_log, clock=clock, settings=settings, images=images, new_id=new_id)
-        self._timers = SessionTimers()
+        self.context = context = GroupContext(clock=clock, settings=settings, images=images, new_id=new_id)
+        self.runtime = CoordinatorRuntime(
+            TOPIC,
+            offsets_log,
+            clock=clock,
+            settings=RuntimeSettings(
+                load_buffer_bytes=settings.offsets_load_buffer_size,
+                compression=settings.offsets_topic_compression_codec,
+                late_after_ms=settings.offsets_commit_timeout_ms,
+            ),
+            make_machine=lambda shard: GroupStateMachine(shard, context),
+        )
+        self.offsets = OffsetRequests(self.runtime, context)
+        self.listing = GroupListing(self.runtime, context)
+        self.expiration = Expiration(self.runtime, context)
         self._tasks: TaskOwner | None = None
         self._unsubscribe: Callable[[], None] | None = None
-        self._resigned: list[Shard] = []
 
     # --- life -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to serve: load what this broker leads, in the background, and follow the image from
-        here on.
-        """
+        """Begin to serve: load the partitions that this broker leads, and follow the image from now on."""
         self._tasks = TaskOwner("groups")
-        self.is_running = True
-        self._unsubscribe = self.images.subscribe(self._image_changed)
-        self.refresh()
-        self._tasks.start(housekeeping.keep_house(self), name="housekeeping")
+        self._unsubscribe = self.context.images.subscribe(self._image_changed)
+        self.runtime.start(self._tasks)
+        self._tasks.start(self.expiration.run(), name="housekeeping")
 
     def resign(self) -> None:
-        """Serve no more, as a broker's stop begins: whoever waits is told to find the coordinator again, while there
-        are connections to tell them on. A member may wait for others as long as its rebalance timeout.
-        """
-        self.is_running = False
+        """Serve no more, and answer every request that waits with NotCoordinator."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        self._resigned += self.shards()
-        for partition in list(self._shards):
-            self._unload(partition)
+        self.runtime.resign()
 
     async def stop(self) -> None:
-        """Resign, and end what runs in the background."""
+        """Resign, and end every background task."""
         self.resign()
-        for shard in self._resigned:
-            await shard.writer.end()
-        self._resigned.clear()
-        self._timers.close()
+        await self.runtime.stop()
         if self._tasks is not None:
             await self._tasks.close()
             self._tasks = None
 
-    def refresh(self) -> None:
-        """Load partitions that this broker has come to lead, forget those that it leads no more."""
-        led = set(self.log.led_partitions())
-        for partition, shard in list(self._shards.items()):
-            if partition not in led or self.log.led_since_epoch(partition) != shard.led_since_epoch:
-                self._unload(partition)
-        for partition in led:
-            if partition not in self._shards:
-                self.begin_load(partition)
-
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.topics.get(OFFSETS_TOPIC) is not new.topics.get(OFFSETS_TOPIC):
-            self.refresh()
-        housekeeping.forget_deleted_topics(self, old, new)
-        fencing.image_changed(self, old, new)
+            self.runtime.refresh()
+        self._forget_deleted_topics(old, new)
+        for group_id in self.context.fences.changed_groups(old, new):
+            for shard in self.runtime.loaded_shards():
+                if group_id in shard.machine.groups:
+                    shard.machine.remove_members_of_fenced(group_id)
 
-    def begin_load(self, partition: int) -> Shard:
-        shard = Shard(
-            partition,
-            log=self.log,
-            led_since_epoch=self.log.led_since_epoch(partition),
-            clock=self.clock,
-            timers=self._timers,
-            settings=self.settings,
-            new_member_id=lambda prefix: f"{prefix}-{self.new_id()}",
-            session_timeout_ms=self.session_timeout_ms,
-            expire_consumer_group=self._expire_consumer_group,
-        )
-        self._shards[partition] = shard
-        if holds_nothing(shard, self.log):
-            shard.activate()
-        else:
-            assert self._tasks is not None, "start() comes first"
-            self._tasks.start(self._load(shard), name=f"load-{partition}")
-        return shard
-
-    def _expire_consumer_group(self, group: ConsumerGroup) -> None:
-        from odradek.groups.consumer_requests import expire_members
-
-        expire_members(self, group)
-
-    async def _load(self, shard: Shard) -> None:
-        """Load until it succeeds: a disk that fails now may be back, and damage may be mended.
-
-        What lies before and after damage is not served meanwhile: members would go back to old positions,
-        and a rewrite would make the loss last.
-        """
-        pause_seconds = LOAD_RETRY_SECONDS
-        while shard.is_to_be_loaded:
-            try:
-                await load(shard, self.log, bytes_max=self.settings.offsets_load_buffer_size)
-            except (OdradekError, OSError) as error:
-                if shard.state is ShardState.CLOSED:
-                    return  # another leads by now, and our log may have been cut: nothing is wrong with it
-                logger.error("%s", refusal(shard.partition, error))
-                shard.fail(error)
-                await asyncio.sleep(pause_seconds)
-                pause_seconds = min(2 * pause_seconds, LOAD_RETRY_SECONDS_MAX)
-                continue
-            if shard.activate():
-                housekeeping.forget_topics(shard, shard.topics_gone)
-                fencing.shard_loaded(self, shard)
-
-    def _unload(self, partition: int) -> None:
-        shard = self._shards.pop(partition)
-        self.rebalances_of_gone_shards += shard.rebalances_completed
-        shard.close(NotCoordinator("this broker no longer coordinates the group; find its coordinator again"))
+    def _forget_deleted_topics(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Delete the offsets of topics that are gone. A new topic of the same name has another id."""
+        if old.topics is new.topics:
+            return
+        gone = {
+            name
+            for name, topic in old.topics.items()
+            if name not in new.topics or new.topics[name].id != topic.id
+        }
+        if gone:
+            for shard in self.runtime.shards():
+                shard.machine.forget_topics(gone)
 
     async def ensure_topic(self) -> None:
         """Create the offsets topic if there is none. Raises what the controller raises."""
-        await self.log.ensure_topic()
+        await self.runtime.log.ensure_topic()
+
+    # --- members of the classic protocol --------------------------------------------------------------------
+
+    def join(self, group_id: str, request: JoinRequest) -> JoinResult | Awaitable[JoinResult]:
+        """Join or rejoin; the answer comes when the rebalance completes. The first member creates a group."""
+        answer: DeferredAnswer[JoinResult] = DeferredAnswer()
+
+        def act() -> None:
+            try:
+                shard.check_serving()
+                self.context.fences.check_may_join(group_id)
+                group = shard.machine.groups.get(group_id)
+                if group is None:
+                    if request.member_id != UNKNOWN_MEMBER:
+                        raise UnknownMemberId(
+                            f"there is no group {group_id!r} with a member {request.member_id!r}; join again"
+                        )
+                    group = shard.machine.new_classic_group(group_id)
+            except RequestError as error:
+                answer(JoinResult(error=error, member_id=request.member_id))
+                return
+            group.join(request, answer)
+
+        try:
+            shard = self._named_shard(group_id)
+            self._check_session_timeout(request.session_timeout_ms)
+            shard.when_free(group_id, act)
+        except RequestError as error:
+            answer(JoinResult(error=error, member_id=request.member_id))
+        return answer.get()
+
+    def _named_shard(self, group_id: str) -> Shard[GroupStateMachine]:
+        """The group's shard. Raises InvalidGroupId for an empty id, which only offsets may have."""
+        if not group_id:
+            raise InvalidGroupId("the group id must not be empty; set group.id")
+        return self.runtime.shard(group_id)
+
+    def _check_session_timeout(self, session_timeout_ms: int) -> None:
+        lowest = self.context.settings.group_min_session_timeout_ms
+        highest = self.context.settings.group_max_session_timeout_ms
+        if not lowest <= session_timeout_ms <= highest:
+            raise InvalidSessionTimeout(
+                f"the session timeout of {session_timeout_ms} ms is not between group.min.session.timeout.ms "
+                f"= {lowest} and group.max.session.timeout.ms = {highest}"
+            )
+
+    def sync(self, group_id: str, request: SyncRequest) -> SyncResult | Awaitable[SyncResult]:
+        """Ask for the assignment of this generation; the leader brings everybody's."""
+        answer: DeferredAnswer[SyncResult] = DeferredAnswer()
+
+        def act() -> None:
+            try:
+                shard.check_serving()
+                group = shard.machine.groups.get(group_id)
+                if group is None:
+                    raise UnknownMemberId(f"there is no group {group_id!r}; join again")
+            except RequestError as error:
+                answer(SyncResult(error=error))
+                return
+            group.sync(request, answer)
+
+        try:
+            shard = self._named_shard(group_id)
+            shard.when_free(group_id, act)
+        except RequestError as error:
+            answer(SyncResult(error=error))
+        return answer.get()
+
+    def heartbeat(self, group_id: str, *, member_id: str, instance_id: str | None, generation: int) -> None:
+        """Keep a member alive.
+
+        Raises RebalanceInProgress when it must join again, UnknownMemberId, IllegalGeneration, … While a group changes
+        its protocol, its members are those of the old protocol.
+        """
+        group = self._named_shard(group_id).machine.groups.get(group_id)
+        self.context.fences.check_may_stay(group_id)
+        if group is None:
+            raise UnknownMemberId(f"there is no group {group_id!r}; join again")
+        group.heartbeat(member_id=member_id, instance_id=instance_id, generation=generation)
+
+    def leave(
+        self, group_id: str, members: Sequence[tuple[str, str | None]]
+    ) -> list[Departure] | Awaitable[list[Departure]]:
+        """Remove members, each by (member id, instance id). Raises what concerns the whole group."""
+        answer: DeferredAnswer[list[Departure]] = DeferredAnswer()
+        shard = self._named_shard(group_id)
+
+        def act() -> None:
+            try:
+                shard.check_serving()
+                group = shard.machine.groups.get(group_id)
+                if group is None:
+                    raise UnknownMemberId(f"there is no group {group_id!r}")
+            except RequestError as error:
+                answer([Departure(member_id, instance_id, error) for member_id, instance_id in members])
+                return
+            group.leave_members(members, answer)
+
+        shard.when_free(group_id, act)
+        return answer.get()
+
+    # --- members of the consumer protocol -------------------------------------------------------------------
+
+    def consumer_heartbeat(self, group_id: str, request: HeartbeatRequest) -> Outcome | Awaitable[Outcome]:
+        """Join a consumer group, stay in it or leave it; gives the result or the error to answer."""
+        answer: DeferredAnswer[Outcome] = DeferredAnswer()
+        try:
+            check_heartbeat(self.context, group_id, request)
+            shard = self.runtime.shard(group_id)
+            shard.when_free(group_id, lambda: shard.machine.consumers.heartbeat(group_id, request, answer))
+        except RequestError as error:
+            answer(error)
+        return answer.get()

@@ -1,9 +1,12 @@
-"""Committed positions of one partition of the offsets topic, and when they may be forgotten.
+"""Committed offsets of one partition of the offsets topic, and when they expire (KIP-211).
 
-Expiry follows KIP-211. Of a group with members only offsets of topics that nobody subscribes to expire,
-counted from their commit; of a group that lost its members, from the moment it became empty; of offsets
-without a group, from the commit. A commit that brought its own retention (OffsetCommit v2 to v4) goes by
-that.
+    | Group                           | Offsets that expire            | Retention counts from           |
+    | ------------------------------- | ------------------------------ | ------------------------------- |
+    | with members                    | of topics without a subscriber | the commit                      |
+    | empty                           | all                            | the moment that it became empty |
+    | that never had members          | all                            | the commit                      |
+
+A commit with a retention of its own (OffsetCommit v2 to v4) expires by that.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ _NO_OFFSETS: Final[dict[TopicPartitionKey, CommittedOffset]] = {}
 
 
 class OffsetStore:
-    """Offsets by group, topic and partition. Holds what is written to the log, nothing else."""
+    """Offsets by group, topic and partition, as they are written to the log."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartitionKey, CommittedOffset]] = {}
@@ -65,9 +68,7 @@ def expired_offsets(
     counted_from: Callable[[CommittedOffset], int] | None,
     is_subscribed_to: Callable[[str], bool],
 ) -> list[TopicPartitionKey]:
-    """The offsets to forget. `counted_from` gives the moment that retention starts at; None keeps
-    them all.
-    """
+    """The offsets to forget. `counted_from` gives the moment that retention starts at; None keeps every offset."""
     if counted_from is None:
         return []
     expired = []

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import StaleBrokerEpoch
-from odradek.protocol import messages
+from odradek.handlers.context import SharedContext
 from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import AllocateProducerIdsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.ALLOCATE_PRODUCER_IDS
-VERSIONS: Final = (0, 0)
 
 
-def handle(request: Any, context: Any) -> Awaitable[Any]:
+def handle(request: AllocateProducerIdsRequest, context: SharedContext) -> Pending[Message]:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
     broker = context.broker.images.current.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise StaleBrokerEpoch(
             f"broker {request.broker_id} is not registered with the epoch {request.broker_epoch}."
         )
-    return _allocate(context)
+    return Pending(_allocate(context))
 
 
-async def _allocate(context: Any) -> Any:
+async def _allocate(context: SharedContext) -> Message:
     first, count = await context.broker.controller.allocate_producer_ids()
-    return messages.response(
+    return response(
         API, context.header.api_version, error_code=0, producer_id_start=first, producer_id_len=count
     )

@@ -5,8 +5,7 @@ single ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.controller.requests import Outcome
 from odradek.foundation.errors import InvalidRequest, RequestError
@@ -18,18 +17,19 @@ from odradek.handlers.config_resources import (
     resource_of,
 )
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import AlterConfigsRequest, AlterConfigsResource
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.ALTER_CONFIGS
-VERSIONS: Final = (0, 2)
 
 
-def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
-    return _alter(request, context)
+def handle(request: AlterConfigsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_alter(request, context))
 
 
-async def _alter(request: Any, context: RequestContext) -> Any:
+async def _alter(request: AlterConfigsRequest, context: RequestContext) -> Message:
     repeated = repeated_resources(request.resources)
     responses = []
     for resource in request.resources:
@@ -44,10 +44,12 @@ async def _alter(request: Any, context: RequestContext) -> Any:
         except RequestError as error:
             outcome = error
         responses.append(alteration_response(resource, outcome, context))
-    return messages.response(API, context.header.api_version, responses=responses)
+    return response(API, context.header.api_version, responses=responses)
 
 
-async def _alter_one(resource: Any, context: RequestContext, *, validate_only: bool) -> Outcome:
+async def _alter_one(
+    resource: AlterConfigsResource, context: RequestContext, *, validate_only: bool
+) -> Outcome:
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         raise InvalidRequest("Log levels cannot be replaced all at once; use IncrementalAlterConfigs.")
     repeated = [key for key, count in Counter(c.name for c in resource.configs).items() if count > 1]
@@ -55,7 +57,7 @@ async def _alter_one(resource: Any, context: RequestContext, *, validate_only: b
         raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(repeated)}")
     target = resource_of(resource.resource_type, resource.resource_name)
     texts = {config.name: config.value for config in resource.configs}
-    outcomes: list[Outcome] = await context.broker.controller.alter_configs(
+    outcomes: list[Outcome] = await context.broker.active_controller.alter_configs(
         [(target, texts)], validate_only=validate_only
     )
     return outcomes[0]

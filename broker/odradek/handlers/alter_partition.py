@@ -6,38 +6,40 @@ older registration of the leader for all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
 
 from odradek.cluster.image import BrokerImage, PartitionImage
-from odradek.controller.leadership import NewInSyncSet
+from odradek.controller.leadership import AlterPartitionData
 from odradek.foundation.errors import IneligibleReplica, RequestError, UnknownTopicId
 from odradek.foundation.ids import TopicPartition
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
+from odradek.handlers.context import SharedContext
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import AlterPartitionRequest, PartitionData
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.ALTER_PARTITION
-VERSIONS: Final = (2, 3)
-
 # From this version on each member of the set comes with the epoch of its registration.
 _EPOCHS_VERSION: Final = 3
 _ANY_EPOCH: Final = -1
 
 
-def handle(request: Any, context: Any) -> Awaitable[Any]:
+def handle(request: AlterPartitionRequest, context: SharedContext) -> Pending[Message]:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
-    return _alter(request, context)
+    return Pending(_alter(request, context))
 
 
-async def _alter(request: Any, context: Any) -> Any:
+async def _alter(request: AlterPartitionRequest, context: SharedContext) -> Message:
     version = context.header.api_version
     image = context.broker.images.current
-    answers: dict[Any, list[dict[str, Any]]] = {topic.topic_id: [] for topic in request.topics}
-    proposals: list[NewInSyncSet] = []
-    ids: list[Any] = []
+    answers: dict[UUID | None, list[dict[str, object]]] = {topic.topic_id: [] for topic in request.topics}
+    proposals: list[AlterPartitionData] = []
+    ids: list[UUID | None] = []
     for topic in request.topics:
-        known = image.topics_by_id.get(topic.topic_id)
+        known = None if topic.topic_id is None else image.topics_by_id.get(topic.topic_id)
         for partition in topic.partitions:
             number = partition.partition_index
             try:
@@ -48,14 +50,16 @@ async def _alter(request: Any, context: Any) -> Any:
                 answers[topic.topic_id].append({"partition_index": number, "error_code": error_code(error)})
                 continue
             where = TopicPartition(known.name, number)
-            proposals.append(NewInSyncSet(where, partition.leader_epoch, partition.partition_epoch, isr))
+            proposals.append(
+                AlterPartitionData(where, partition.leader_epoch, partition.partition_epoch, isr)
+            )
             ids.append(topic.topic_id)
     outcomes = await context.broker.leadership.alter_in_sync_sets(
         request.broker_id, broker_epoch=request.broker_epoch, proposals=proposals
     )
     for topic_id, proposal, outcome in zip(ids, proposals, outcomes, strict=True):
         answers[topic_id].append(_answer(proposal.topic_partition.partition, outcome))
-    return messages.response(
+    return response(
         API,
         version,
         error_code=0,
@@ -63,7 +67,9 @@ async def _alter(request: Any, context: Any) -> Any:
     )
 
 
-def _members(partition: Any, version: int, *, brokers: Mapping[int, BrokerImage]) -> tuple[int, ...]:
+def _members(
+    partition: PartitionData, version: int, *, brokers: Mapping[int, BrokerImage]
+) -> tuple[int, ...]:
     """The proposed set. Raises IneligibleReplica for a member that registered anew since it was seen in sync."""
     if version < _EPOCHS_VERSION:
         return tuple(partition.new_isr)
@@ -77,7 +83,7 @@ def _members(partition: Any, version: int, *, brokers: Mapping[int, BrokerImage]
     return tuple(member.broker_id for member in partition.new_isr_with_epochs)
 
 
-def _answer(number: int, outcome: PartitionImage | RequestError) -> dict[str, Any]:
+def _answer(number: int, outcome: PartitionImage | RequestError) -> dict[str, object]:
     if isinstance(outcome, RequestError):
         return {"partition_index": number, "error_code": error_code(outcome)}
     return {

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
-from odradek.controller.reassigning import Reassigning
+from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import Reassignment
 from odradek.foundation.ids import TopicPartition
-from odradek.handlers.errors import error_code, error_message
-from odradek.protocol import messages
+from odradek.handlers.context import SharedContext
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import AlterPartitionReassignmentsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-VERSIONS: Final = (0, 1)
-
 # From this version on a request says whether partitions may get more or fewer replicas than they have.
 _FACTOR_VERSION: Final = 1
 
 
-def handle(request: Any, context: Any) -> Awaitable[Any]:
-    return _alter(request, context)
+def handle(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Pending[Message]:
+    return Pending(_alter(request, context))
 
 
-async def _alter(request: Any, context: Any) -> Any:
+async def _alter(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Message:
     version = context.header.api_version
     wanted = [
         Reassignment(
@@ -34,7 +34,7 @@ async def _alter(request: Any, context: Any) -> Any:
         for partition in topic.partitions
     ]
     may_change_factor = version < _FACTOR_VERSION or request.allow_replication_factor_change
-    reassigning = Reassigning(context.broker.leadership, context.broker.images)
+    reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
     outcomes = iter(await reassigning.reassign(wanted, may_change_factor=may_change_factor))
     responses = []
     for topic in request.topics:
@@ -50,4 +50,4 @@ async def _alter(request: Any, context: Any) -> Any:
             )
         responses.append({"name": topic.name, "partitions": rows})
     told = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
-    return messages.response(API, version, error_code=0, error_message=None, responses=responses, **told)
+    return response(API, version, error_code=0, error_message=None, responses=responses, **told)

@@ -8,16 +8,16 @@ the range of this API, and asks again (KIP-511). Only features that are true her
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.handlers.table import ADVERTISED_VERSION_MIN, HANDLERS, Handler
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-
-VERSIONS: Final = (0, 4)
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import ApiVersionsRequest
 
 # Kafka's own pattern; names and versions end up in logs and metrics.
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -27,7 +27,7 @@ _FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
 _GROUP_VERSION: Final = "group.version"
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: ApiVersionsRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     table = context.broker.handlers
     if version >= _FIRST_VERSION_WITH_SOFTWARE:
@@ -54,7 +54,7 @@ def handle(request: Any, context: RequestContext) -> Any:
     )
 
 
-def unsupported() -> Any:
+def unsupported() -> Message:
     """The answer, in version 0, to a client that asked in a version that is not served."""
     return messages.response(
         ApiKey.API_VERSIONS,

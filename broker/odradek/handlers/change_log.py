@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.settings import find_setting
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResource, ResourceType
+from odradek.handlers.context import SharedContext
 
 _lines: Final = RateLimitedLog(
     logging.getLogger(__name__),
@@ -25,13 +26,15 @@ _lines: Final = RateLimitedLog(
 _OPERATIONS: Final = {0: "set to", 1: "deleted", 2: "appended", 3: "without"}
 
 
-def asked_by(context: Any) -> str:
+def asked_by(context: SharedContext) -> str:
     """`client 'ID' at ADDRESS`; a broker that asks for itself has no address here."""
     where = f" at {context.client_host}" if context.client_host else ""
     return f"client {context.header.client_id!r}{where}"
 
 
-def topic_made(context: Any, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
+def topic_made(
+    context: SharedContext, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]
+) -> None:
     settings = "".join(
         f", {key}={value if value.isprintable() else repr(value)}" for key, value in sorted(config.items())
     )
@@ -45,7 +48,7 @@ def topic_made(context: Any, name: str, *, partitions: int, replicas: int, confi
     )
 
 
-def topic_made_by_asking(context: Any, name: str, *, partitions: int) -> None:
+def topic_made_by_asking(context: SharedContext, name: str, *, partitions: int) -> None:
     """A topic that a client's Metadata request made (auto.create.topics.enable)."""
     _lines.info(
         "topic %s was made for %s, which asked for its metadata: partitions=%d",
@@ -55,15 +58,17 @@ def topic_made_by_asking(context: Any, name: str, *, partitions: int) -> None:
     )
 
 
-def topic_deleted(context: Any, name: str) -> None:
+def topic_deleted(context: SharedContext, name: str) -> None:
     _lines.info("topic %s was deleted for %s", name, asked_by(context))
 
 
-def topic_grown(context: Any, name: str, *, partitions: int) -> None:
+def topic_grown(context: SharedContext, name: str, *, partitions: int) -> None:
     _lines.info("topic %s was grown to %d partitions for %s", name, partitions, asked_by(context))
 
 
-def settings_changed(context: Any, resource: Any, changes: Iterable[tuple[str, int, str | None]]) -> None:
+def settings_changed(
+    context: SharedContext, resource: ConfigResource, changes: Iterable[tuple[str, int, str | None]]
+) -> None:
     """`changes` are (key, operation on the wire, value) of IncrementalAlterConfigs."""
     words = (
         f"{key} {_OPERATIONS[operation]}" + ("" if operation == 1 else f" {_shown(resource, key, value)}")
@@ -72,13 +77,15 @@ def settings_changed(context: Any, resource: Any, changes: Iterable[tuple[str, i
     _changed(context, resource, words)
 
 
-def settings_replaced(context: Any, resource: Any, texts: Mapping[str, str | None]) -> None:
+def settings_replaced(
+    context: SharedContext, resource: ConfigResource, texts: Mapping[str, str | None]
+) -> None:
     """All settings of a resource were replaced (AlterConfigs)."""
     words = [f"{key} set to {_shown(resource, key, value)}" for key, value in texts.items()]
     _changed(context, resource, [*words, "all others deleted"])
 
 
-def _changed(context: Any, resource: Any, words: Iterable[str]) -> None:
+def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[str]) -> None:
     try:
         kind = ResourceType(resource.resource_type).name.lower().replace("_", " ")
     except ValueError:
@@ -87,7 +94,7 @@ def _changed(context: Any, resource: Any, words: Iterable[str]) -> None:
     _lines.info("settings of %s %s were changed for %s: %s", kind, name, asked_by(context), ", ".join(words))
 
 
-def _shown(resource: Any, key: str, value: str | None) -> str | None:
+def _shown(resource: ConfigResource, key: str, value: str | None) -> str | None:
     if resource.resource_type == ResourceType.BROKER:
         setting = find_setting(key)
         if setting is None or setting.is_sensitive:

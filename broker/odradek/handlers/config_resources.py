@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final, Protocol
 
 from odradek.cluster.config_description import BrokerSources
 from odradek.cluster.configs import topic_value
@@ -15,7 +15,25 @@ from odradek.controller.requests import ConfigOperation, Outcome, Resource
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.requests.cluster import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsResource,
+)
+
+
+class ConfigResource(Protocol):
+    """A resource of any request on configurations."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+AlteredResource = AlterConfigsResource | IncrementalAlterConfigsResource
 
 
 class ResourceType(IntEnum):
@@ -35,7 +53,7 @@ _KINDS: Final = {
 }
 
 
-_POLICY_KEYS: Final = {
+_POLICY_KEYS: Final[dict[int, str]] = {
     ResourceType.TOPIC: "cleanup.policy",
     ResourceType.BROKER: "log.cleanup.policy",
 }
@@ -53,13 +71,15 @@ def resource_of(resource_type: int, name: str) -> Resource:
     return Resource(kind, name)
 
 
-def repeated_resources(resources: Iterable[Any]) -> frozenset[tuple[int, str]]:
+def repeated_resources(resources: Iterable[ConfigResource]) -> frozenset[tuple[int, str]]:
     """Those that one request names more than once: which of the values counts could only be guessed."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     return frozenset(key for key, count in counts.items() if count > 1)
 
 
-def alteration_response(resource: Any, outcome: Outcome, context: RequestContext) -> dict[str, Any]:
+def alteration_response(
+    resource: AlteredResource, outcome: Outcome, context: RequestContext
+) -> dict[str, object]:
     """The answer for one resource of AlterConfigs or IncrementalAlterConfigs.
 
     Where there is no error, the message may be a warning: clients do not look at it, and our own shows it.
@@ -72,13 +92,17 @@ def alteration_response(resource: Any, outcome: Outcome, context: RequestContext
     }
 
 
-def _warning(resource: Any, context: RequestContext) -> str | None:
+def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
     """What the person who set a cleanup.policy must know."""
     for config in resource.configs:
         if config.name != _POLICY_KEYS.get(resource.resource_type) or not config.value:
             continue
         words = [word.strip() for word in config.value.split(",")]
-        operation = getattr(config, "config_operation", ConfigOperation.SET)
+        operation = (
+            config.config_operation
+            if isinstance(config, IncrementalAlterConfigsAlterableConfig)
+            else ConfigOperation.SET
+        )
         if operation == ConfigOperation.APPEND and resource.resource_type == ResourceType.TOPIC:
             broker = context.broker
             sources = BrokerSources(broker.settings, broker.images.current, is_broker=broker.is_broker)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.groups import listing
-from odradek.groups.consumer_schema import Assignment
+from odradek.groups.consumer.schema import Assignment
 from odradek.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.groups import ConsumerGroupDescribeRequest
 
 API: Final = ApiKey.CONSUMER_GROUP_DESCRIBE
-VERSIONS: Final = (0, 1)
-
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Message:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups = [
         {**_group(group_id, context), "authorized_operations": operations} for group_id in request.group_ids
@@ -29,9 +29,9 @@ def handle(request: Any, context: RequestContext) -> Any:
     return messages.response(API, context.header.api_version, groups=groups)
 
 
-def _group(group_id: str, context: RequestContext) -> Mapping[str, Any]:
+def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     try:
-        group = listing.describe_consumer_group(context.broker.groups, group_id)
+        group = context.broker.groups.listing.describe_consumer_group(group_id)
     except OdradekError as error:
         return {"group_id": group_id, "error_code": error_code(error), "error_message": error_message(error)}
     return {
@@ -44,7 +44,7 @@ def _group(group_id: str, context: RequestContext) -> Mapping[str, Any]:
     }
 
 
-def _member(described: listing.DescribedConsumer, context: RequestContext) -> Mapping[str, Any]:
+def _member(described: listing.DescribedConsumer, context: RequestContext) -> Mapping[str, object]:
     member = described.member
     return {
         "member_id": described.member_id,
@@ -61,7 +61,7 @@ def _member(described: listing.DescribedConsumer, context: RequestContext) -> Ma
     }
 
 
-def _assignment(assignment: Assignment, context: RequestContext) -> Mapping[str, Any]:
+def _assignment(assignment: Assignment, context: RequestContext) -> Mapping[str, object]:
     """By name and id; topics that are gone have no name any more and are left out."""
     by_id = context.broker.images.current.topics_by_id
     return {

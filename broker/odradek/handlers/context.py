@@ -1,5 +1,4 @@
-"""What a handler may know beyond the request itself: who asks, from where, since when, and the broker's
-parts.
+"""What a handler may know beyond the request itself: who asks, from where, since when, and the broker's parts.
 
 `principal` is where authentication will put who asks; until then everyone is ANONYMOUS, as Kafka calls it.
 """
@@ -7,32 +6,46 @@ parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
+    from odradek.controller.api import ControllerApi
     from odradek.controller.controller import Controller
     from odradek.controller.leadership import Leadership
     from odradek.foundation.clock import Clock
+    from odradek.foundation.settings import Settings
     from odradek.groups.coordinator import GroupCoordinator
     from odradek.handlers.counters import RequestCounters
     from odradek.handlers.fetch_sessions import FetchSessions
-    from odradek.log.directory import LogDirectories
+    from odradek.log.log_manager import LogManager
     from odradek.protocol.headers import RequestHeader
     from odradek.replication.blocking import BlockingWork
-    from odradek.replication.partitions import Partitions
+    from odradek.replication.hosted_partitions import HostedPartitions
     from odradek.replication.producer_ids import ProducerIds
     from odradek.replication.purgatory import Purgatory
+    from odradek.transport.connection import Connection
 
 ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+class DispatcherParts(Protocol):
+    """What a dispatcher itself needs."""
+
+    @property
+    def counters(self) -> RequestCounters: ...
+
+    @property
+    def handlers(self) -> Mapping[int, Handler]: ...
 
 
 class BrokerParts:
     """The parts of one broker that handlers call. `settings` is the broker's frozen settings."""
 
     __slots__ = (
+        "_active_controller",
         "_groups",
         "_leadership",
         "blocking",
@@ -40,10 +53,10 @@ class BrokerParts:
         "clock",
         "controller",
         "counters",
-        "directories",
         "fetch_sessions",
         "handlers",
         "images",
+        "log_manager",
         "partitions",
         "producer_ids",
         "purgatory",
@@ -56,14 +69,15 @@ class BrokerParts:
         self,
         *,
         broker_id: int,
-        settings: Any,
+        settings: Settings,
         clock: Clock,
         images: ImageHolder,
-        controller: Any,
-        partitions: Partitions,
-        directories: LogDirectories,
+        controller: ControllerApi,
+        partitions: HostedPartitions,
+        log_manager: LogManager,
         producer_ids: ProducerIds,
         groups: Callable[[], GroupCoordinator],
+        active_controller: Controller | None,
         leadership: Callable[[], Leadership],
         purgatory: Purgatory,
         fetch_sessions: FetchSessions,
@@ -71,16 +85,17 @@ class BrokerParts:
         blocking: BlockingWork,
         handlers: Mapping[int, Handler] = HANDLERS,
     ) -> None:
-        """`controller` is the `Controller` of this process, or in a cluster what asks the active one."""
+        """`controller` asks the active controller, wherever it runs; `active_controller` is the one of this process."""
         self.broker_id = broker_id
         self.settings = settings
         self.clock = clock
         self.images = images
         self.controller = controller
         self.partitions = partitions
-        self.directories = directories
+        self.log_manager = log_manager
         self.producer_ids = producer_ids
         self._groups = groups
+        self._active_controller = active_controller
         self._leadership = leadership
         self.purgatory = purgatory
         self.fetch_sessions = fetch_sessions
@@ -94,8 +109,14 @@ class BrokerParts:
         return self._groups()
 
     @property
+    def active_controller(self) -> Controller:
+        """The controller of this process. A cluster's broker has none: it forwards the requests that need one."""
+        assert self._active_controller is not None, "a cluster's broker forwards such requests"
+        return self._active_controller
+
+    @property
     def leadership(self) -> Leadership:
-        """What this process decides on partitions; not of a cluster's broker, which hands such requests on."""
+        """What this process decides on partitions. A cluster's broker forwards the requests that need it."""
         return self._leadership()
 
 
@@ -103,6 +124,7 @@ class ControllerParts:
     """The parts of the active controller that its handlers call; those that it shares with a broker have one name."""
 
     __slots__ = (
+        "active_controller",
         "broker_id",
         "clock",
         "controller",
@@ -119,7 +141,7 @@ class ControllerParts:
         self,
         *,
         broker_id: int,
-        settings: Any,
+        settings: Settings,
         clock: Clock,
         images: ImageHolder,
         controller: Controller,
@@ -131,6 +153,7 @@ class ControllerParts:
         self.clock = clock
         self.images = images
         self.controller = controller
+        self.active_controller = controller
         self.leadership = leadership
         self.counters = counters
         self.handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
@@ -142,7 +165,7 @@ class RequestContext:
     __slots__ = ("broker", "connection", "header", "principal", "received_at")
 
     def __init__(
-        self, header: RequestHeader, connection: Any, broker: BrokerParts, *, received_at: float
+        self, header: RequestHeader, connection: Connection, broker: BrokerParts, *, received_at: float
     ) -> None:
         self.header = header
         self.connection = connection
@@ -159,5 +182,48 @@ class RequestContext:
     @property
     def listener_name(self) -> str:
         """The listener that the connection came in by: clients are told its advertised addresses."""
-        name: str = self.connection.listener_name
-        return name
+        return self.connection.listener_name
+
+
+class SharedParts(Protocol):
+    """The parts that a broker and an active controller both have, for handlers that run in either."""
+
+    @property
+    def broker_id(self) -> int: ...
+
+    @property
+    def is_broker(self) -> bool: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def images(self) -> ImageHolder: ...
+
+    @property
+    def controller(self) -> ControllerApi: ...
+
+    @property
+    def active_controller(self) -> Controller: ...
+
+    @property
+    def leadership(self) -> Leadership: ...
+
+
+class SharedContext(Protocol):
+    """The surroundings of a request whose handler runs in a broker or in a controller."""
+
+    @property
+    def broker(self) -> SharedParts: ...
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def header(self) -> RequestHeader: ...
+
+    @property
+    def client_host(self) -> str: ...

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.controller.requests import NewPartitions, Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import CreatePartitionsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.CREATE_PARTITIONS
-VERSIONS: Final = (0, 3)
 
 
-def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
-    return _create(request, context)
+def handle(request: CreatePartitionsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_create(request, context))
 
 
-async def _create(request: Any, context: RequestContext) -> Any:
+async def _create(request: CreatePartitionsRequest, context: RequestContext) -> Message:
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, Outcome] = {
         name: InvalidRequest(f"Duplicate topic name: {name!r} is in the request more than once.")
@@ -40,7 +40,9 @@ async def _create(request: Any, context: RequestContext) -> Any:
         for topic in request.topics
         if counts[topic.name] == 1
     ]
-    made = await context.broker.controller.create_partitions(wanted, validate_only=request.validate_only)
+    made = await context.broker.active_controller.create_partitions(
+        wanted, validate_only=request.validate_only
+    )
     if not request.validate_only:
         for new, outcome in zip(wanted, made, strict=True):
             if outcome is None:
@@ -54,4 +56,4 @@ async def _create(request: Any, context: RequestContext) -> Any:
         }
         for name in counts
     ]
-    return messages.response(API, context.header.api_version, results=results)
+    return response(API, context.header.api_version, results=results)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from odradek.cluster.config_description import BrokerSources, describe_topic
 from odradek.cluster.configs import topic_value
@@ -14,23 +14,23 @@ from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import CreatableTopic, CreateTopicsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.CREATE_TOPICS
-VERSIONS: Final = (2, 7)
-
 # From this version on the answer tells the topic's partitions and settings.
 _DETAILS_VERSION: Final = 5
 _PROHIBITED: Final = "__cluster_metadata"
 
 
-def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
-    return _create(request, context)
+def handle(request: CreateTopicsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_create(request, context))
 
 
-async def _create(request: Any, context: RequestContext) -> Any:
+async def _create(request: CreateTopicsRequest, context: RequestContext) -> Message:
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, CreateOutcome] = {}
     wanted: list[NewTopic] = []
@@ -43,13 +43,13 @@ async def _create(request: Any, context: RequestContext) -> Any:
             wanted.append(_new_topic(topic))
         except RequestError as error:
             outcomes[topic.name] = error
-    made = await context.broker.controller.create_topics(wanted, validate_only=request.validate_only)
+    made = await context.broker.active_controller.create_topics(wanted, validate_only=request.validate_only)
     outcomes |= {new.name: outcome for new, outcome in zip(wanted, made, strict=True)}
     if not request.validate_only:
         _log(context, outcomes)
     describe = _Describer(context)
     topics = [describe.answer(name, outcomes[name]) for name in counts]
-    return messages.response(API, context.header.api_version, topics=topics)
+    return response(API, context.header.api_version, topics=topics)
 
 
 def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
@@ -64,7 +64,7 @@ def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None
             )
 
 
-def _new_topic(topic: Any) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> NewTopic:
     if topic.name == _PROHIBITED:
         raise InvalidRequest(f"Creation of internal topic {_PROHIBITED} is prohibited.")
     assignment: dict[int, tuple[int, ...]] = {}
@@ -94,9 +94,9 @@ class _Describer:
         self._with_details = context.header.api_version >= _DETAILS_VERSION
         broker = context.broker
         self._sources = BrokerSources(broker.settings, broker.images.current, is_broker=broker.is_broker)
-        self._described: dict[frozenset[tuple[str, str]], list[dict[str, Any]]] = {}
+        self._described: dict[frozenset[tuple[str, str]], list[dict[str, object]]] = {}
 
-    def answer(self, name: str, outcome: CreateOutcome) -> dict[str, Any]:
+    def answer(self, name: str, outcome: CreateOutcome) -> dict[str, object]:
         if not isinstance(outcome, CreatedTopic):
             return {
                 "name": name,
@@ -121,7 +121,7 @@ class _Describer:
         policy = topic_value("cleanup.policy", topic.config, settings=self._sources.current)
         return None if is_internal_topic(topic.name) else compaction_warning(policy)
 
-    def _configs(self, topic: CreatedTopic) -> list[dict[str, Any]]:
+    def _configs(self, topic: CreatedTopic) -> list[dict[str, object]]:
         key = frozenset(topic.config.items())
         if key not in self._described:
             self._described[key] = [

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups import listing
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.groups import DeleteGroupsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.DELETE_GROUPS
-VERSIONS: Final = (0, 2)
 
 
-async def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DeleteGroupsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_delete_all(request, context))
+
+
+async def _delete_all(request: DeleteGroupsRequest, context: RequestContext) -> Message:
     results = [
         {"group_id": group_id, "error_code": error_code(await _delete(group_id, context))}
         for group_id in dict.fromkeys(request.groups_names)
     ]
-    return messages.response(API, context.header.api_version, results=results)
+    return response(API, context.header.api_version, results=results)
 
 
 async def _delete(group_id: str, context: RequestContext) -> OdradekError | None:
     try:
-        error = listing.delete(context.broker.groups, group_id)
+        error = context.broker.groups.listing.delete(group_id)
         return await error if inspect.isawaitable(error) else error
     except OdradekError as failure:
         return failure

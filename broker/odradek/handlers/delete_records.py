@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
 
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.errors import InvalidTopic, RequestError, RequestTimedOut
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import milliseconds
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.requests.cluster import DeleteRecordsPartition, DeleteRecordsRequest
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
-
-VERSIONS: Final = (0, 2)
+from odradek.transport.pending import Pending
 
 # A partition's answer, and where it is waited for with which offset.
-_Deleted = tuple[dict[str, Any], Partition | None]
+_Deleted = tuple[dict[str, int], Partition | None]
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DeleteRecordsRequest, context: RequestContext) -> Message | Pending[Message]:
     topics = [
         (topic.name, [_delete(topic.name, asked, context) for asked in topic.partitions])
         for topic in request.topics
@@ -34,29 +32,31 @@ def handle(request: Any, context: RequestContext) -> Any:
     waited = [one for _, partitions in topics for one in partitions if one[1] is not None]
     if not waited:
         return _answer(context, topics)
-    return _when_deleted(context, topics, waited, timeout_seconds=milliseconds(request.timeout) / 1000)
+    timeout_seconds = milliseconds(request.timeout) / 1000
+    return Pending(_when_deleted(context, topics, waited, timeout_seconds=timeout_seconds))
 
 
-def _answer(context: RequestContext, topics: list[tuple[str, list[_Deleted]]]) -> Any:
-    return messages.response(
+def _answer(context: RequestContext, topics: list[tuple[str, list[_Deleted]]]) -> Message:
+    return response(
         ApiKey.DELETE_RECORDS,
         context.header.api_version,
         topics=[{"name": name, "partitions": [fields for fields, _ in found]} for name, found in topics],
     )
 
 
-def _delete(topic: str, asked: Any, context: RequestContext) -> _Deleted:
+def _delete(topic: str, asked: DeleteRecordsPartition, context: RequestContext) -> _Deleted:
     fields = {"partition_index": asked.partition_index, "low_watermark": -1, "error_code": 0}
     try:
         if is_internal_topic(topic):
             raise InvalidTopic(f"Records of the internal topic {topic} cannot be deleted.")
         partition = context.broker.partitions.get(topic, asked.partition_index)
-        start = partition.delete_records(asked.offset)
+        leader = partition.require_leader()
+        start = leader.delete_records(asked.offset)
     except RequestError as error:
         fields["error_code"] = error_code(error)
         return fields, None
     fields["low_watermark"] = start
-    return fields, partition if partition.low_watermark < start else None
+    return fields, partition if leader.low_watermark < start else None
 
 
 async def _when_deleted(
@@ -65,7 +65,7 @@ async def _when_deleted(
     waited: list[_Deleted],
     *,
     timeout_seconds: float,
-) -> Any:
+) -> Message:
     """The answer once the low watermarks have come to where they should, or the request's time is up."""
     done: asyncio.Future[Mapping[Waiters, Exception]] = asyncio.get_running_loop().create_future()
 
@@ -73,7 +73,9 @@ async def _when_deleted(
         if not done.done():
             done.set_result(outcome)
 
-    places = [(fields, partition.undeleted) for fields, partition in waited if partition is not None]
+    places = [
+        (fields, partition.replica.pending_deletes) for fields, partition in waited if partition is not None
+    ]
     waiting = context.broker.partitions.acknowledgements.wait(
         {place: fields["low_watermark"] for fields, place in places},
         timeout_seconds=timeout_seconds,

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.controller.requests import DeletedTopic, DeleteOutcome
 from odradek.foundation.errors import InvalidRequest, RequestError, TopicDeletionDisabled
 from odradek.foundation.ids import TopicId
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import DeleteTopicsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.DELETE_TOPICS
-VERSIONS: Final = (1, 6)
-
 _TOPIC_IDS_VERSION: Final = 6
 # Before this version clients do not know TOPIC_DELETION_DISABLED.
 _DELETION_DISABLED_VERSION: Final = 3
 
 
-def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
-    return _delete(request, context)
+def handle(request: DeleteTopicsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_delete(request, context))
 
 
-async def _delete(request: Any, context: RequestContext) -> Any:
+async def _delete(request: DeleteTopicsRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     asked: list[tuple[str | None, TopicId | None]]
     if version >= _TOPIC_IDS_VERSION:
@@ -35,19 +34,19 @@ async def _delete(request: Any, context: RequestContext) -> Any:
     else:
         asked = [(name, None) for name in request.topic_names]
     counts = Counter(asked)
-    responses: dict[tuple[str | None, TopicId | None], dict[str, Any]] = {}
+    responses: dict[tuple[str | None, TopicId | None], dict[str, object]] = {}
     wanted: dict[str | TopicId, tuple[str | None, TopicId | None]] = {}
     for pair in counts:
         try:
             wanted[_wanted(*pair, count=counts[pair])] = pair
         except RequestError as error:
             responses[pair] = _response(*pair, error, version=version)
-    outcomes = await context.broker.controller.delete_topics(list(wanted))
+    outcomes = await context.broker.active_controller.delete_topics(list(wanted))
     for pair, outcome in zip(wanted.values(), outcomes, strict=True):
         responses[pair] = _response(*pair, outcome, version=version)
         if isinstance(outcome, DeletedTopic):
             change_log.topic_deleted(context, outcome.name)
-    return messages.response(API, version, responses=[responses[pair] for pair in counts])
+    return response(API, version, responses=[responses[pair] for pair in counts])
 
 
 def _wanted(name: str | None, topic_id: TopicId | None, *, count: int) -> str | TopicId:
@@ -63,7 +62,7 @@ def _wanted(name: str | None, topic_id: TopicId | None, *, count: int) -> str | 
 
 def _response(
     name: str | None, topic_id: TopicId | None, outcome: DeleteOutcome, *, version: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     if isinstance(outcome, DeletedTopic):
         return {"name": outcome.name, "topic_id": outcome.id, "error_code": 0}
     if isinstance(outcome, TopicDeletionDisabled) and version < _DELETION_DISABLED_VERSION:

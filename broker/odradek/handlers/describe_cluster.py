@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
 from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import DescribeClusterRequest
 
 API: Final = ApiKey.DESCRIBE_CLUSTER
-VERSIONS: Final = (0, 2)
-
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DescribeClusterRequest, context: RequestContext) -> Message:
     version = context.header.api_version
-    endpoint_type = getattr(request, "endpoint_type", _BROKERS)
+    endpoint_type = request.endpoint_type
     if endpoint_type != _BROKERS:
         error = _refusal(endpoint_type)
         return messages.response(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from odradek.cluster.config_description import (
     BrokerSources,
@@ -22,13 +22,13 @@ from odradek.foundation.log_levels import logger_levels
 from odradek.foundation.setting_types import Kind
 from odradek.handlers.config_resources import ResourceType, check_own_broker, policy_of
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import DescribeConfigsRequest, DescribeConfigsResource
 
 API: Final = ApiKey.DESCRIBE_CONFIGS
-VERSIONS: Final = (1, 4)
-
 # What a subscription for client metrics would have; this broker has none.
 _CLIENT_METRICS: Final = (
     ("interval.ms", "300000", Kind.INT),
@@ -37,9 +37,9 @@ _CLIENT_METRICS: Final = (
 )
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message:
     sources = BrokerSources(context.broker.settings, context.broker.images.current)
-    with_docs = getattr(request, "include_documentation", False)
+    with_docs = request.include_documentation
     results = [
         _result(resource, sources, context, with_synonyms=request.include_synonyms, with_docs=with_docs)
         for resource in request.resources
@@ -48,8 +48,13 @@ def handle(request: Any, context: RequestContext) -> Any:
 
 
 def _result(
-    resource: Any, sources: BrokerSources, context: RequestContext, *, with_synonyms: bool, with_docs: bool
-) -> dict[str, Any]:
+    resource: DescribeConfigsResource,
+    sources: BrokerSources,
+    context: RequestContext,
+    *,
+    with_synonyms: bool,
+    with_docs: bool,
+) -> dict[str, object]:
     failure: RequestError | None = None
     entries: list[ConfigEntry] = []
     try:
@@ -66,7 +71,10 @@ def _result(
 
 
 def _warning(
-    resource: Any, entries: Iterable[ConfigEntry], sources: BrokerSources, context: RequestContext
+    resource: DescribeConfigsResource,
+    entries: Iterable[ConfigEntry],
+    sources: BrokerSources,
+    context: RequestContext,
 ) -> str | None:
     """As in the answer to the change itself: our own client shows it, others look only where there is an error."""
     is_asked = any(entry.name == "cleanup.policy" for entry in entries)
@@ -79,7 +87,9 @@ def _warning(
     return compaction_warning(policy_of(context, resource.resource_name, sources=sources))
 
 
-def _describe(resource: Any, sources: BrokerSources, context: RequestContext) -> list[ConfigEntry]:
+def _describe(
+    resource: DescribeConfigsResource, sources: BrokerSources, context: RequestContext
+) -> list[ConfigEntry]:
     name, keys = resource.resource_name, resource.configuration_keys
     image = context.broker.images.current
     match resource.resource_type:
@@ -122,7 +132,7 @@ def _default_entry(key: str, value: str, kind: Kind) -> ConfigEntry:
     return ConfigEntry(key, value, ConfigSource.DEFAULT, False, False, (), kind, "")
 
 
-def _fields(entry: ConfigEntry, *, with_synonyms: bool, with_docs: bool) -> dict[str, Any]:
+def _fields(entry: ConfigEntry, *, with_synonyms: bool, with_docs: bool) -> dict[str, object]:
     return {
         "name": entry.name,
         "value": entry.value,

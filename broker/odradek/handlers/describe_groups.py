@@ -7,25 +7,24 @@ error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
-from odradek.groups import listing
-from odradek.groups.group import GroupState
+from odradek.groups.classic.group import GroupState
 from odradek.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.groups import DescribeGroupsRequest
 
 API: Final = ApiKey.DESCRIBE_GROUPS
-VERSIONS: Final = (0, 6)
-
 VERSION_WITH_NOT_FOUND: Final = 6
 
 
-def handle(request: Any, context: RequestContext) -> Any:
-    is_asked = getattr(request, "include_authorized_operations", False)
+def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message:
+    is_asked = request.include_authorized_operations
     groups = [
         {**_group(group_id, context), "authorized_operations": GROUP_OPERATIONS if is_asked else NOT_ASKED}
         for group_id in request.groups
@@ -33,9 +32,9 @@ def handle(request: Any, context: RequestContext) -> Any:
     return messages.response(API, context.header.api_version, groups=groups)
 
 
-def _group(group_id: str, context: RequestContext) -> Mapping[str, Any]:
+def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     try:
-        group = listing.describe(context.broker.groups, group_id)
+        group = context.broker.groups.listing.describe(group_id)
     except GroupIdNotFound as error:
         dead = {"group_id": group_id, "group_state": GroupState.DEAD.value}
         if context.header.api_version < VERSION_WITH_NOT_FOUND:

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.log.directory import DirectoryDescription
+from odradek.log.log_manager import DirectoryDescription
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import DescribeLogDirsRequest
 
-VERSIONS: Final = (1, 4)
 
-
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
     asked: set[TopicPartition] | None = None
     if request.topics is not None:
         asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    results = [_answer(directory, asked) for directory in context.broker.directories.describe()]
+    results = [_answer(directory, asked) for directory in context.broker.log_manager.describe()]
     return messages.response(
         ApiKey.DESCRIBE_LOG_DIRS, context.header.api_version, error_code=0, results=results
     )
 
 
-def _answer(directory: DirectoryDescription, asked: set[TopicPartition] | None) -> dict[str, Any]:
+def _answer(directory: DirectoryDescription, asked: set[TopicPartition] | None) -> dict[str, object]:
     if directory.failure is not None:
         return {"error_code": error_code(KafkaStorageError(directory.failure)), "log_dir": directory.path}
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[dict[str, object]]] = {}
     for topic_partition, size_bytes in directory.log_bytes.items():
         if asked is None or topic_partition in asked:
             topics.setdefault(topic_partition.topic, []).append(

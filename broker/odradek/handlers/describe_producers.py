@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import DescribeProducersRequest
 
-VERSIONS: Final = (0, 0)
 
-
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DescribeProducersRequest, context: RequestContext) -> Message:
     topics = [
         {
             "name": topic.name,
@@ -24,7 +22,7 @@ def handle(request: Any, context: RequestContext) -> Any:
     return messages.response(ApiKey.DESCRIBE_PRODUCERS, context.header.api_version, topics=topics)
 
 
-def _answer(topic: str, index: int, context: RequestContext) -> dict[str, Any]:
+def _answer(topic: str, index: int, context: RequestContext) -> dict[str, object]:
     try:
         producers = context.broker.partitions.get(topic, index).log.producers.entries()
     except RequestError as error:

@@ -5,23 +5,24 @@ go on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
 from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
 from odradek.handlers.authorized_operations import TOPIC_OPERATIONS
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.handlers.partition_metadata import partition_fields, reachable_brokers
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import Cursor, DescribeTopicPartitionsRequest
 
 API: Final = ApiKey.DESCRIBE_TOPIC_PARTITIONS
-VERSIONS: Final = (0, 0)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Message:
     image = context.broker.images.current
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
@@ -41,12 +42,12 @@ def handle(request: Any, context: RequestContext) -> Any:
 
 
 def _page(
-    image: ClusterImage, names: Sequence[str], *, listener_name: str, cursor: Any, limit: int
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    image: ClusterImage, names: Sequence[str], *, listener_name: str, cursor: Cursor | None, limit: int
+) -> tuple[list[dict[str, object]], dict[str, object] | None]:
     """The topics that fit and where to go on, or None at the end."""
     live = frozenset(image.brokers)
     reachable = reachable_brokers(image, listener_name)
-    topics: list[dict[str, Any]] = []
+    topics: list[dict[str, object]] = []
     remaining = limit
     for name in names:
         if remaining == 0:
@@ -84,7 +85,7 @@ def _page(
     return topics, None
 
 
-def _unknown(name: str) -> dict[str, Any]:
+def _unknown(name: str) -> dict[str, object]:
     code = error_code(UnknownTopicOrPartition())
     try:
         validate_topic_name(name)

@@ -1,122 +1,159 @@
-"""From a frame to its answer: the road that every request takes.
+"""From a frame to its answer: what happens with every request.
 
-A request is answered at once when its handler is; only an awaitable makes the connection wait. Errors that
-a handler raises become an error answer of the request's own shape (`failures`), unexpected ones with the
-trace in the log. What cannot be read at all raises: the transport then closes the connection, as Kafka
-does.
+    frame -> header -> version served? -> decoded -> steps -> handler -> steps -> encoded -> frame
 
-Counting costs two looks at the clock. Faults for tests (`server.faults`) are consulted only when switched
-on, by another class, so that nobody else pays for them.
+A request is answered at once when its handler answers at once; only a pending answer makes the connection wait. Errors
+that a handler raises become an error answer of the request's own shape (`failures`), unexpected ones with the trace in
+the log. What cannot be read at all raises: the transport then closes the connection, as Kafka does.
+
+A step stands around the handlers: authentication, authorization, throttling and faults for tests are steps. Steps are
+put around a handler when it is loaded, so that a broker without steps pays nothing for them, and the short path of
+Produce passes them like every other request. Counting costs two readings of the clock.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Final, cast
 
-from odradek.foundation.errors import InvalidRequest, KafkaStorageError, RequestError, StoreWriteFailed
+from odradek.foundation.errors import (
+    InvalidRequest,
+    KafkaStorageError,
+    OdradekError,
+    RequestError,
+    StoreWriteFailed,
+)
 from odradek.handlers import failures
-from odradek.handlers.context import BrokerParts, ControllerParts, RequestContext
-from odradek.handlers.counters import ApiCounters
-from odradek.handlers.table import Handle, load
+from odradek.handlers.context import BrokerParts, DispatcherParts, RequestContext
+from odradek.handlers.loading import Answer, Handle, load
+from odradek.handlers.table import Handler
 from odradek.protocol.api import API_KEY_MAX, ApiKey
-from odradek.protocol.codec import decode_request, encode_response
+from odradek.protocol.codec import decode_typed_request, encode_response
+from odradek.protocol.frames import Frame
 from odradek.protocol.headers import RequestHeader, parse_request_header
-from odradek.transport.connection import Connection, Reply
-from odradek.transport.pending import PendingReply
+from odradek.protocol.messages import Message
+from odradek.transport.connection import Connection
+from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _LOGINS: Final = frozenset((int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)))
-# These read their own bodies and pack their own answers.
-_RAW: Final = frozenset((int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
+
+# Calls the handler before, after or instead of what it does itself. The request is the frame where the handler takes
+# frames. An exception is answered as if the handler had raised it.
+Step = Callable[[Handle, object, RequestContext], Answer]
+
+
+class CloseConnection(OdradekError):
+    """A step closes the connection instead of answering."""
 
 
 class Dispatcher:
-    """Answers the requests of all connections of one broker, or of a controller while it is the active one."""
+    """Answers the requests of all connections of one broker or controller."""
 
-    def __init__(self, broker: BrokerParts | ControllerParts) -> None:
-        self._broker: Any = broker
-        self._counters = broker.counters.by_api
-        self._table = broker.handlers
-        self._raw = _RAW
+    def __init__(
+        self,
+        parts: DispatcherParts,
+        *,
+        table: Mapping[int, Handler] | None = None,
+        handles: Mapping[int, Handle] | None = None,
+        steps: Sequence[Step] = (),
+    ) -> None:
+        """`table` takes the place of the parts' own, `handles` that of the modules that the table names.
+
+        The first of `steps` sees a request first and its answer last.
+        """
+        # Handlers that run in a controller declare the parts that a controller has: `SharedContext`.
+        self._parts = cast(BrokerParts, parts)
+        self._counters = parts.counters.by_api
+        self._table = parts.handlers if table is None else table
+        self._own_handles = handles or {}
+        self._steps = tuple(steps)
         self._version_min = [1 << 15] * (API_KEY_MAX + 1)
         self._version_max = [-1] * (API_KEY_MAX + 1)
+        self._takes_frame = [False] * (API_KEY_MAX + 1)
         for api_key, handler in self._table.items():
             self._version_min[api_key] = handler.version_min
             self._version_max[api_key] = handler.version_max
+            self._takes_frame[api_key] = handler.takes_frame
         self._handles: list[Handle | None] = [None] * (API_KEY_MAX + 1)
 
-    def __call__(self, connection: Connection, frame: memoryview) -> Any:
-        """The answer to one frame: a reply, something to await for one, or None when none is due.
+    def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
+        """The answer to one frame, at once or pending; None when none is due.
 
         Raises InvalidRequest for what cannot be read, and for versions that are not served.
         """
         try:
             return self._dispatch(connection, frame)
         except InvalidRequest:
-            self._broker.counters.malformed += 1
+            self._parts.counters.malformed += 1
             raise
 
-    def _dispatch(self, connection: Connection, frame: memoryview) -> Any:
+    def _dispatch(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
         started = monotonic()
         header = parse_request_header(frame)
         api_key = header.api_key
         connection.client_id = header.client_id
         if not self._version_min[api_key] <= header.api_version <= self._version_max[api_key]:
             return self._unsupported(header)
-        context = RequestContext(header, connection, self._broker, received_at=started)
+        context = RequestContext(header, connection, self._parts, received_at=started)
         counters = self._counters[api_key]
         counters.request_bytes += len(frame)
-        if api_key in self._raw:
-            request: Any = frame
-        else:
-            request = decode_request(api_key, header.api_version, frame, header.body_position)
+        request: object = frame
+        if not self._takes_frame[api_key]:
+            request = decode_typed_request(api_key, header.api_version, frame, header.body_position)
         try:
             handle = self._handles[api_key] or self._load(api_key)
-            result = handle(request, context)
-            kind = type(result)
-            if kind is not bytes and kind is not list and result is not None:
-                if kind is PendingReply:
-                    result.when_settled(lambda done: _count_settled(done, counters, started))
-                    return result
-                if isinstance(result, asyncio.Future):
-                    result.add_done_callback(lambda done: _count(done, counters, started))
-                    return result
-                if isinstance(result, Awaitable):
-                    return self._finish(result, request, context)
-                result = encode_response(api_key, header.api_version, header.correlation_id, result)
+            answer = handle(request, context)
+            kind = type(answer)
+            if kind is bytes or kind is list or answer is None:
+                reply = cast("Frame | None", answer)
+            elif kind is Pending:
+                return self._when_settled(cast("Pending[Message | Frame | None]", answer), request, context)
+            else:
+                message = cast(Message, answer)
+                reply = encode_response(api_key, header.api_version, header.correlation_id, message)
         except Exception as error:
-            result = self._failed(error, request, context)
-        if result is not None:
-            counters.response_bytes += len(result) if type(result) is bytes else _size(result)
+            reply = self._failed(error, request, context)
+        if reply is not None:
+            counters.response_bytes += len(reply) if type(reply) is bytes else _size(reply)
         counters.observe(monotonic() - started)
-        return result
+        return reply
 
     def _load(self, api_key: int) -> Handle:
-        handle = load(api_key, self._table)
+        handle = self._own_handles.get(api_key) or load(api_key, self._table)
+        for step in reversed(self._steps):
+            handle = _with(step, handle)
         self._handles[api_key] = handle
         return handle
 
-    async def _finish(self, answer: Awaitable[Any], request: Any, context: RequestContext) -> Reply | None:
-        header = context.header
-        try:
-            result = await answer
-            if not isinstance(result, bytes | list) and result is not None:
-                result = encode_response(header.api_key, header.api_version, header.correlation_id, result)
-        except Exception as error:
-            result = self._failed(error, request, context)
-        counters = self._counters[header.api_key]
-        counters.observe(monotonic() - context.received_at)
-        if result is not None:
-            counters.response_bytes += _size(result)
-        return result  # type: ignore[no-any-return]
+    def _encoded(self, answer: Message | Frame | None, header: RequestHeader) -> Frame | None:
+        if answer is None or isinstance(answer, bytes | bytearray | memoryview | list):
+            return answer
+        return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
 
-    def _failed(self, error: Exception, request: Any, context: RequestContext) -> bytes:
+    def _when_settled(
+        self, answer: Pending[Message | Frame | None], request: object, context: RequestContext
+    ) -> Pending[Frame | None]:
+        """The frame once the answer is there. One that is given up is not counted."""
+
+        def counted(reply: Frame | None) -> Frame | None:
+            counters = self._counters[context.header.api_key]
+            counters.observe(monotonic() - context.received_at)
+            if reply is not None:
+                counters.response_bytes += _size(reply)
+            return reply
+
+        return answer.then(lambda ready: self._encoded(ready, context.header)).then(
+            counted, failed=lambda error: counted(self._failed(error, request, context))
+        )
+
+    def _failed(self, error: Exception, request: object, context: RequestContext) -> bytes:
+        if isinstance(error, CloseConnection):
+            raise error
         header = context.header
         self._counters[header.api_key].failures += 1
         if isinstance(error, StoreWriteFailed):
@@ -129,7 +166,7 @@ class Dispatcher:
                 context.connection,
                 exc_info=error,
             )
-        if header.api_key in self._raw:
+        if self._takes_frame[header.api_key]:
             # Its handler answers for each partition; what comes here could not be read.
             raise error
         message = failures.answer(header.api_key, header.api_version, request, error)
@@ -156,20 +193,9 @@ class Dispatcher:
         )
 
 
-def _count(done: asyncio.Future[Any], counters: ApiCounters, started: float) -> None:
-    """Count an answer that had to wait; one that was given up is not counted."""
-    if not done.cancelled():
-        counters.observe(monotonic() - started)
-        if done.exception() is None and done.result() is not None:
-            counters.response_bytes += _size(done.result())
+def _with(step: Step, handle: Handle) -> Handle:
+    return lambda request, context: step(handle, request, context)
 
 
-def _count_settled(done: PendingReply, counters: ApiCounters, started: float) -> None:
-    if not done.cancelled():
-        counters.observe(monotonic() - started)
-        if done.result() is not None:
-            counters.response_bytes += _size(done.result())
-
-
-def _size(reply: Any) -> int:
-    return len(reply) if isinstance(reply, bytes) else sum(len(part) for part in reply)
+def _size(reply: Frame) -> int:
+    return sum(map(len, reply)) if isinstance(reply, list) else len(reply)

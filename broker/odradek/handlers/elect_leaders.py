@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
-from odradek.handlers.errors import error_code, error_message
-from odradek.protocol import messages
+from odradek.handlers.context import SharedContext
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import ElectLeadersRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.ELECT_LEADERS
-VERSIONS: Final = (0, 2)
-
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
 
 
-def handle(request: Any, context: Any) -> Awaitable[Any]:
+def handle(request: ElectLeadersRequest, context: SharedContext) -> Pending[Message]:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
-    election_type = getattr(request, "election_type", _PREFERRED)
+    election_type = request.election_type
     if election_type not in (_PREFERRED, _UNCLEAN):
         raise InvalidRequest(f"Unknown election type {election_type}; 0 is preferred, 1 is unclean.")
-    return _elect(request, context, is_unclean=election_type == _UNCLEAN)
+    return Pending(_elect(request, context, is_unclean=election_type == _UNCLEAN))
 
 
-async def _elect(request: Any, context: Any, *, is_unclean: bool) -> Any:
+async def _elect(request: ElectLeadersRequest, context: SharedContext, *, is_unclean: bool) -> Message:
     wanted = None
     if request.topic_partitions is not None:
         wanted = [
@@ -37,7 +37,7 @@ async def _elect(request: Any, context: Any, *, is_unclean: bool) -> Any:
     outcomes = await context.broker.leadership.elect(wanted, unclean=is_unclean)
     # Of all topics each is named, of its partitions those that were in need.
     everything = context.broker.images.current.topics if wanted is None else ()
-    topics: dict[str, list[dict[str, Any]]] = {name: [] for name in everything}
+    topics: dict[str, list[dict[str, object]]] = {name: [] for name in everything}
     for where, outcome in outcomes.items():
         topics.setdefault(where.topic, []).append(
             {
@@ -46,7 +46,7 @@ async def _elect(request: Any, context: Any, *, is_unclean: bool) -> Any:
                 "error_message": error_message(outcome),
             }
         )
-    return messages.response(
+    return response(
         API,
         context.header.api_version,
         error_code=0,

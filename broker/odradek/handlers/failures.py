@@ -1,18 +1,17 @@
-"""The error answer to any request, in the shape that its client expects: each thing asked for, with the
-error.
+"""The error answer to any request, in the shape that its client expects: each thing asked for, with the error.
 
-Built from the schemas: a field `error_code` takes the error wherever it stands, and an array whose elements
-have one gets an element for each that the request names. So a handler that fails as a whole needs no answer
-of its own.
+It is built from the schemas: a field `error_code` takes the error wherever it stands, and an array whose elements have
+one gets an element for each that the request names. So a handler that fails as a whole needs no answer of its own.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from odradek.handlers.errors import error_code, error_message
 from odradek.protocol import messages
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
 from odradek.protocol.schema import RESPONSE, FieldSchema, fields_of, message_class
 
 # Arrays of requests that an array of the answer stands for, where their names differ.
@@ -42,12 +41,14 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def answer(api_key: int, version: int, request: Any, error: BaseException) -> Any:
+def answer(api_key: int, version: int, request: object, error: BaseException) -> Message | None:
     """The answer to `request` that says `error`, or None when the API's answers cannot say one."""
     return answer_with(api_key, version, request, error_code(error), error_message(error))
 
 
-def answer_with(api_key: int, version: int, request: Any, code: int, message: str | None) -> Any:
+def answer_with(
+    api_key: int, version: int, request: object, code: int, message: str | None
+) -> Message | None:
     """As `answer`, for an error that is known by its number."""
     structure = message_class(api_key, version, RESPONSE)
     if not _says_errors(structure):
@@ -57,15 +58,15 @@ def answer_with(api_key: int, version: int, request: Any, code: int, message: st
 
 
 @cache
-def _says_errors(structure: Any) -> bool:
+def _says_errors(structure: type) -> bool:
     return any(
         field.name == "error_code" or (field.structure is not None and _says_errors(field.structure))
         for field in fields_of(structure)
     )
 
 
-def _fields(structure: Any, request: Any, code: int, message: str | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _fields(structure: type, request: object, code: int, message: str | None) -> dict[str, object]:
+    fields: dict[str, object] = {}
     for field in fields_of(structure):
         if field.name == "error_code":
             fields["error_code"] = code
@@ -80,7 +81,7 @@ def _fields(structure: Any, request: Any, code: int, message: str | None) -> dic
     return fields
 
 
-def _elements(field: FieldSchema, request: Any, code: int, message: str | None) -> list[dict[str, Any]]:
+def _elements(field: FieldSchema, request: object, code: int, message: str | None) -> list[dict[str, object]]:
     for name in _SOURCES.get(field.name, (field.name,)):
         asked = getattr(request, name, None)
         if isinstance(asked, tuple | list):
@@ -91,7 +92,7 @@ def _elements(field: FieldSchema, request: Any, code: int, message: str | None) 
     return [element for element in elements if not _IDENTITIES.keys().isdisjoint(element)]
 
 
-def _identity(name: str, element: Any) -> Any:
+def _identity(name: str, element: object) -> object:
     if isinstance(element, str | int):
         return element
     for candidate in _IDENTITIES[name]:

@@ -1,8 +1,8 @@
-"""Fetch: records from where a reader stands, up to what is committed; for a follower up to the log's end.
+"""Fetch: records from a reader's offset up to the high watermark; for a follower up to the log's end.
 
-The answer is made in three steps: which partitions are asked for (a session's, or the request's own), what
-each of them has now (`fetch_reading`), and, when that is less than min_bytes, a wait in the purgatory and a
-second look. Records are file slices: the transport loads or sends them when the socket has room.
+The answer is made in three steps. The first finds which partitions are asked for: a session's, or the request's own.
+The second reads what each of them has now (`fetch_reading`). When that is less than min_bytes, the fetch waits in the
+purgatory and reads again. Records are slices of files: the transport loads or sends them when the socket has room.
 """
 
 from __future__ import annotations
@@ -13,36 +13,33 @@ from typing import Final
 
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
-from odradek.handlers.current_leaders import FETCH_TAG, CurrentLeaders
-from odradek.handlers.errors import error_code
+from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.fetch_followers import FollowerReading
 from odradek.handlers.fetch_reading import Fetched, FetchReading
-from odradek.handlers.fetch_request import FetchRequest, parse_fetch_request
-from odradek.handlers.fetch_sessions import (
+from odradek.handlers.fetch_sessions import INITIAL_EPOCH, NO_FOLLOWER, Session
+from odradek.handlers.fetch_targets import Target
+from odradek.protocol.errors import error_code
+from odradek.protocol.frames import Frame
+from odradek.protocol.hot.fetch_request import (
     FINAL_EPOCH,
-    FIRST_VERSION_WITH_TOPIC_IDS,
-    INITIAL_EPOCH,
-    NO_FOLLOWER,
+    FIRST_WITH_TOPIC_IDS,
     NO_SESSION,
-    Session,
-    Target,
+    FetchRequest,
+    parse_fetch_request,
 )
-from odradek.handlers.fetch_wire import encode_fetch_answer, names_leaders
-from odradek.replication.nearest import nearest_replica
-from odradek.transport.connection import Reply
-from odradek.transport.pending import PendingReply
+from odradek.protocol.hot.fetch_response import FIRST_WITH_LEADERS, LED_ELSEWHERE, pack_fetch_response
+from odradek.replication.replica_selector import replica_selector
+from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
 
-VERSIONS: Final = (4, 18)
-
-# Clients before it know nothing of replicas to read from (KIP-392).
+# Clients before this version know no preferred read replica (KIP-392).
 _FIRST_FOR_ANY_REPLICA: Final = 11
 
 _READ_COMMITTED: Final = 1
 
 
-def handle(frame: memoryview, context: RequestContext) -> Reply | PendingReply:
+def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]:
     header = context.header
     request = parse_fetch_request(header.api_version, frame, header.body_position)
     try:
@@ -57,7 +54,7 @@ def handle(frame: memoryview, context: RequestContext) -> Reply | PendingReply:
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
 
 
-def refuse(frame: memoryview, context: RequestContext, code: int) -> Reply:
+def refuse(frame: memoryview, context: RequestContext, code: int) -> Frame:
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
     header = context.header
     request = parse_fetch_request(header.api_version, frame, header.body_position)
@@ -86,9 +83,9 @@ class Fetch:
 
     def wait(
         self, results: list[Fetched], *, bytes_missing: int, wait_seconds: float
-    ) -> Reply | PendingReply:
+    ) -> Frame | Pending[Frame]:
         """The answer once there is enough of it or the time is up; at once when nobody may wait."""
-        pending = PendingReply()
+        pending: Pending[Frame] = Pending()
 
         def answer_now() -> None:
             if pending.done():
@@ -112,7 +109,7 @@ class Fetch:
         pending.when_settled(lambda done: waiting.cancel() if done.cancelled() else None)
         return pending
 
-    def answer(self, results: list[Fetched]) -> Reply:
+    def answer(self, results: list[Fetched]) -> Frame:
         """The whole answer; of an incremental session's only what is new to its client."""
         session = self._session
         if session is None:
@@ -123,7 +120,7 @@ class Fetch:
         for fetched in results:
             fetched.remember()
             if fetched.size and self._is_incremental:
-                session.to_the_end(fetched.target)
+                session.move_to_end(fetched.target)
         return _encode(self._context, results, session_id=session.id)
 
 
@@ -145,37 +142,37 @@ def _is_new(fetched: Fetched) -> bool:
 def _open(request: FetchRequest, context: RequestContext) -> Fetch:
     """Find the partitions asked for, by session or not. Raises the errors of fetch sessions."""
     version = context.header.api_version
-    asked = request.targets
     sessions = context.broker.fetch_sessions
     session_id = request.session_id
     epoch = request.session_epoch
     session: Session | None = None
-    targets: Collection[Target] = asked
+    targets: Collection[Target]
     is_incremental = False
     if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if session_id != NO_SESSION:
             sessions.remove(session_id)
         if epoch == INITIAL_EPOCH:
             session = sessions.create(
-                asked,
-                uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS,
+                request.partitions,
+                uses_topic_ids=version >= FIRST_WITH_TOPIC_IDS,
                 follower_id=max(request.replica_id, NO_FOLLOWER),
             )
-            if session is not None:
-                targets = session.targets.values()
+        if session is None:
+            targets = [Target(*asked) for asked in request.partitions]
+        else:
+            targets = session.targets.values()
     else:
         session = sessions.advance(
             session_id,
             epoch,
-            asked,
+            request.partitions,
             request.forgotten,
             version=version,
             follower_id=max(request.replica_id, NO_FOLLOWER),
         )
-        is_incremental = bool(session.targets)
-        if is_incremental:
-            targets = session.targets.values()
-        else:
+        targets = session.targets.values()
+        is_incremental = bool(targets)
+        if not is_incremental:
             session = None
     broker = context.broker
     bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
@@ -187,7 +184,9 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             bytes_max=bytes_max,
             broker_id=request.replica_id,
             broker_epoch=request.replica_epoch,
-            news=session.news_for(request.replica_id) if session is not None and is_incremental else None,
+            changes=session.changes_for(request.replica_id)
+            if session is not None and is_incremental
+            else None,
         )
     else:
         reading = FetchReading(
@@ -198,7 +197,7 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             leader_only=version < _FIRST_FOR_ANY_REPLICA,
         )
         if request.rack_id:
-            reading.nearest = nearest_replica(
+            reading.nearest = replica_selector(
                 broker.settings.replica_selector_class, broker.images, request.rack_id
             )
     return Fetch(context, reading, session=session, is_incremental=is_incremental)
@@ -206,14 +205,14 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
 
 def _encode(
     context: RequestContext, results: list[Fetched], *, session_id: int, error: Exception | None = None
-) -> Reply:
+) -> Frame:
     header = context.header
     leaders = None
-    if names_leaders(header.api_version, results):
-        leaders = CurrentLeaders(
-            context.broker.images.current, context.connection.listener_name, tag=FETCH_TAG
-        )
-    return encode_fetch_answer(
+    if header.api_version >= FIRST_WITH_LEADERS:
+        elsewhere = [(one.topic, one.index) for one in results if one.error_code in LED_ELSEWHERE]
+        if elsewhere:
+            leaders = current_leaders(context.broker.images.current, context.listener_name, elsewhere)
+    return pack_fetch_response(
         header.api_version,
         header.correlation_id,
         results,

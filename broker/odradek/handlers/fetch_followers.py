@@ -1,22 +1,22 @@
 """What the partitions of a follower's fetch have for it, and what its leader learns from the question.
 
-A follower is given everything up to the log's end, and the offset that it asks for says that it has all below: the
-high watermark moves by it. It counts only when the fetch fits the leader's log; where it does not, the answer tells
-where the two part, and the follower cuts its log there first.
+A follower is given everything up to the log's end. The offset that it asks for says that it has all below, and moves
+the high watermark. It counts only when the fetch matches the leader's log. Where it does not, the answer names the
+offset where the two logs diverge, and the follower truncates its log there first.
 
-A session asks for all that a follower takes from here, though little of it has changed since: `fetch_news` knows
-where nothing has, and those partitions are not looked at.
+A session asks for all that a follower fetches from here, though little of it has changed since. `session_changes`
+knows the partitions where nothing has, and those are not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.handlers.fetch_news import SessionNews
 from odradek.handlers.fetch_reading import Fetched, FetchReading
-from odradek.handlers.fetch_sessions import Target
+from odradek.handlers.fetch_targets import Target
+from odradek.handlers.session_changes import SessionChanges
+from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
-from odradek.replication.partitions import Partitions
 from odradek.replication.purgatory import Watched
 
 
@@ -26,30 +26,29 @@ class FollowerReading(FetchReading):
     __slots__ = (
         "_broker_epoch",
         "_broker_id",
+        "_changes",
         "_debt_bytes",
         "_held_back",
         "_is_again",
-        "_news",
         "_throttled_bytes",
     )
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: HostedPartitions,
         targets: Collection[Target],
         *,
         bytes_max: int,
         broker_id: int,
         broker_epoch: int,
-        news: SessionNews | None,
+        changes: SessionChanges | None,
     ) -> None:
-        """With `news`, those of the session, partitions of which there is nothing to tell are left out of what is
-        read."""
+        """With the `changes` of a session, its unchanged partitions are not read."""
         super().__init__(partitions, targets, bytes_max=bytes_max)
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._is_again = False
-        self._news = news
+        self._changes = changes
         # Those that have to wait for the throttle, and what was counted for it in the last `read`, in all and as debt.
         self._held_back: set[int] = set()
         self._throttled_bytes = 0
@@ -58,14 +57,14 @@ class FollowerReading(FetchReading):
     def watched(self, results: list[Fetched]) -> list[Watched]:
         """The ends of the logs. What waits for the throttle is not to be woken by more of it."""
         del results  # What is watched is what was read, and the session for what was not.
-        held_back, news = self._held_back, self._news
+        held_back, changes = self._held_back, self._changes
         watched: list[Watched] = [
-            target.partition.log_end_watch
-            for target in (self.targets if news is None else news.changed)
+            target.partition.replica.log_end_watch
+            for target in (self.targets if changes is None else changes.changed)
             if target.partition is not None and id(target) not in held_back
         ]
-        if news is not None:
-            watched.append(news.watch)
+        if changes is not None:
+            watched.append(changes.watch)
         return watched
 
     def read(self, *, is_again: bool = False) -> list[Fetched]:
@@ -76,50 +75,54 @@ class FollowerReading(FetchReading):
             self._partitions.context.throttles.leader.take_back(self._throttled_bytes, self._debt_bytes)
             self._throttled_bytes, self._debt_bytes = 0, 0.0
         self._held_back.clear()
-        news = self._news
-        if news is None:
+        changes = self._changes
+        if changes is None:
             return self._read(self.targets)
         if not is_again:
-            news.asked.at = self._partitions.context.now()
-        return self._read([target for target in list(news.changed) if not self._settle(news, target)])
+            changes.last_request.at_seconds = self._partitions.context.now()
+        return self._read(
+            [target for target in list(changes.changed) if not self._mark_unchanged(changes, target)]
+        )
 
-    def _settle(self, news: SessionNews, target: Target) -> bool:
+    def _mark_unchanged(self, changes: SessionChanges, target: Target) -> bool:
         """Leave `target` out from now on, if all is as when it was answered last; whether it is."""
         partition = target.partition
+        if partition is None or partition.leader is None:
+            return False
+        replica = partition.replica
         if (
-            partition is None
-            or partition.refusal is not None
-            or target.settled_epoch != partition.leader_epoch
-            or target.fetch_offset != partition.log.log_end_offset
+            target.matching_epoch != replica.leader_epoch
+            or target.fetch_offset != replica.log.log_end_offset
             or target.high_watermark != target.fetch_offset
-            or partition.high_watermark != target.fetch_offset
-            or target.log_start_offset != partition.log.log_start_offset
+            or replica.high_watermark != target.fetch_offset
+            or target.log_start_offset != replica.log.log_start_offset
         ):
             return False
-        followers = partition.followers
+        followers = partition.leader.followers
         if followers is None or self._broker_id not in followers.in_sync:
             return False
         follower = followers.known.get(self._broker_id)
         if follower is None or not follower.end_offset == follower.leader_end_offset == target.fetch_offset:
             return False
-        news.settle(target, partition, follower)
+        changes.mark_unchanged(target, partition, follower)
         return True
 
     def _read_one(self, target: Target, fetched: Fetched) -> None:
         partition = target.partition
-        if partition is None or partition.gone is not None:
+        if partition is None or partition.replica.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
-        is_held_back = partition.is_throttled_as_leader and self._has_to_wait(partition, target)
-        found, fetched.diverging = partition.read_as_leader(
+        replica = partition.replica
+        is_held_back = replica.is_throttled_as_leader and self._has_to_wait(partition, target)
+        leader = partition.require_leader(target.current_leader_epoch)
+        found, fetched.diverging = partition.reader.read_for_follower(
             target.fetch_offset,
             0 if is_held_back else min(target.bytes_max, max(0, self._bytes_max - self.size)),
             at_least_one_batch=self.size == 0 and not is_held_back,
             last_fetched_epoch=target.last_fetched_epoch,
-            current_leader_epoch=target.current_leader_epoch,
         )
         if fetched.diverging is None and not self._is_again:
-            partition.follower_fetched(
+            leader.follower_fetched(
                 self._broker_id,
                 broker_epoch=self._broker_epoch,
                 fetch_offset=target.fetch_offset,
@@ -129,29 +132,29 @@ class FollowerReading(FetchReading):
         if fetched.diverging is not None:
             self._tell_offsets(partition, fetched)
             return
-        target.settled_epoch = partition.leader_epoch
+        target.matching_epoch = replica.leader_epoch
         # As they are after the fetch was taken note of.
-        fetched.high_watermark = partition.high_watermark
-        fetched.last_stable_offset = partition.last_stable_offset
+        fetched.high_watermark = replica.high_watermark
+        fetched.last_stable_offset = replica.last_stable_offset
         fetched.log_start_offset = found.log_start_offset
         # In a session alone: whoever has none would never wait.
-        if self._news is not None and fetched.high_watermark != target.high_watermark:
-            self.has_news = self.has_news or self._partitions.context.tells_at_once
+        if self._changes is not None and fetched.high_watermark != target.high_watermark:
+            self.has_news = self.has_news or self._partitions.context.pushes_high_watermark
         records = found.slice
         if records is not None and records.size:
             fetched.records = records
             fetched.size = records.size
             self.size += records.size
-            if partition.is_throttled_as_leader:
+            if replica.is_throttled_as_leader:
                 self._throttled_bytes += records.size
-                followers = partition.followers
+                followers = leader.followers
                 self._debt_bytes += self._partitions.context.throttles.leader.record(
                     records.size, is_in_sync=followers is not None and self._broker_id in followers.in_sync
                 )
 
     def _has_to_wait(self, partition: Partition, target: Target) -> bool:
         """Whether the follower gets nothing of a throttled partition now (KIP-73); never while it is in sync."""
-        followers = partition.followers
+        followers = None if partition.leader is None else partition.leader.followers
         if followers is None or self._broker_id in followers.in_sync:
             return False
         if not self._partitions.context.throttles.leader.holds_back():

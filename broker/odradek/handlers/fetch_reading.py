@@ -1,8 +1,7 @@
 """What the partitions of one fetch have now, within its limits.
 
 Limits are Kafka's: the first partition with records gives at least one batch even if that exceeds its own
-limit or the request's, so that a reader never stands still before a large batch; the others share what is
-left.
+limit or the request's, so that a reader always gets past a large batch; the others share what is left.
 """
 
 from __future__ import annotations
@@ -11,54 +10,29 @@ import logging
 from collections.abc import Collection
 
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
-from odradek.handlers.errors import error_code
-from odradek.handlers.fetch_sessions import Target
-from odradek.log.files import FileSlice
-from odradek.replication.nearest import Nearest
+from odradek.handlers.fetch_targets import Target
+from odradek.protocol.errors import error_code
+from odradek.protocol.hot.fetch_response import FetchedPartition
+from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
-from odradek.replication.partitions import Partitions
 from odradek.replication.purgatory import Watched
+from odradek.replication.replica_selector import ReplicaSelector
 
 logger = logging.getLogger(__name__)
 
 
-class Fetched:
-    """What one partition gives to one answer. `records` is None when there are none, `size` their bytes."""
+class Fetched(FetchedPartition):
+    """What one partition gives to one answer, with the target of the request that asks for it."""
 
-    __slots__ = (
-        "aborted",
-        "diverging",
-        "error_code",
-        "high_watermark",
-        "index",
-        "last_stable_offset",
-        "log_start_offset",
-        "partition",
-        "preferred_replica",
-        "records",
-        "size",
-        "target",
-        "topic",
-    )
+    __slots__ = ("partition", "target")
 
     def __init__(self, target: Target) -> None:
+        FetchedPartition.__init__(self, target.topic, target.index)
         self.target = target
-        self.topic = target.topic
-        self.index = target.index
         self.partition: Partition | None = None
-        self.error_code = 0
-        self.high_watermark = -1
-        self.last_stable_offset = -1
-        self.log_start_offset = -1
-        self.records: FileSlice | None = None
-        self.size = 0
-        self.aborted: list[tuple[int, int]] | None = None
-        self.diverging: tuple[int, int] | None = None
-        self.preferred_replica = -1
-        """The broker that the client should read from instead, -1 for this one."""
 
     def remember(self) -> None:
-        """Note in the session what its client is told. An error is told again until it is over."""
+        """Note in the session what its client is answered. An error is answered again until it is over."""
         target = self.target
         target.high_watermark = -1 if self.error_code else self.high_watermark
         target.log_start_offset = self.log_start_offset
@@ -80,7 +54,7 @@ class FetchReading:
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: HostedPartitions,
         targets: Collection[Target],
         *,
         bytes_max: int,
@@ -92,7 +66,7 @@ class FetchReading:
         self._bytes_max = bytes_max
         self._is_committed_only = is_committed_only
         self._leader_only = leader_only
-        self.nearest: Nearest | None = None
+        self.nearest: ReplicaSelector | None = None
         """Which replica a client should read from, where that is not the leader for all."""
         self.targets = targets
         self.size = 0
@@ -102,7 +76,7 @@ class FetchReading:
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
         """What tells when there is more to read."""
-        return [fetched.partition for fetched in results if fetched.partition is not None]
+        return [fetched.partition.replica for fetched in results if fetched.partition is not None]
 
     def read(self, *, is_again: bool = False) -> list[Fetched]:
         """Look at every partition in turn until the bytes are used up; `is_again` after a wait."""
@@ -124,16 +98,16 @@ class FetchReading:
 
     def _read_one(self, target: Target, fetched: Fetched) -> None:
         partition = target.partition
-        if partition is None or partition.gone is not None:
+        if partition is None or partition.replica.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
-        if partition.refusal is None:
-            partition.require_confirmed()
+        if partition.leader is not None:
+            partition.leader.require_confirmed()
         if self.nearest is not None and self._is_elsewhere(self.nearest, target, partition, fetched):
             return
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):
             return
-        found = partition.read(
+        found = partition.reader.read(
             target.fetch_offset,
             min(target.bytes_max, max(0, self._bytes_max - self.size)),
             at_least_one_batch=self.size == 0,
@@ -148,28 +122,30 @@ class FetchReading:
             fetched.size = records.size
             self.size += records.size
             if self._is_committed_only:
-                fetched.aborted = partition.aborted_transactions(target.fetch_offset, records)
+                fetched.aborted = partition.reader.aborted_transactions(target.fetch_offset)
 
     def _diverges(self, target: Target, partition: Partition, fetched: Fetched) -> bool:
         """Whether the reader's last epoch ended elsewhere in this log: it must cut what it has before it
         goes on.
         """
-        partition.check_leader_epoch(target.current_leader_epoch)
+        partition.replica.check_leader_epoch(target.current_leader_epoch)
         try:
-            fetched.diverging = partition.divergence(target.last_fetched_epoch, target.fetch_offset)
+            fetched.diverging = partition.reader.divergence(target.last_fetched_epoch, target.fetch_offset)
         except OffsetOutOfRange:
-            partition.require_certainty(target.fetch_offset)
+            partition.reader.require_certain_out_of_range(target.fetch_offset)
             raise
         if fetched.diverging is None:
             return False
         if target.last_fetched_epoch > partition.leader_epoch:
-            partition.require_certainty(target.fetch_offset)
+            partition.reader.require_certain_out_of_range(target.fetch_offset)
         self._tell_offsets(partition, fetched)
         return True
 
-    def _is_elsewhere(self, nearest: Nearest, target: Target, partition: Partition, fetched: Fetched) -> bool:
+    def _is_elsewhere(
+        self, nearest: ReplicaSelector, target: Target, partition: Partition, fetched: Fetched
+    ) -> bool:
         """Whether another replica is nearer to the client and has what it asks for (KIP-392)."""
-        if not partition.is_leader:
+        if partition.leader is None:
             return False
         partition.require_leader(target.current_leader_epoch)
         fetched.preferred_replica = nearest(partition, target.fetch_offset)

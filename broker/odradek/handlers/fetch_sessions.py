@@ -1,20 +1,20 @@
 """Fetch sessions (KIP-227): a client names its partitions once, then only what changes.
 
-A session keeps for each partition what the client asked and what it was last told. An incremental answer
-holds only the partitions with records, an error, or news of their offsets. Partitions that gave records
-move to the end of the session's order, so that with a small byte limit the others have their turn first.
+A session keeps for each partition what the client asked and what it was last answered. An incremental answer
+holds only the partitions with records, an error, or changed offsets. Partitions that gave records move to the end of
+the session's order, so that with a small byte limit the others have their turn first.
 
 The cache is bounded (max.incremental.fetch.session.cache.slots). A new session takes the place of one not
 used for two minutes, or else of a smaller one that has lived as long; otherwise the client gets session id
 0 and sends full requests. Followers' sessions are privileged: they take the place of any client's, and no client
-takes theirs while they use it; which of their partitions are worth a look is kept in `fetch_news`. What it
-leaves out: reading, and bytes on the wire.
+takes theirs while they use it. Which of their partitions changed is kept in `session_changes`. What it leaves out:
+reading, and bytes on the wire.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from odradek.foundation.errors import (
@@ -22,84 +22,31 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.handlers.fetch_news import SessionNews
+from odradek.handlers.fetch_targets import Target
+from odradek.handlers.session_changes import SessionChanges
+from odradek.protocol.hot.fetch_request import (
+    FIRST_WITH_TOPIC_IDS,
+    NO_SESSION,
+    AskedPartition,
+    Key,
+)
 from odradek.replication.confirmation import NEVER, Proof
-from odradek.replication.partition import Partition
 
 INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
-NO_SESSION: Final = 0
 EPOCH_MAX: Final = 2**31 - 1
 EVICTION_AGE_SECONDS: Final = 120.0
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 NO_FOLLOWER: Final = -1
-
-
-# A topic's name or the 16 bytes of its id, and the partition.
-Key = tuple[str | bytes, int]
-
-
-class Target:
-    """One partition that a fetch asks for, and what the session's client was last told of it."""
-
-    __slots__ = (
-        "bytes_max",
-        "current_leader_epoch",
-        "fetch_offset",
-        "follower_log_start",
-        "high_watermark",
-        "index",
-        "key",
-        "last_fetched_epoch",
-        "log_start_offset",
-        "partition",
-        "settled_epoch",
-        "topic",
-    )
-
-    def __init__(
-        self,
-        topic: str | bytes,
-        index: int,
-        fetch_offset: int,
-        bytes_max: int,
-        current_leader_epoch: int,
-        last_fetched_epoch: int,
-        follower_log_start: int = -1,
-    ) -> None:
-        self.topic = topic
-        self.index = index
-        self.key: Key = (topic, index)
-        self.fetch_offset = fetch_offset
-        self.bytes_max = bytes_max
-        self.current_leader_epoch = current_leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
-        self.follower_log_start = follower_log_start
-        self.partition: Partition | None = None
-        self.settled_epoch = -1
-        """The leader epoch in which this very question of a follower was found to fit the log."""
-        self.high_watermark = -1
-        self.log_start_offset = -1
-
-    def update(self, newer: Target) -> None:
-        """Take over what the client asks now; what it was told stays."""
-        self.fetch_offset = newer.fetch_offset
-        self.bytes_max = newer.bytes_max
-        self.current_leader_epoch = newer.current_leader_epoch
-        self.last_fetched_epoch = newer.last_fetched_epoch
-        self.follower_log_start = newer.follower_log_start
-        self.settled_epoch = -1
 
 
 class Session:
     """The partitions of one client, in the order in which they have their turn."""
 
     __slots__ = (
+        "changes",
         "created_at",
         "epoch",
         "follower_id",
         "id",
-        "news",
         "proof",
         "targets",
         "used_at",
@@ -113,11 +60,11 @@ class Session:
         self.follower_id = follower_id
         """The broker that opened it, NO_FOLLOWER for a client."""
         self.proof = Proof()
-        """As of when its follower follows what the session names."""
+        """Since when its follower follows what the session names."""
         self.created_at = now
         self.used_at = now
         self.targets: dict[Key, Target] = {}
-        self.news: SessionNews | None = None
+        self.changes: SessionChanges | None = None
         """Of a follower's session, from its first incremental fetch on."""
 
     @property
@@ -125,45 +72,43 @@ class Session:
         """Whether it is a follower's."""
         return self.follower_id != NO_FOLLOWER
 
-    def replace(self, targets: Iterable[Target]) -> None:
-        """Hold exactly `targets`."""
-        self.targets = {target.key: target for target in targets}
-
-    def update(self, targets: Iterable[Target], forgotten: Iterable[Key]) -> None:
-        """Add or change `targets`, drop `forgotten`."""
+    def update(self, asked: Iterable[AskedPartition], forgotten: Iterable[Key]) -> None:
+        """Add or change the partitions of `asked`, drop `forgotten`."""
         held = self.targets
-        for target in targets:
-            known = held.get(target.key)
+        changes = self.changes
+        for partition in asked:
+            known = held.get(partition[:2])
             if known is None:
-                known = held[target.key] = target
+                known = Target(*partition)
+                held[known.key] = known
             else:
-                known.update(target)
-            if self.news is not None:
-                self.news.named(known)
+                known.update(partition)
+            if changes is not None:
+                changes.asked(known)
         for key in forgotten:
             dropped = held.pop(key, None)
-            if dropped is not None and self.news is not None:
-                self.news.forget(dropped)
+            if dropped is not None and changes is not None:
+                changes.forget(dropped)
 
-    def news_for(self, broker_id: int) -> SessionNews:
-        """What the follower `broker_id` has to be told; all partitions are looked at once."""
-        if self.news is None or self.news.broker_id != broker_id:
+    def changes_for(self, broker_id: int) -> SessionChanges:
+        """What changed for the follower `broker_id`; at first that is every partition."""
+        if self.changes is None or self.changes.broker_id != broker_id:
             self.close()
-            self.news = SessionNews(broker_id, self.targets.values())
-        return self.news
+            self.changes = SessionChanges(broker_id, self.targets.values())
+        return self.changes
 
     def close(self) -> None:
-        """Nobody asks any more."""
-        if self.news is not None:
-            self.news.close()
-            self.news = None
+        """End the session: no fetch continues it."""
+        if self.changes is not None:
+            self.changes.close()
+            self.changes = None
 
-    def to_the_end(self, target: Target) -> None:
-        """Records were sent for `target`: the others come first next time."""
+    def move_to_end(self, target: Target) -> None:
+        """Put `target`, whose records were sent, behind the others."""
         if self.targets.pop(target.key, None) is not None:
             self.targets[target.key] = target
-            if self.news is not None:
-                self.news.to_the_end(target)
+            if self.changes is not None:
+                self.changes.move_to_end(target)
 
 
 def next_epoch(epoch: int) -> int:
@@ -219,20 +164,20 @@ class FetchSessions:
         return as_of
 
     def create(
-        self, targets: list[Target], *, uses_topic_ids: bool, follower_id: int = NO_FOLLOWER
+        self, asked: Sequence[AskedPartition], *, uses_topic_ids: bool, follower_id: int = NO_FOLLOWER
     ) -> Session | None:
-        """A new session holding `targets`, or None when the cache is full of better ones."""
+        """A new session of the partitions asked for, or None when the cache is full of better ones."""
         now = self._now()
         is_privileged = follower_id != NO_FOLLOWER
         if len(self._sessions) >= self._slots and not self._evict(
-            len(targets), now, is_privileged=is_privileged
+            len(asked), now, is_privileged=is_privileged
         ):
             return None
         session_id = self._random_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._random_id()
         session = Session(session_id, uses_topic_ids=uses_topic_ids, follower_id=follower_id, now=now)
-        session.replace(targets)
+        session.update(asked, ())
         self._sessions[session_id] = session
         if is_privileged:
             self._of_followers.setdefault(follower_id, {})[session_id] = session
@@ -242,7 +187,7 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        targets: Iterable[Target],
+        asked: Iterable[AskedPartition],
         forgotten: Iterable[Key],
         *,
         version: int,
@@ -262,12 +207,12 @@ class FetchSessions:
             raise InvalidFetchSessionEpoch(
                 f"Fetch session {session_id} expects epoch {session.epoch}, not {epoch}; start a new one."
             )
-        if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
+        if session.uses_topic_ids != (version >= FIRST_WITH_TOPIC_IDS):
             raise FetchSessionTopicIdError(
                 f"Fetch session {session_id} began with topic "
                 f"{'ids' if session.uses_topic_ids else 'names'}; start a new one to change that."
             )
-        session.update(targets, forgotten)
+        session.update(asked, forgotten)
         if not session.targets:
             self.remove(session_id)
             return session

@@ -11,7 +11,7 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED makes Java hide the message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import (
     ClusterAuthorizationFailed,
@@ -20,32 +20,36 @@ from odradek.foundation.errors import (
     OdradekError,
 )
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code, error_message
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.groups import FindCoordinatorRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.FIND_COORDINATOR
-VERSIONS: Final = (0, 6)
-
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 _NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: FindCoordinatorRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_find_all(request, context))
+
+
+async def _find_all(request: FindCoordinatorRequest, context: RequestContext) -> Message:
     version = context.header.api_version
-    key_type = getattr(request, "key_type", GROUP)
+    key_type = request.key_type
     keys = request.coordinator_keys if version >= 4 else (request.key,)
     found = [await _find(context, key_type, key) for key in keys]
     if version >= 4:
         coordinators = [{"key": key, **answer} for key, answer in zip(keys, found, strict=True)]
-        return messages.response(API, version, coordinators=coordinators)
-    return messages.response(API, version, **found[0])
+        return response(API, version, coordinators=coordinators)
+    return response(API, version, **found[0])
 
 
-async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str, Any]:
+async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str, object]:
     try:
         node_id, host, port = await _coordinator(context, key_type, key)
     except OdradekError as error:
@@ -74,7 +78,7 @@ async def _coordinator(context: RequestContext, key_type: int, key: str) -> tupl
     topic = image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         raise CoordinatorNotAvailable("the offsets topic is being created; try again")
-    leader = topic.partitions[groups.partition_for(key)].leader
+    leader = topic.partitions[groups.runtime.partition_for(key)].leader
     broker = image.brokers.get(leader)
     endpoint = broker.endpoints.get(context.listener_name) if broker is not None else None
     if endpoint is None:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError
-from odradek.groups import membership
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.groups import HeartbeatRequest
 
 API: Final = ApiKey.HEARTBEAT
-VERSIONS: Final = (0, 4)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: HeartbeatRequest, context: RequestContext) -> Message:
     code = 0
     try:
-        membership.heartbeat(
-            context.broker.groups,
+        context.broker.groups.heartbeat(
             request.group_id,
             member_id=request.member_id,
-            instance_id=getattr(request, "group_instance_id", None),
+            instance_id=request.group_instance_id,
             generation=request.generation_id,
         )
     except CoordinatorLoadInProgress:

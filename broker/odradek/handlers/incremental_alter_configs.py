@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.controller.requests import ConfigChange, ConfigOperation, Outcome
 from odradek.foundation.errors import InvalidRequest, RequestError
@@ -18,18 +17,23 @@ from odradek.handlers.config_resources import (
     resource_of,
 )
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.INCREMENTAL_ALTER_CONFIGS
-VERSIONS: Final = (0, 1)
 
 
-def handle(request: Any, context: RequestContext) -> Awaitable[Any]:
-    return _alter(request, context)
+def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_alter(request, context))
 
 
-async def _alter(request: Any, context: RequestContext) -> Any:
+async def _alter(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
     repeated = repeated_resources(request.resources)
     responses = []
     for resource in request.resources:
@@ -44,10 +48,12 @@ async def _alter(request: Any, context: RequestContext) -> Any:
         except RequestError as error:
             outcome = error
         responses.append(alteration_response(resource, outcome, context))
-    return messages.response(API, context.header.api_version, responses=responses)
+    return response(API, context.header.api_version, responses=responses)
 
 
-async def _alter_one(resource: Any, context: RequestContext, *, validate_only: bool) -> Outcome:
+async def _alter_one(
+    resource: IncrementalAlterConfigsResource, context: RequestContext, *, validate_only: bool
+) -> Outcome:
     changes = [_change(config) for config in resource.configs]
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_own_broker(resource.resource_name, context.broker.broker_id)
@@ -60,7 +66,7 @@ async def _alter_one(resource: Any, context: RequestContext, *, validate_only: b
     return outcomes[0]
 
 
-def _change(config: Any) -> ConfigChange:
+def _change(config: IncrementalAlterConfigsAlterableConfig) -> ConfigChange:
     try:
         operation = ConfigOperation(config.config_operation)
     except ValueError:

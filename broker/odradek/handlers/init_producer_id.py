@@ -8,20 +8,19 @@ words.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
 
 from odradek.foundation.errors import InvalidRequest, TransactionalIdAuthorizationFailed
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.cluster import InitProducerIdRequest
+from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
 
-VERSIONS: Final = (0, 5)
 
-
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: InitProducerIdRequest, context: RequestContext) -> Pending[Message]:
     if request.transactional_id == "":
         raise InvalidRequest(
             "The transactional id must not be empty; leave it out for an idempotent producer."
@@ -37,12 +36,12 @@ def handle(request: Any, context: RequestContext) -> Any:
         raise TransactionalIdAuthorizationFailed(
             "This broker has no transactions yet; leave transactional.id out."
         )
-    return _new_id(context)
+    return Pending(_new_id(context))
 
 
-async def _new_id(context: RequestContext) -> Any:
+async def _new_id(context: RequestContext) -> Message:
     producer_id = await context.broker.producer_ids.next()
-    return messages.response(
+    return response(
         ApiKey.INIT_PRODUCER_ID,
         context.header.api_version,
         error_code=error_code(None),

@@ -7,37 +7,29 @@ the assignment.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
-from odradek.groups import membership
-from odradek.groups.members import JoinRequest, JoinResult
+from odradek.groups.classic.members import JoinRequest, JoinResult
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.requests.groups import JoinGroupRequest
+from odradek.transport.pending import Pending, when_ready
 
 API: Final = ApiKey.JOIN_GROUP
-VERSIONS: Final = (0, 9)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pending[Message]:
     version = context.header.api_version
-    result = membership.join(context.broker.groups, request.group_id, _join_request(request, context))
-    if inspect.isawaitable(result):
-        return _later(version, result)
-    return _response(version, result)
+    result = context.broker.groups.join(request.group_id, _join_request(request, context))
+    return when_ready(result, lambda joined: _response(version, joined))
 
 
-async def _later(version: int, result: Awaitable[JoinResult]) -> Any:
-    return _response(version, await result)
-
-
-def _join_request(request: Any, context: RequestContext) -> JoinRequest:
+def _join_request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
     version = context.header.api_version
-    session_timeout_ms = messages.milliseconds(request.session_timeout)
-    instance_id = getattr(request, "group_instance_id", None)
+    session_timeout_ms = milliseconds(request.session_timeout)
+    instance_id = request.group_instance_id
     return JoinRequest(
         member_id=request.member_id,
         instance_id=instance_id,
@@ -45,20 +37,20 @@ def _join_request(request: Any, context: RequestContext) -> JoinRequest:
         client_host=f"/{context.client_host}",
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=(
-            messages.milliseconds(request.rebalance_timeout) if version >= 1 else session_timeout_ms
+            milliseconds(request.rebalance_timeout) if version >= 1 else session_timeout_ms
         ),
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
         requires_known_member_id=version >= 4 and instance_id is None and not request.member_id,
         supports_skipping_assignment=version >= 9,
-        reason=getattr(request, "reason", None),
+        reason=request.reason,
     )
 
 
-def _response(version: int, result: JoinResult) -> Any:
+def _response(version: int, result: JoinResult) -> Message:
     # Only from version 7 on may the protocol be null.
     protocol = result.protocol if version >= 7 else result.protocol or ""
-    return messages.response(
+    return response(
         API,
         version,
         error_code=error_code(result.error),

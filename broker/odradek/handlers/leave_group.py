@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups import membership
-from odradek.groups.members import Departure
+from odradek.groups.classic.members import Departure
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.groups import LeaveGroupRequest
+from odradek.transport.pending import Pending, when_ready
 
 API: Final = ApiKey.LEAVE_GROUP
-VERSIONS: Final = (0, 5)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: LeaveGroupRequest, context: RequestContext) -> Message | Pending[Message]:
     version = context.header.api_version
     if version >= 3:
         members = [(member.member_id, member.group_instance_id) for member in request.members]
     else:
         members = [(request.member_id, None)]
     try:
-        departures = membership.leave(context.broker.groups, request.group_id, members)
+        departures = context.broker.groups.leave(request.group_id, members)
     except OdradekError as error:
-        return messages.response(API, version, error_code=error_code(error))
-    if inspect.isawaitable(departures):
-        return _later(version, departures)
-    return _response(version, departures)
+        return _refusal(version, error)
+    return when_ready(
+        departures,
+        lambda ready: _response(version, ready),
+        failed=lambda error: _refusal(version, error),
+    )
 
 
-async def _later(version: int, departures: Awaitable[list[Departure]]) -> Any:
-    try:
-        return _response(version, await departures)
-    except OdradekError as error:
-        return messages.response(API, version, error_code=error_code(error))
+def _refusal(version: int, error: Exception) -> Message:
+    if not isinstance(error, OdradekError):
+        raise error
+    return response(API, version, error_code=error_code(error))
 
 
-def _response(version: int, departures: list[Departure]) -> Any:
+def _response(version: int, departures: list[Departure]) -> Message:
     if version < 3:
         # One member then, and its error is the answer's.
-        return messages.response(API, version, error_code=error_code(departures[0].error))
-    return messages.response(
+        return response(API, version, error_code=error_code(departures[0].error))
+    return response(
         API,
         version,
         members=[

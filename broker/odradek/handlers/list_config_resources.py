@@ -4,7 +4,7 @@ for.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import UnsupportedVersion
@@ -12,12 +12,13 @@ from odradek.handlers.config_resources import ResourceType
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import ListConfigResourcesRequest
 
 API: Final = ApiKey.LIST_CONFIG_RESOURCES
-VERSIONS: Final = (0, 1)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: ListConfigResourcesRequest, context: RequestContext) -> Message:
     if context.header.api_version == 0:
         wanted = [int(ResourceType.CLIENT_METRICS)]
     else:

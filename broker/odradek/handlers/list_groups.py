@@ -4,26 +4,25 @@ version 5).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups import listing
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.groups import ListGroupsRequest
 
 API: Final = ApiKey.LIST_GROUPS
-VERSIONS: Final = (0, 5)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: ListGroupsRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     try:
-        groups = listing.list_groups(
-            context.broker.groups,
-            states=getattr(request, "states_filter", ()),
-            types=getattr(request, "types_filter", ()),
+        groups = context.broker.groups.listing.list_groups(
+            states=request.states_filter,
+            types=request.types_filter,
         )
     except OdradekError as error:
         return messages.response(API, version, error_code=error_code(error))

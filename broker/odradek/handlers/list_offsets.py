@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import (
     InvalidRequest,
@@ -28,14 +28,15 @@ from odradek.foundation.errors import (
     UnsupportedVersion,
 )
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
+from odradek.replication.leader import Leader
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
-
-VERSIONS: Final = (1, 10)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -49,8 +50,8 @@ _FIRST_WITH_OFFSET_NOT_AVAILABLE: Final = 5
 _NOTHING: Final = (-1, -1, -1)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
-    committed_only = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+def handle(request: ListOffsetsRequest, context: RequestContext) -> Message:
+    committed_only = request.isolation_level == _READ_COMMITTED
     counts = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
     )
@@ -76,28 +77,28 @@ def handle(request: Any, context: RequestContext) -> Any:
 
 def _answer(
     topic: str,
-    asked: Any,
+    asked: ListOffsetsPartition,
     context: RequestContext,
     *,
     committed_only: bool,
     replica_id: int,
     is_asked_twice: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     index = asked.partition_index
     try:
         if is_asked_twice:
             raise InvalidRequest(f"{topic}-{index} is in the request twice; ask for one time at once.")
         _check_known(asked.timestamp, context.header.api_version)
         partition = context.broker.partitions.get(topic, index)
-        partition.require_leader(getattr(asked, "current_leader_epoch", -1))
-        if partition.followers is not None and replica_id in partition.followers.known:
+        leader = partition.require_leader(asked.current_leader_epoch)
+        if leader.followers is not None and replica_id in leader.followers.known:
             limit = partition.log.log_end_offset
         else:
-            partition.require_confirmed()
+            leader.require_confirmed()
             limit = partition.last_stable_offset if committed_only else partition.high_watermark
         offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, limit=limit)
-        if limit < partition.epoch_start_offset and (asked.timestamp == LATEST or offset < 0):
-            _check_available(partition, context.header.api_version)
+        if limit < leader.epoch_start_offset and (asked.timestamp == LATEST or offset < 0):
+            _check_available(leader, context.header.api_version)
     except RequestError as error:
         return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
     except Exception as error:
@@ -125,14 +126,15 @@ def _check_known(timestamp_ms: int, version: int) -> None:
         )
 
 
-def _check_available(partition: Partition, version: int) -> None:
+def _check_available(leader: Leader, version: int) -> None:
     """Raises OffsetNotAvailable while the followers have not told a new leader how far they are."""
-    if partition.followers is None or partition.high_watermark >= partition.epoch_start_offset:
+    replica = leader.replica
+    if leader.followers is None or replica.high_watermark >= leader.epoch_start_offset:
         return
     kind = OffsetNotAvailable if version >= _FIRST_WITH_OFFSET_NOT_AVAILABLE else LeaderNotAvailable
     raise kind(
-        f"{partition.topic_partition} has a new leader, whose high watermark {partition.high_watermark} has not come "
-        f"up to the start of its epoch, {partition.epoch_start_offset}; try again."
+        f"{replica.topic_partition} has a new leader, whose high watermark {replica.high_watermark} has not come "
+        f"up to the start of its epoch, {leader.epoch_start_offset}; try again."
     )
 
 

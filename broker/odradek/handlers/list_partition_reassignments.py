@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from odradek.controller.reassigning import Reassigning
+from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.foundation.ids import TopicPartition
+from odradek.handlers.context import SharedContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import ListPartitionReassignmentsRequest
 
 API: Final = ApiKey.LIST_PARTITION_REASSIGNMENTS
-VERSIONS: Final = (0, 0)
 
 
-def handle(request: Any, context: Any) -> Any:
+def handle(request: ListPartitionReassignmentsRequest, context: SharedContext) -> Message:
     wanted = None
     if request.topics is not None:
         wanted = [
@@ -21,8 +23,8 @@ def handle(request: Any, context: Any) -> Any:
             for topic in request.topics
             for number in topic.partition_indexes
         ]
-    reassigning = Reassigning(context.broker.leadership, context.broker.images)
-    topics: dict[str, list[dict[str, Any]]] = {}
+    reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
+    topics: dict[str, list[dict[str, object]]] = {}
     for where, partition in reassigning.under_way(wanted):
         topics.setdefault(where.topic, []).append(
             {

@@ -6,8 +6,9 @@ controller the answer has them already, where Kafka's first answer is an error t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
 
 from odradek.cluster.image import ClusterImage, TopicImage
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
@@ -21,21 +22,21 @@ from odradek.foundation.errors import (
 from odradek.handlers import change_log
 from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.handlers.metadata_pieces import MetadataPieces
+from odradek.handlers.encoded_topics import EncodedTopics
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.requests.cluster import MetadataRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.METADATA
-VERSIONS: Final = (0, 13)
-
 # From this version on a topic may be asked for by its id.
 _TOPIC_IDS_VERSION: Final = 12
 
-_pieces: Final = MetadataPieces()
+_encoded_topics: Final = EncodedTopics()
 
 
-def handle(request: Any, context: RequestContext) -> bytes | Awaitable[bytes]:
+def handle(request: MetadataRequest, context: RequestContext) -> bytes | Pending[bytes]:
     version = context.header.api_version
     image = context.broker.images.current
     if request.topics is None or (version == 0 and not request.topics):
@@ -51,18 +52,18 @@ def handle(request: Any, context: RequestContext) -> bytes | Awaitable[bytes]:
         return _answer(request, context, found, failed)
     missing = [name for name in names if name not in image.topics]
     if missing and _may_create(request, context):
-        return _create_and_answer(request, context, names)
+        return Pending(_create_and_answer(request, context, names))
     found = [image.topics[name] for name in names if name in image.topics]
     failed = [_failure(name, _reason(name), request=request) for name in missing]
     return _answer(request, context, found, failed)
 
 
-def _asked(request: Any, version: int) -> tuple[list[str], list[Any]]:
+def _asked(request: MetadataRequest, version: int) -> tuple[list[str], list[UUID]]:
     """Names and ids without repetitions. Raises InvalidRequest for what the version does not allow."""
     names: dict[str, None] = {}
-    ids: dict[Any, None] = {}
-    for topic in request.topics:
-        topic_id = getattr(topic, "topic_id", None)
+    ids: dict[UUID, None] = {}
+    for topic in request.topics or ():
+        topic_id = topic.topic_id
         if version < _TOPIC_IDS_VERSION:
             if topic.name is None:
                 raise InvalidRequest(f"Topic name can not be null for version {version}")
@@ -75,12 +76,13 @@ def _asked(request: Any, version: int) -> tuple[list[str], list[Any]]:
     return list(names), list(ids)
 
 
-def _may_create(request: Any, context: RequestContext) -> bool:
-    is_allowed: bool = getattr(request, "allow_auto_topic_creation", True)
-    return is_allowed and bool(context.broker.settings.auto_create_topics_enable)
+def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
+    return request.allow_auto_topic_creation and bool(context.broker.settings.auto_create_topics_enable)
 
 
-async def _create_and_answer(request: Any, context: RequestContext, names: Sequence[str]) -> bytes:
+async def _create_and_answer(
+    request: MetadataRequest, context: RequestContext, names: Sequence[str]
+) -> bytes:
     there = context.broker.images.current.topics
     outcomes = await context.broker.controller.ensure_topics(names)
     for name, outcome in zip(names, outcomes, strict=True):
@@ -103,7 +105,9 @@ def _reason(name: str) -> RequestError:
     return UnknownTopicOrPartition()
 
 
-def _failure(name: str | None, error: RequestError, *, request: Any, topic_id: Any = None) -> dict[str, Any]:
+def _failure(
+    name: str | None, error: RequestError, *, request: MetadataRequest, topic_id: UUID | None = None
+) -> dict[str, object]:
     return {
         "error_code": error_code(error),
         "name": name,
@@ -111,28 +115,31 @@ def _failure(name: str | None, error: RequestError, *, request: Any, topic_id: A
         "is_internal": name is not None and is_internal_topic(name),
         "partitions": [],
         "topic_authorized_operations": _operations(
-            request, "include_topic_authorized_operations", TOPIC_OPERATIONS
+            request.include_topic_authorized_operations, TOPIC_OPERATIONS
         ),
     }
 
 
-def _operations(request: Any, flag: str, operations: int) -> int:
-    return operations if getattr(request, flag, False) else NOT_ASKED
+def _operations(is_asked: bool, operations: int) -> int:
+    return operations if is_asked else NOT_ASKED
 
 
 def _answer(
-    request: Any, context: RequestContext, found: Sequence[TopicImage], failed: Sequence[dict[str, Any]]
+    request: MetadataRequest,
+    context: RequestContext,
+    found: Sequence[TopicImage],
+    failed: Sequence[dict[str, object]],
 ) -> bytes:
     image: ClusterImage = context.broker.images.current
     listener_name = context.listener_name
-    return _pieces.frame(
+    return _encoded_topics.frame(
         context.header.api_version,
         context.header.correlation_id,
         image=image,
         listener_name=listener_name,
         topics=found,
         failed=failed,
-        topic_operations=_operations(request, "include_topic_authorized_operations", TOPIC_OPERATIONS),
+        topic_operations=_operations(request.include_topic_authorized_operations, TOPIC_OPERATIONS),
         fields={
             "brokers": [
                 {"node_id": broker_id, "host": host, "port": port, "rack": rack}
@@ -141,7 +148,7 @@ def _answer(
             "cluster_id": image.cluster_id,
             "controller_id": controller_for_clients(image),
             "cluster_authorized_operations": _operations(
-                request, "include_cluster_authorized_operations", CLUSTER_OPERATIONS
+                request.include_cluster_authorized_operations, CLUSTER_OPERATIONS
             ),
         },
     )

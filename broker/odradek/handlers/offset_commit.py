@@ -2,68 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
 
 from odradek.foundation.errors import OdradekError, UnknownTopicId, UnknownTopicOrPartition
-from odradek.groups import positions
 from odradek.groups.schema import CommittedOffset
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.requests.groups import OffsetCommitRequest, OffsetCommitRequestTopic
+from odradek.transport.pending import Pending, when_ready
 
 API: Final = ApiKey.OFFSET_COMMIT
-VERSIONS: Final = (2, 10)
-
 VERSION_WITH_TOPIC_IDS: Final = 10
 
+# A topic as the request names it.
+Name = str | UUID | None
 Commits = list[tuple[str, int, CommittedOffset]]
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: OffsetCommitRequest, context: RequestContext) -> Message | Pending[Message]:
     codes, commits = _commits(request, context)
     try:
-        outcome = positions.commit(
-            context.broker.groups,
+        outcome = context.broker.groups.offsets.commit(
             request.group_id,
             member_id=request.member_id,
-            instance_id=getattr(request, "group_instance_id", None),
+            instance_id=request.group_instance_id,
             generation=request.generation_id_or_member_epoch,
             version=context.header.api_version,
             commits=commits,
         )
     except OdradekError as error:
         outcome = [error] * len(commits)
-    if inspect.isawaitable(outcome):
-        return _later(request, context, codes, commits, outcome)
-    return _response(request, context, codes, commits, outcome)
+    return when_ready(outcome, lambda errors: _response(request, context, codes, errors))
 
 
-async def _later(
-    request: Any,
-    context: RequestContext,
-    codes: dict[tuple[Any, int], int],
-    commits: Commits,
-    outcome: Awaitable[list[OdradekError | None]],
-) -> Any:
-    return _response(request, context, codes, commits, await outcome)
-
-
-def _commits(request: Any, context: RequestContext) -> tuple[dict[tuple[Any, int], int], Commits]:
+def _commits(
+    request: OffsetCommitRequest, context: RequestContext
+) -> tuple[dict[tuple[Name, int], int], Commits]:
     """What can be committed, and the errors of what cannot by (topic as the request names it, partition)."""
     version = context.header.api_version
     image = context.broker.images.current
     now_ms = context.broker.clock.wall_ms()
-    retention = messages.milliseconds(request.retention_time) if 2 <= version <= 4 else -1
+    retention = milliseconds(request.retention_time) if 2 <= version <= 4 else -1
     expire_timestamp_ms = now_ms + retention if retention >= 0 else -1
     unknown_partition = error_code(UnknownTopicOrPartition())
-    codes: dict[tuple[Any, int], int] = {}
+    codes: dict[tuple[Name, int], int] = {}
     commits: Commits = []
     for topic in request.topics:
         if version >= VERSION_WITH_TOPIC_IDS:
-            found = image.topics_by_id.get(topic.topic_id)
+            found = None if topic.topic_id is None else image.topics_by_id.get(topic.topic_id)
             missing = error_code(UnknownTopicId())
         else:
             found = image.topics.get(topic.name)
@@ -81,7 +71,7 @@ def _commits(request: Any, context: RequestContext) -> tuple[dict[tuple[Any, int
                     partition.partition_index,
                     CommittedOffset(
                         partition.committed_offset,
-                        getattr(partition, "committed_leader_epoch", -1),
+                        partition.committed_leader_epoch,
                         partition.committed_metadata or "",
                         now_ms,
                         expire_timestamp_ms,
@@ -92,17 +82,16 @@ def _commits(request: Any, context: RequestContext) -> tuple[dict[tuple[Any, int
     return codes, commits
 
 
-def _name(topic: Any, version: int) -> Any:
+def _name(topic: OffsetCommitRequestTopic, version: int) -> Name:
     return topic.topic_id if version >= VERSION_WITH_TOPIC_IDS else topic.name
 
 
 def _response(
-    request: Any,
+    request: OffsetCommitRequest,
     context: RequestContext,
-    codes: Mapping[tuple[Any, int], int],
-    commits: Commits,
+    codes: Mapping[tuple[Name, int], int],
     outcome: list[OdradekError | None],
-) -> Any:
+) -> Message:
     """The topics and partitions as the request has them; those not in `codes` are in `commits`, in order."""
     version = context.header.api_version
     outcomes = iter(outcome)
@@ -118,4 +107,4 @@ def _response(
         topics.append(
             {"name" if version < VERSION_WITH_TOPIC_IDS else "topic_id": name, "partitions": partitions}
         )
-    return messages.response(API, version, topics=topics)
+    return response(API, version, topics=topics)

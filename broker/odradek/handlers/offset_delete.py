@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
-from odradek.groups import positions
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.groups import OffsetDeleteRequest
+from odradek.transport.pending import Pending, when_ready
 
 API: Final = ApiKey.OFFSET_DELETE
-VERSIONS: Final = (0, 0)
-
 Partitions = list[tuple[str, int]]
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: OffsetDeleteRequest, context: RequestContext) -> Message | Pending[Message]:
     topics = context.broker.images.current.topics
     known = [
         (topic.name, partition.partition_index)
@@ -29,22 +26,16 @@ def handle(request: Any, context: RequestContext) -> Any:
         if 0 <= partition.partition_index < len(topics[topic.name].partitions)
     ]
     try:
-        errors = positions.delete(context.broker.groups, request.group_id, known)
+        errors = context.broker.groups.offsets.delete(request.group_id, known)
     except OdradekError as error:
-        return messages.response(API, 0, error_code=error_code(error))
-    if inspect.isawaitable(errors):
-        return _later(request, known, errors)
-    return _response(request, known, errors)
+        return response(API, 0, error_code=error_code(error))
+    return when_ready(errors, lambda outcome: _response(request, known, outcome))
 
 
-async def _later(request: Any, known: Partitions, errors: Awaitable[list[OdradekError | None]]) -> Any:
-    return _response(request, known, await errors)
-
-
-def _response(request: Any, known: Partitions, errors: list[OdradekError | None]) -> Any:
+def _response(request: OffsetDeleteRequest, known: Partitions, errors: list[OdradekError | None]) -> Message:
     codes = {key: error_code(error) for key, error in zip(known, errors, strict=True)}
     unknown = error_code(UnknownTopicOrPartition())
-    return messages.response(
+    return response(
         API,
         0,
         topics=[

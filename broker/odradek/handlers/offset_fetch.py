@@ -8,31 +8,39 @@ always.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 from odradek.foundation.errors import OdradekError, UnknownTopicId
-from odradek.groups import positions
 from odradek.groups.schema import CommittedOffset
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.groups import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 
 API: Final = ApiKey.OFFSET_FETCH
-VERSIONS: Final = (1, 10)
-
 VERSION_WITH_GROUPS: Final = 8
 VERSION_WITH_TOPIC_IDS: Final = 10
 VERSION_WITH_ERROR_OF_ALL: Final = 2
 
 _NONE: Final = CommittedOffset(-1)
 
+# A topic as the request names it.
+Name = str | UUID | None
+Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
 Asked = list[
-    tuple[str | None, Any, Sequence[int]]
+    tuple[str | None, Name, Sequence[int]]
 ]  # name if known, topic as the request names it, partitions
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: OffsetFetchRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     if version >= VERSION_WITH_GROUPS:
         return messages.response(API, version, groups=[_group(group, context) for group in request.groups])
@@ -42,16 +50,16 @@ def handle(request: Any, context: RequestContext) -> Any:
     )
 
 
-def _group(group: Any, context: RequestContext) -> Mapping[str, Any]:
-    member_id = getattr(group, "member_id", None)
-    member_epoch = getattr(group, "member_epoch", -1)
+def _group(group: OffsetFetchRequestGroup, context: RequestContext) -> Mapping[str, object]:
+    member_id = group.member_id
+    member_epoch = group.member_epoch
     code, topics = _fetch(context, group.group_id, member_id, member_epoch, group.topics)
     return {"group_id": group.group_id, "topics": topics, "error_code": code}
 
 
 def _fetch(
-    context: RequestContext, group_id: str, member_id: str | None, member_epoch: int, topics: Any
-) -> tuple[int, list[Mapping[str, Any]]]:
+    context: RequestContext, group_id: str, member_id: str | None, member_epoch: int, topics: Topics | None
+) -> tuple[int, list[Mapping[str, object]]]:
     """The error of the whole group, and its topics."""
     version = context.header.api_version
     asked = None if topics is None else _asked(topics, context)
@@ -59,8 +67,8 @@ def _fetch(
     if asked is not None:
         wanted = [(name, index) for name, _, indexes in asked if name is not None for index in indexes]
     try:
-        committed = positions.fetch(
-            context.broker.groups, group_id, member_id=member_id, member_epoch=member_epoch, partitions=wanted
+        committed = context.broker.groups.offsets.fetch(
+            group_id, member_id=member_id, member_epoch=member_epoch, partitions=wanted
         )
     except OdradekError as error:
         code = error_code(error)
@@ -74,22 +82,23 @@ def _fetch(
     return 0, [_asked_topic(version, row, committed) for row in asked]
 
 
-def _asked(topics: Iterable[Any], context: RequestContext) -> Asked:
+def _asked(topics: Topics, context: RequestContext) -> Asked:
     if context.header.api_version < VERSION_WITH_TOPIC_IDS:
         return [(topic.name, topic.name, topic.partition_indexes) for topic in topics]
     by_id = context.broker.images.current.topics_by_id
     asked: Asked = []
     for topic in topics:
-        found = by_id.get(topic.topic_id)
-        asked.append((None if found is None else found.name, topic.topic_id, topic.partition_indexes))
+        topic_id = topic.topic_id if isinstance(topic, OffsetFetchRequestTopics) else None
+        found = None if topic_id is None else by_id.get(topic_id)
+        asked.append((None if found is None else found.name, topic_id, topic.partition_indexes))
     return asked
 
 
 def _asked_topic(
     version: int,
-    row: tuple[str | None, Any, Sequence[int]],
+    row: tuple[str | None, Name, Sequence[int]],
     committed: Mapping[tuple[str, int], CommittedOffset],
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     name, asked_as, indexes = row
     if name is None:
         code = error_code(UnknownTopicId())
@@ -99,7 +108,7 @@ def _asked_topic(
 
 def _all(
     committed: Mapping[tuple[str, int], CommittedOffset], context: RequestContext
-) -> Iterable[Mapping[str, Any]]:
+) -> Iterable[Mapping[str, object]]:
     version = context.header.api_version
     by_topic: dict[str, list[tuple[int, CommittedOffset, int]]] = {}
     for (topic, partition), value in committed.items():
@@ -113,8 +122,8 @@ def _all(
 
 
 def _topic(
-    version: int, name: Any, partitions: Iterable[tuple[int, CommittedOffset, int]]
-) -> Mapping[str, Any]:
+    version: int, name: Name, partitions: Iterable[tuple[int, CommittedOffset, int]]
+) -> Mapping[str, object]:
     return {
         "topic_id" if version >= VERSION_WITH_TOPIC_IDS else "name": name,
         "partitions": [

@@ -8,25 +8,24 @@ made anew; but a reader may also have been with a newer leader, of which this on
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
 
 from odradek.foundation.errors import NotLeaderOrFollower, RequestError
 from odradek.handlers.context import RequestContext
-from odradek.handlers.errors import error_code
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-
-VERSIONS: Final = (2, 4)
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.cluster import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 
 logger = logging.getLogger(__name__)
 
 
-def handle(request: Any, context: RequestContext) -> Any:
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Message:
     topics = [
         {
             "topic": topic.topic,
             "partitions": [
-                _answer(topic.topic, asked, context, replica_id=getattr(request, "replica_id", -1))
+                _answer(topic.topic, asked, context, replica_id=request.replica_id)
                 for asked in topic.partitions
             ],
         }
@@ -35,14 +34,19 @@ def handle(request: Any, context: RequestContext) -> Any:
     return messages.response(ApiKey.OFFSET_FOR_LEADER_EPOCH, context.header.api_version, topics=topics)
 
 
-def _answer(topic: str, asked: Any, context: RequestContext, *, replica_id: int) -> dict[str, Any]:
+def _answer(
+    topic: str, asked: OffsetForLeaderPartition, context: RequestContext, *, replica_id: int
+) -> dict[str, object]:
     try:
         partition = context.broker.partitions.get(topic, asked.partition)
-        partition.require_leader(getattr(asked, "current_leader_epoch", -1))
-        if partition.followers is None or replica_id not in partition.followers.known:
-            partition.require_confirmed()
-        epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
-        if asked.leader_epoch > partition.leader_epoch and not partition.context.is_sure():
+        leader = partition.require_leader(asked.current_leader_epoch)
+        if leader.followers is None or replica_id not in leader.followers.known:
+            leader.require_confirmed()
+        epoch, end_offset = partition.reader.end_offset_for_epoch(asked.leader_epoch)
+        if (
+            asked.leader_epoch > partition.leader_epoch
+            and not partition.replica.context.is_leadership_certain()
+        ):
             raise NotLeaderOrFollower(
                 f"{partition.topic_partition} is in leader epoch {partition.leader_epoch}, before "
                 f"{asked.leader_epoch}; try again when the controller has said whether this broker still leads."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from odradek.cluster.image import ClusterImage, PartitionImage
 from odradek.foundation.errors import LeaderNotAvailable, ListenerNotFound
-from odradek.handlers.errors import error_code
+from odradek.protocol.errors import error_code
 
 
 def reachable_brokers(image: ClusterImage, listener_name: str) -> frozenset[int]:
@@ -36,11 +35,11 @@ def controller_for_clients(image: ClusterImage) -> int:
 
 def partition_fields(
     partitions: Iterable[PartitionImage], *, live: Collection[int], reachable: Collection[int]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The fields that Metadata and DescribeTopicPartitions share. `live` are all brokers, `reachable` those on the
     listener.
     """
-    fields: list[dict[str, Any]] = []
+    fields: list[dict[str, object]] = []
     for partition in partitions:
         leader = partition.leader
         code = 0

@@ -9,8 +9,8 @@ the metadata again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from odradek.foundation.errors import (
     InvalidRequiredAcks,
@@ -20,28 +20,30 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.handlers.context import RequestContext
-from odradek.handlers.current_leaders import PRODUCE_TAG, CurrentLeaders
-from odradek.handlers.errors import error_code, error_message
-from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, refusal_at_the_door, tells_log_start
+from odradek.handlers.current_leaders import current_leaders
+from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, frame_error, has_log_start
 from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
-from odradek.handlers.produce_wire import (
+from odradek.log.log import AppendResult
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.hot.produce_request import (
     FIRST_FLEXIBLE,
     OnePartition,
-    PartitionResult,
     ProducedTopic,
-    names_leaders,
-    pack_one_flexible,
-    pack_produce_answer,
     parse_one_partition,
     parse_produce_request,
 )
-from odradek.log.log import AppendResult
+from odradek.protocol.hot.produce_response import (
+    FIRST_WITH_LEADERS,
+    NOT_LEADER,
+    PartitionResult,
+    key_of,
+    pack_one_partition,
+    pack_produce_response,
+)
 from odradek.replication.partition import Partition
-from odradek.transport.pending import PendingReply
+from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
-
-VERSIONS: Final = (3, 13)
 
 _ACKS_ALLOWED: Final = (-1, 0, 1)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -49,14 +51,14 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 _new_tuple = tuple.__new__
 
 
-Answer = bytes | None | PendingReply | Awaitable[bytes | None]
+Answer = bytes | None | Pending[bytes | None]
 
 
 def handle(frame: memoryview, context: RequestContext) -> Answer:
     header = context.header
     version = header.api_version
     if version >= FIRST_FLEXIBLE:
-        # The short road; whatever is not usual goes down the long one.
+        # The usual request takes the short path, every other one the long path.
         one = parse_one_partition(version, frame, header.body_position)
         if one is not None and -1 <= one[0] <= 1:
             return _append_one(one, context)
@@ -102,10 +104,10 @@ def _answer_later(
         answered = [(raw, [failed.get(id(result), result) for result in results]) for raw, results in topics]
         return _answer(context, acks, answered)
 
-    if acks == -1 and any(one.partition.followers is not None for one in uncommitted):
+    if acks == -1 and any(one.partition.has_followers for one in uncommitted):
         return when_held_by_all(uncommitted, context, timeout_ms=timeout_ms, answer=answer)
     if any(one.partition.is_flush_due(one.last_offset) for one in uncommitted):
-        return when_flushed(uncommitted, answer=answer)
+        return Pending(when_flushed(uncommitted, answer=answer))
     return answer({})
 
 
@@ -116,17 +118,20 @@ def _append_one(one: OnePartition, context: RequestContext) -> Answer:
         partition = context.broker.partitions.get_by_key(key, index)
         if partition.is_internal:
             _check_internal(partition, context)
-        appended = partition.append_as_leader(records, required_acks=acks)
+        leader = partition.leader
+        if leader is None:
+            raise partition.reject(records)
+        appended = leader.append(records, required_acks=acks)
     except Exception as error:
         failed = _failed(index, error, context, key, partition, records)
         return _answer(context, acks, [(raw, [failed])])
     if acks == 0:
         return None
-    if partition.high_watermark <= appended.last_offset:
+    if partition.replica.high_watermark <= appended.last_offset:
         result = _appended(index, appended)
         uncommitted = [Uncommitted(result, partition, appended.last_offset, key, records)]
         return _answer_later(context, acks, [(raw, [result])], uncommitted, timeout_ms)
-    return pack_one_flexible(
+    return pack_one_partition(
         context.header.correlation_id,
         raw,
         index,
@@ -178,16 +183,19 @@ def _append(
             raise refusal
         partition = context.broker.partitions.get_by_key(topic.key, index)
         if not records or context.header.api_version < FIRST_WITH_ZSTD:
-            refusal = refusal_at_the_door(records or b"", context.header.api_version)
+            refusal = frame_error(records or b"", context.header.api_version)
             if refusal is not None:
                 raise refusal
         if partition.is_internal:
             _check_internal(partition, context)
-        appended = partition.append_as_leader(records or b"", required_acks=acks)
+        leader = partition.leader
+        if leader is None:
+            raise partition.reject(records or b"")
+        appended = leader.append(records or b"", required_acks=acks)
     except Exception as error:
         return _failed(index, error, context, topic.key, partition, records)
     result = _appended(index, appended)
-    if partition.high_watermark <= appended.last_offset:
+    if partition.replica.high_watermark <= appended.last_offset:
         uncommitted.append(Uncommitted(result, partition, appended.last_offset, topic.key, records))
     return result
 
@@ -201,7 +209,7 @@ def _failed(
     index: int,
     error: Exception,
     context: RequestContext,
-    key: Any,
+    key: str | bytes,
     partition: Partition | None,
     records: memoryview | None,
 ) -> PartitionResult:
@@ -210,11 +218,11 @@ def _failed(
     context.broker.counters.by_api[0].failures += 1
     log_start_offset = -1
     if partition is not None:
-        partition.append_failures += 1
-        refusal = refusal_at_the_door(records or b"", context.header.api_version)
+        partition.replica.append_failures += 1
+        refusal = frame_error(records or b"", context.header.api_version)
         if refusal is not None:
             error = refusal
-        elif tells_log_start(error):
+        elif has_log_start(error):
             log_start_offset = partition.log.log_start_offset
     return PartitionResult(
         index,
@@ -235,8 +243,13 @@ def _answer(
             context.connection.close()
         return None
     leaders = None
-    if names_leaders(header.api_version, topics):
-        leaders = CurrentLeaders(
-            context.broker.images.current, context.connection.listener_name, tag=PRODUCE_TAG
-        )
-    return pack_produce_answer(header.api_version, header.correlation_id, topics, leaders)
+    if header.api_version >= FIRST_WITH_LEADERS:
+        elsewhere = [
+            (key_of(header.api_version, raw), result.partition)
+            for raw, results in topics
+            for result in results
+            if result.error_code == NOT_LEADER
+        ]
+        if elsewhere:
+            leaders = current_leaders(context.broker.images.current, context.listener_name, elsewhere)
+    return pack_produce_response(header.api_version, header.correlation_id, topics, leaders)

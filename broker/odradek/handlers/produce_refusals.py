@@ -1,4 +1,4 @@
-"""How Kafka answers batches that it refuses: what it looks at first, and which refusals tell the log's start.
+"""How Kafka answers batches that it refuses: what it checks first, and which refusals name the log's start.
 
 Kafka looks at the frame of a batch before any log sees it, and answers what is wrong there as INVALID_RECORD; what
 only its checksum shows is CORRUPT_MESSAGE, upon which clients send again. Our log looks once and finds both, so the
@@ -39,12 +39,12 @@ _WITHOUT_LOG_START: Final = (
 )
 
 
-def tells_log_start(error: Exception) -> bool:
-    """Whether the answer to a batch that the log refused with `error` tells where the log starts."""
+def has_log_start(error: Exception) -> bool:
+    """Whether the answer to a batch that the log refused with `error` names the log start offset."""
     return not isinstance(error, _WITHOUT_LOG_START)
 
 
-def refusal_at_the_door(records: Buffer, version: int) -> RequestError | None:
+def frame_error(records: Buffer, version: int) -> RequestError | None:
     """Why a produce request of `version` may not hold `records` for a partition, whatever its log is like.
 
     None when nothing is wrong with the frame; checksum and contents are not looked at.

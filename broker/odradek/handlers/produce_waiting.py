@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from odradek.foundation.errors import KafkaStorageError, RequestError, RequestTimedOut
 from odradek.handlers.context import RequestContext
-from odradek.handlers.produce_wire import PartitionResult
+from odradek.protocol.hot.produce_response import PartitionResult
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
-from odradek.transport.pending import PendingReply
+from odradek.transport.pending import Pending
 
 
 class Uncommitted(NamedTuple):
@@ -19,7 +19,7 @@ class Uncommitted(NamedTuple):
     result: PartitionResult
     partition: Partition
     last_offset: int
-    key: Any
+    key: str | bytes
     records: memoryview | None
 
 
@@ -40,19 +40,19 @@ async def when_flushed(uncommitted: Sequence[Uncommitted], *, answer: MakeAnswer
 
 def when_held_by_all(
     uncommitted: Sequence[Uncommitted], context: RequestContext, *, timeout_ms: int, answer: MakeAnswer
-) -> bytes | PendingReply | None:
+) -> bytes | Pending[bytes | None] | None:
     """The answer, once all in sync hold the records, or cannot, or the request's time is up."""
-    pending = PendingReply()
+    pending: Pending[bytes | None] = Pending()
     wanted: dict[Waiters, int] = {}
     for one in uncommitted:
-        place = one.partition.unacknowledged
+        place = one.partition.replica.pending_produces
         wanted[place] = max(wanted.get(place, 0), one.last_offset + 1)
 
     def done(outcome: Mapping[Waiters, Exception]) -> None:
         failures = {
-            number: outcome[one.partition.unacknowledged]
+            number: outcome[one.partition.replica.pending_produces]
             for number, one in enumerate(uncommitted)
-            if one.partition.unacknowledged in outcome
+            if one.partition.replica.pending_produces in outcome
         }
         if not pending.done():
             # It may be another connection's request that this is called from.

@@ -4,30 +4,32 @@ The ranges are Apache Kafka 4.1's for clients. Modules are imported when the fir
 the start of the broker loads only what ApiVersions needs. Produce is advertised from version 0 although
 versions below 3 are refused, as Kafka 4 does: librdkafka before 2.11 would otherwise turn compression off.
 
-Each module has VERSIONS, the same range as here (a test compares them), and `handle(request, context)`,
-which returns a message, a whole frame, or something to await for either.
+Each module has `handle(request, context)`, which gives a `loading.Answer`. The request is decoded, save for modules
+that take the frame and read its body themselves.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.protocol.api import ApiKey
 
 
 class Handler(NamedTuple):
-    """The versions served, lowest and highest, and the module's name below `odradek.handlers`."""
+    """The versions served, lowest and highest, and the module's name below `odradek.handlers`.
+
+    With `takes_frame` the handler reads the request from its frame, and answers errors itself.
+    """
 
     version_min: int
     version_max: int
     module: str
+    takes_frame: bool = False
 
 
 HANDLERS: Final[dict[int, Handler]] = {
-    ApiKey.PRODUCE: Handler(3, 13, "produce"),
-    ApiKey.FETCH: Handler(4, 18, "fetch"),
+    ApiKey.PRODUCE: Handler(3, 13, "produce", takes_frame=True),
+    ApiKey.FETCH: Handler(4, 18, "fetch", takes_frame=True),
     ApiKey.LIST_OFFSETS: Handler(1, 10, "list_offsets"),
     ApiKey.METADATA: Handler(0, 13, "metadata"),
     ApiKey.OFFSET_COMMIT: Handler(2, 9, "offset_commit"),
@@ -80,14 +82,3 @@ CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
 
 # (advertised lowest) where that is not the lowest that is served.
 ADVERTISED_VERSION_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}
-
-Handle = Callable[[Any, Any], Any]
-
-
-def load(api_key: int, table: Mapping[int, Handler] = HANDLERS) -> Handle:
-    """Import the module that serves `api_key` and return its `handle`. Raises KeyError for an API not
-    served.
-    """
-    module = importlib.import_module(f"odradek.handlers.{table[api_key].module}")
-    handle: Handle = module.handle
-    return handle

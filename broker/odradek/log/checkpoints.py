@@ -6,14 +6,15 @@
 - `partition.metadata`: the topic id of a partition's directory.
 - `.kafka_cleanshutdown`: there while the directory was closed cleanly and not opened since.
 
-Names and contents are Apache Kafka's, so that either side opens the other's directories. What is damaged
-raises CheckpointDamagedError: the owner knows whether the file can be done without.
+Names and contents are Apache Kafka's, so that either side opens the other's directories. A damaged file
+raises CheckpointDamagedError: the caller knows whether it can do without.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import os.path
 import uuid
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,8 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.words import count
 from odradek.log.files import Disk
+
+logger = logging.getLogger(__name__)
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
@@ -161,12 +164,23 @@ def parse_id(text: str) -> uuid.UUID:
     return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
 
 
-def read_topic_id(disk: Disk, path: str) -> TopicId | None:
-    """The topic id in a `partition.metadata` file; None without one. Raises CheckpointDamagedError."""
+def read_topic_id(disk: Disk, path: str, *, may_be_damaged: bool = False) -> TopicId | None:
+    """The topic id in a `partition.metadata` file; None without one. Raises CheckpointDamagedError.
+
+    With `may_be_damaged` a damaged file counts as none: a crash soon after the log was made may leave half a file.
+    """
     try:
-        data = disk.read(path)
+        return _parse_topic_id(disk.read(path), path)
     except FileNotFoundError:
         return None
+    except CheckpointDamagedError as error:
+        if not may_be_damaged:
+            raise
+        logger.warning("%s is damaged and written anew: %s", path, error)
+        return None
+
+
+def _parse_topic_id(data: bytes, path: str) -> TopicId:
     values: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition(":")
@@ -190,9 +204,9 @@ def write_clean_shutdown(disk: Disk, path: str, *, broker_epoch: int = -1) -> No
 
 
 def take_clean_shutdown(disk: Disk, path: str) -> bool:
-    """Whether the marker was there; it is gone now, so that a later crash counts. Raises OSError.
+    """Whether the marker was there; it is removed, so that a later crash counts. Raises OSError.
 
-    Its removal is on the device too: a marker that came back with a power loss would vouch for what is lost.
+    Its removal is on the device too: a marker that came back with a power loss would cover what is lost.
     """
     if not disk.exists(path):
         return False

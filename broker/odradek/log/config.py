@@ -30,7 +30,7 @@ class LogConfig:
     flush_ms: int = LONG_MAX
     """Records unflushed for so long are due for a flush (`Log.is_flush_due`)."""
     retention_ms: int = 7 * 24 * 3600 * 1000
-    """Segments whose newest timestamp is older go away; -1 keeps them for ever."""
+    """SegmentSet whose newest timestamp is older go away; -1 keeps them for ever."""
     retention_bytes: int = -1
     """Oldest segments go away while the rest is at least this large; -1 sets no bound."""
     max_message_bytes: int = 1048588

@@ -1,15 +1,15 @@
 """Leader epochs of one partition: which leader wrote from which offset on.
 
-A replica that lost its leader asks the next one where an epoch ended and cuts its log there; a consumer asks
-the same to notice that records it read were cut off. Entries rise strictly in epoch and in start offset. The
-file is Kafka's `leader-epoch-checkpoint`:
+A replica that lost its leader asks the next one where an epoch ended, and truncates its log there. A consumer asks the
+same to notice that records which it read were truncated. Entries rise strictly in epoch and in start offset. The file
+is Kafka's `leader-epoch-checkpoint`:
 
     0                   version of the format
     2                   number of entries
     0 0                 epoch, start offset
     3 1042
 
-A lost or damaged file is no loss: recovery reads the epochs from the batches again (`assign` for each).
+A lost or damaged file is no loss: recovery reads the epochs from the batches (`assign` for each).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochs:
-    """The entries in memory and in their file, which follows every change but is not waited for.
+    """The entries in memory and in their file, which is replaced at every change and not synced.
 
-    `path` None keeps them in memory alone.
+    `path` None keeps them in memory alone. Every change raises OSError when the file cannot be written.
     """
 
     def __init__(self, *, disk: Disk | None = None, path: str | None = None) -> None:
@@ -43,6 +43,8 @@ class LeaderEpochs:
         self._path = path
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
+        # The newest epoch, -1 when there is none; every append compares with it.
+        self.latest_epoch = NO_LEADER_EPOCH
 
     @classmethod
     def load(cls, *, disk: Disk, path: str) -> LeaderEpochs:
@@ -60,6 +62,7 @@ class LeaderEpochs:
                 )
             loaded._epochs.append(epoch)
             loaded._start_offsets.append(start_offset)
+            loaded.latest_epoch = epoch
         return loaded
 
     def __len__(self) -> int:
@@ -70,17 +73,12 @@ class LeaderEpochs:
         """All entries, oldest first; a copy."""
         return [EpochEntry(*pair) for pair in zip(self._epochs, self._start_offsets, strict=True)]
 
-    @property
-    def latest_epoch(self) -> int:
-        """The newest epoch, or -1 when there is none."""
-        return self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
-
     def assign(self, *, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; True when that was news.
+        """Note that `epoch` begins at `start_offset`; False when that was known.
 
-        Called for every batch in recovery and replication and once by a new leader. Entries that the new one
-        contradicts are dropped: those of the same or a later epoch, and those that start at or after it. Raises
-        OSError when the file cannot be written; nothing is noted then, so that it is news to the next try too.
+        Recovery and replication call this for batches, a new leader once. Entries that the new one contradicts are
+        dropped: those of the same or a later epoch, and those that start at or after it. Raises OSError when the file
+        cannot be written; nothing is noted then.
         """
         epochs, start_offsets = self._epochs, self._start_offsets
         if epochs and epochs[-1] == epoch and start_offsets[-1] <= start_offset:
@@ -98,6 +96,7 @@ class LeaderEpochs:
         except OSError:
             epochs[:], start_offsets[:] = before
             raise
+        self.latest_epoch = epoch
         return True
 
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEntry:
@@ -122,15 +121,16 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else NO_LEADER_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log was cut to `end_offset`: drop the entries that start there or later."""
+        """The log was truncated to `end_offset`: drop the entries that start there or later."""
         keep = bisect_left(self._start_offsets, end_offset)
         if keep < len(self._epochs):
             del self._epochs[keep:]
             del self._start_offsets[keep:]
+            self.latest_epoch = self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
             self.write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now starts at `start_offset`: drop what ended before, move the epoch that spans it."""
+        """The log starts at `start_offset`: drop epochs that ended before, move the one that spans it."""
         spanning = bisect_right(self._start_offsets, start_offset) - 1
         if spanning < 0 or (spanning == 0 and self._start_offsets[0] == start_offset):
             return
@@ -140,10 +140,11 @@ class LeaderEpochs:
         self.write()
 
     def clear(self) -> None:
-        """Forget all: the log starts anew."""
+        """Forget all: the log was emptied."""
         if self._epochs:
             self._epochs.clear()
             self._start_offsets.clear()
+            self.latest_epoch = NO_LEADER_EPOCH
             self.write()
 
     def write(self, *, sync: bool = False) -> None:

@@ -1,11 +1,11 @@
 """The disk as an object, and the only user of the operating system's file calls below `log`.
 
-Everything that a log does to a disk goes through `Disk` and `DiskFile`, so that a test can hand in a disk that
-forgets unsynced pages at a crash, tears a write, fills up or fails at a chosen call. `SystemDisk` is the real one.
+Everything that a log does to a disk goes through `Disk` and `DiskFile`. So a test can use a disk that forgets unsynced
+pages at a crash, tears a write, fills up or fails at a chosen call. `SystemDisk` is the real one.
 
-Files are addressed by position, never by a shared cursor: an append is one `pwrite` at the size that this process
-knows, so a write that failed half-way is overwritten by the next one even where cutting it off failed too.
-Errors come out as `OSError`: what they mean for a partition is decided in `log.log` and `log.directory`.
+Files are addressed by position, never by a shared cursor. An append is one `pwrite` at the size that this process
+knows, so the next one overwrites a write that failed half-way, even where truncating it failed too. Errors are
+OSErrors: `log.log_health` and `log.directory_set` decide what they mean for a partition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 class SyncFailed(OSError):
-    """What was written before may be gone: the kernel drops pages that it could not bring to the device."""
+    """What was written before may be gone: the kernel drops pages that it could not write to the device."""
 
 
 class DirectoryEntry(NamedTuple):
@@ -224,7 +224,7 @@ class SystemFile:
         self.size += len(head) + len(rest)
 
     def write(self, position: int, data: Buffer) -> None:
-        # A short write is how a disk that fills up in the middle, or a signal, shows itself; the next one tells.
+        # A disk that fills up in the middle, or a signal, makes a write short; the next one shows which.
         view = memoryview(data)
         while view:
             count = os.pwrite(self._descriptor, view, position)
@@ -348,7 +348,7 @@ class SystemDisk:
             return
 
     def remove_tree(self, path: str) -> None:
-        # Here, because it brings three compressors along, which a start need not wait for.
+        # Imported here because it loads three compressors, which would delay the start.
         import shutil
 
         try:

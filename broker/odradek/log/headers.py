@@ -1,7 +1,7 @@
 """Batch headers read from a log file one after the other, without their records.
 
-What is read here was checked when it was appended or recovered: only the lengths are looked at again, so that a
-damaged file ends in CorruptRecord instead of nonsense. Message sets of the formats before 2, which a directory from
+These batches were checked when they were appended or recovered. Only the lengths are checked again, so that a damaged
+file ends in CorruptRecord instead of nonsense. Message sets of the formats before 2, which a directory from
 an old Kafka may still hold, are given as headers of their one entry: its last offset and its time.
 """
 
@@ -28,19 +28,19 @@ _LEGACY_FRONT: Final = struct.Struct(">qiIbbq")
 _CHUNK_BYTES: Final = 64 * 1024
 
 
-def header_at(chunk: bytes | bytearray | memoryview, place: int) -> BatchHeader:
-    """The header at `place`, of any format. Raises CorruptRecord when the chunk cannot hold one."""
-    if len(chunk) - place > MAGIC_POSITION and chunk[place + MAGIC_POSITION] < 2:
-        return _legacy_header(chunk, place)
-    return read_header(chunk, place)
+def header_at(chunk: bytes | bytearray | memoryview, position: int) -> BatchHeader:
+    """The header at `position`, of any format. Raises CorruptRecord when the chunk cannot hold one."""
+    if len(chunk) - position > MAGIC_POSITION and chunk[position + MAGIC_POSITION] < 2:
+        return _legacy_header(chunk, position)
+    return read_header(chunk, position)
 
 
-def _legacy_header(chunk: bytes | bytearray | memoryview, place: int) -> BatchHeader:
-    if len(chunk) - place < LEGACY_ENTRY_BYTES_MIN:
+def _legacy_header(chunk: bytes | bytearray | memoryview, position: int) -> BatchHeader:
+    if len(chunk) - position < LEGACY_ENTRY_BYTES_MIN:
         raise CorruptRecord(
-            f"{len(chunk) - place} bytes are left where a message of 26 bytes or more should be"
+            f"{len(chunk) - position} bytes are left where a message of 26 bytes or more should be"
         )
-    offset, length, crc, magic, attributes, timestamp_ms = _LEGACY_FRONT.unpack_from(chunk, place)
+    offset, length, crc, magic, attributes, timestamp_ms = _LEGACY_FRONT.unpack_from(chunk, position)
     if magic == 0:
         timestamp_ms = -1
     return BatchHeader(
@@ -56,12 +56,12 @@ def headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, Batc
     chunk = b""
     chunk_position = position
     while position < end:
-        place = position - chunk_position
-        if len(chunk) - place < HEADER_BYTES:
+        in_chunk = position - chunk_position
+        if len(chunk) - in_chunk < HEADER_BYTES:
             chunk = file.pread(position, min(_CHUNK_BYTES, end - position))
             chunk_position = position
-            place = 0
-        header = header_at(chunk, place)
+            in_chunk = 0
+        header = header_at(chunk, in_chunk)
         size = header.batch_length + LOG_OVERHEAD_BYTES
         if size < LEGACY_ENTRY_BYTES_MIN or position + size > end or header.last_offset_delta < 0:
             raise CorruptRecord(

@@ -5,12 +5,14 @@
 
 An entry names the last offset of a batch. Both keys rise strictly from entry to entry, big-endian, no header.
 
-Nothing is loaded at start and little is kept: entries stay in memory until a few hundred are due, then go to the
-file in one write, and a search reads the file by halves. The page cache is the index's memory, so a thousand idle
-partitions cost nothing, and an append pays for no index write. Entries that were never written are lost with the
-process; the segment that they belong to lies above the recovery point then and is scanned anyway, which builds
-them anew. For the same reason an index is never trusted for more than a place to start reading from: the reader
-checks that a batch with the entry's offset is there, and raises `IndexDamagedError` when not.
+Nothing is loaded at start. Entries stay in memory until a few hundred are due, then go to the file in one write. A
+binary search reads the file: the page cache is the index's memory, so a thousand idle partitions cost nothing.
+A process that dies loses the entries that it did not write. Their segment lies above the recovery point then, and the
+scan of the next start rebuilds its indexes. So an index only says where to start reading: the reader checks that a
+batch with the entry's offset is there, and raises `IndexDamagedError` when not.
+
+One thread writes; another one may search at the same time. Entries move from memory to the file in an order that leaves
+none out: the file first, the count of stored entries next, the list in memory last.
 """
 
 from __future__ import annotations
@@ -22,31 +24,32 @@ from typing import Final
 from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX
 from odradek.log.files import Disk, DiskFile
 
-# So many entries are read at once when the halving has come close.
+# So many entries are read at once when the binary search has come close.
 _BLOCK_ENTRIES: Final = 64
+# Above every value, so that a search compares pairs and finds the last one of a key.
+_VALUE_MAX: Final = 2**63
 
 
 class IndexDamagedError(Exception):
-    """An index contradicts itself or its log. It is rebuilt from the log; nobody outside `log` sees this."""
+    """An index contradicts itself or its log. It is rebuilt from the log; no caller of `log` sees this."""
 
 
 class SparseIndex:
-    """Pairs of rising key and value on disk, the newest of them still in memory. One writer."""
+    """Pairs of rising key and value on disk, the newest of them still in memory."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_keys", "_last_stored", "_stored", "_values", "count", "path")
+    __slots__ = ("_disk", "_entry", "_file", "_last_stored", "_stored", "_unwritten", "count", "path")
 
     def __init__(self, path: str, *, disk: Disk, entry: struct.Struct, stored: int) -> None:
         self.path = path
         self._disk = disk
         self._entry = entry
-        # Entries in the file. Those after them are in the two lists.
+        # How many entries the file has; those after them are in memory.
         self._stored = stored
         # All entries, those in memory too; every append asks for it.
         self.count = stored
         # The last of them, once it was read: it is asked for with every new entry.
         self._last_stored: tuple[int, int] | None = None
-        self._keys: list[int] = []
-        self._values: list[int] = []
+        self._unwritten: list[tuple[int, int]] = []
         self._file: DiskFile | None = None
 
     def __len__(self) -> int:
@@ -59,19 +62,18 @@ class SparseIndex:
 
     def append(self, key: int, value: int) -> None:
         """Add an entry whose key is above the last one's; it stays in memory until `write`."""
-        self._keys.append(key)
-        self._values.append(value)
+        self._unwritten.append((key, value))
         self.count += 1
 
     @property
     def is_write_due(self) -> bool:
         """Whether memory holds as many entries as it should."""
-        return len(self._keys) >= INDEX_ENTRIES_UNWRITTEN_MAX
+        return len(self._unwritten) >= INDEX_ENTRIES_UNWRITTEN_MAX
 
     def last(self) -> tuple[int, int] | None:
         """The newest entry. Raises IndexDamagedError when the file is shorter than it was."""
-        if self._keys:
-            return self._keys[-1], self._values[-1]
+        if self._unwritten:
+            return self._unwritten[-1]
         if not self._stored:
             return None
         if self._last_stored is None:
@@ -81,7 +83,7 @@ class SparseIndex:
     def entry(self, number: int) -> tuple[int, int]:
         """Entry `number`, from 0. Raises IndexDamagedError when the file does not hold it."""
         if number >= self._stored:
-            return self._keys[number - self._stored], self._values[number - self._stored]
+            return self._unwritten[number - self._stored]
         size = self._entry.size
         data = self._open().pread(number * size, size)
         if len(data) != size:
@@ -91,10 +93,9 @@ class SparseIndex:
 
     def floor(self, key: int) -> tuple[int, int] | None:
         """The last entry whose key is not above `key`; None when all are."""
-        keys = self._keys
-        if keys and key >= keys[0]:
-            place = bisect_right(keys, key) - 1
-            return keys[place], self._values[place]
+        unwritten = self._unwritten
+        if unwritten and key >= unwritten[0][0]:
+            return unwritten[bisect_right(unwritten, (key, _VALUE_MAX)) - 1]
         return self._floor_stored(key)
 
     def _floor_stored(self, key: int) -> tuple[int, int] | None:
@@ -112,67 +113,64 @@ class SparseIndex:
         if len(data) != (high - low) * size:
             raise IndexDamagedError(f"{self.path} ends before its entry {high - 1}")
         entries = list(self._entry.iter_unpack(data))
-        place = bisect_right(entries, key, key=_key) - 1
-        return entries[place] if place >= 0 else None
+        number = bisect_right(entries, (key, _VALUE_MAX)) - 1
+        return entries[number] if number >= 0 else None
 
     def truncate(self, key: int) -> None:
         """Forget the entries whose key is `key` or above."""
-        while self._keys and self._keys[-1] >= key:
-            self._keys.pop()
-            self._values.pop()
+        while self._unwritten and self._unwritten[-1][0] >= key:
+            self._unwritten.pop()
             self.count -= 1
-        if self._keys:
+        if self._unwritten:
             return
         stored = self._stored
         while stored and self.entry(stored - 1)[0] >= key:
             stored -= 1
-        self._cut(stored)
+        self._truncate_stored(stored)
 
-    def _cut(self, stored: int) -> None:
+    def _truncate_stored(self, stored: int) -> None:
         if stored != self._stored:
             self._last_stored = None
             self._open().truncate(stored * self._entry.size)
             self._stored = self.count = stored
 
-    def replace(self, keys: list[int], values: list[int]) -> None:
-        """Put these entries in the place of all that there were, on disk too."""
-        packed = b"".join(map(self._entry.pack, keys, values))
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        """Put these entries in the place of all that there were, on disk too. Raises OSError."""
+        packed = b"".join([self._entry.pack(key, value) for key, value in entries])
         file = self._open()
         file.truncate(0)
         self._stored = 0
         self._last_stored = None
-        self._keys, self._values = keys, values
-        self.count = len(keys)
+        self._unwritten = entries
+        self.count = len(entries)
         file.append(packed)
-        self._stored = len(keys)
-        self._last_stored = (keys[-1], values[-1]) if keys else None
-        self._keys, self._values = [], []
+        self._stored = len(entries)
+        self._last_stored = entries[-1] if entries else None
+        self._unwritten = []
 
     def write(self) -> None:
-        """Bring the entries in memory to the file, made when absent. Raises OSError, and keeps them then."""
+        """Append the entries in memory to the file, made when absent. Raises OSError, and keeps them then."""
         file = self._open()
         position = self._stored * self._entry.size
         if file.size > position:
             # What a crashed or failed write left, or the zeros of a file that Kafka had preallocated.
             file.truncate(position)
-        if self._keys:
-            file.append(b"".join(map(self._entry.pack, self._keys, self._values)))
-            self._stored += len(self._keys)
-            self._last_stored = self._keys[-1], self._values[-1]
-            self._keys, self._values = [], []
+        unwritten = self._unwritten
+        if unwritten:
+            file.append(b"".join([self._entry.pack(key, value) for key, value in unwritten]))
+            self._last_stored = unwritten[-1]
+            self._stored += len(unwritten)
+            self._unwritten = []
 
     def close(self) -> None:
-        """Let go of the file; it opens again when it is needed."""
+        """Drop the open file; it opens again when it is needed."""
         self._file = None
 
     def _open(self) -> DiskFile:
-        if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
-        return self._file
-
-
-def _key(entry: tuple[int, int]) -> int:
-    return entry[0]
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path, create=True)
+        return file
 
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -189,10 +187,7 @@ class OffsetIndex(SparseIndex):
         self.base_offset = base_offset
 
     def position_before(self, offset: int) -> tuple[int, int]:
-        """(last offset, position) of a batch at or before the one that holds `offset`; (-1, 0): the file's start.
-
-        The entry's own batch may begin above `offset - 1` only when it holds `offset`.
-        """
+        """(last offset, position) of a batch at or before the one that holds `offset`; (-1, 0): the file's start."""
         found = self.floor(offset - self.base_offset)
         if found is None:
             return -1, 0
@@ -222,10 +217,9 @@ class TimeIndex(SparseIndex):
         while count and self.entry(count - 1)[1] >= relative:
             count -= 1
         if count >= self._stored:
-            del self._keys[count - self._stored :]
-            del self._values[count - self._stored :]
+            del self._unwritten[count - self._stored :]
             self.count = count
         else:
-            self._keys, self._values = [], []
+            self._unwritten = []
             self.count = self._stored
-            self._cut(count)
+            self._truncate_stored(count)

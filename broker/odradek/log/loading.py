@@ -1,7 +1,7 @@
 """Opens a partition's directory: which segments there are, where the log starts and ends, who wrote to it.
 
-After a clean stop only names and sizes are read, the last few kilobytes of the last segment, and the newest producer
-snapshot. Anything that does not fit together makes the part concerned be read anew rather than be believed.
+After a clean stop it reads names and sizes, the last few kilobytes of the last segment, and the newest producer
+snapshot. Where these contradict each other, it reads the part concerned from the log.
 """
 
 from __future__ import annotations
@@ -15,31 +15,29 @@ from odradek.log.checkpoints import CheckpointDamagedError
 from odradek.log.config import LogConfig
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.log.epochs import LeaderEpochs
-from odradek.log.files import DirectoryEntry, Disk
+from odradek.log.files import Disk
 from odradek.log.headers import headers
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
+from odradek.log.open_files import OpenFiles
 from odradek.log.producer_snapshots import SnapshotFiles, snapshot_offset
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import first_to_scan, rebuild_indexes, recover, replay_producers
 from odradek.log.segment import (
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     Segment,
 )
+from odradek.log.segment_files import Files, base_offset_of, listed_segment
+from odradek.log.segment_swap import settle_files
 
 logger = logging.getLogger(__name__)
 
-_SWAP_SUFFIX = ".swap"
-_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
-
 
 @dataclass(slots=True, kw_only=True)
-class Loaded:
+class LoadedLog:
     """A log's parts, ready to be used."""
 
     segments: list[Segment]
@@ -49,10 +47,10 @@ class Loaded:
     epochs: LeaderEpochs
     producers: ProducerStates
     bytes_scanned: int = 0
-    bytes_cut: int = 0
+    bytes_truncated: int = 0
 
 
-class Loader:
+class LogLoader:
     """Reads one partition's directory."""
 
     def __init__(
@@ -62,6 +60,7 @@ class Loader:
         *,
         config: LogConfig,
         disk: Disk,
+        open_files: OpenFiles,
         now_ms: int,
         producer_expiration_ms: int,
     ) -> None:
@@ -69,6 +68,7 @@ class Loader:
         self._name = str(topic_partition)
         self._config = config
         self._disk = disk
+        self._open_files = open_files
         self._now_ms = now_ms
         # Base offsets of the segments whose indexes are absent or cannot be right.
         self._unindexed: set[int] = set()
@@ -80,18 +80,18 @@ class Loader:
             expiration_ms=producer_expiration_ms,
         )
 
-    def load(self, *, log_start_offset: int, recovery_point: int, clean: bool) -> Loaded:
+    def load(self, *, log_start_offset: int, recovery_point: int, clean: bool) -> LoadedLog:
         """`log_start_offset` and `recovery_point` are as checkpointed. Raises OSError, CorruptRecord."""
-        files = self._settle_leftovers()
+        files = settle_files(self._disk, self._directory, now_ms=self._now_ms)
         segments = self._segments(files)
         epochs, epochs_known = self._epochs()
-        scanned = cut = 0
+        scanned = truncated = 0
         if segments and not clean:
             first_scanned = segments[first_to_scan(segments, recovery_point)].base_offset
             done = recover(
                 segments, recovery_point=recovery_point, config=self._config, epochs=epochs, name=self._name
             )
-            segments, scanned, cut = done.kept, done.bytes_scanned, done.bytes_cut
+            segments, scanned, truncated = done.kept, done.bytes_scanned, done.bytes_truncated
             self._tails = done.producer_tails
             for segment in done.removed:
                 self._remove(segment)
@@ -121,60 +121,23 @@ class Loader:
         epochs.truncate_from_start(log_start_offset)
         self._load_producers(segments, files, start=log_start_offset, end=end, clean=clean)
         for segment in segments[:-1]:
-            # Whatever had to be read of them is: a broker with many logs keeps no files open that it does not need.
+            # A broker with many logs keeps no files open that it does not need.
             segment.release()
-        return Loaded(
+        return LoadedLog(
             segments=segments,
             log_start_offset=log_start_offset,
             log_end_offset=end,
-            recovery_point=end if clean and not cut else min(recovery_point, end),
+            recovery_point=end if clean and not truncated else min(recovery_point, end),
             epochs=epochs,
             producers=self._producers,
             bytes_scanned=scanned,
-            bytes_cut=cut,
+            bytes_truncated=truncated,
         )
 
-    def _settle_leftovers(self) -> dict[str, DirectoryEntry]:
-        """Finish or undo what a crash interrupted; the files that are left, by name."""
-        files = {entry.name: entry for entry in self._disk.entries(self._directory) if not entry.is_directory}
-        swaps = [name for name in files if name.endswith(_SWAP_SUFFIX)]
-        for name in list(files):
-            if name.endswith(_LEFTOVER_SUFFIXES):
-                self._disk.remove(f"{self._directory}/{name}")
-                del files[name]
-        for name in swaps:
-            # A finished compaction that was about to take its segments' place: its data is whole, its range is
-            # from its own base offset to its last offset, and the segments that it replaces lie inside.
-            files[name.removesuffix(_SWAP_SUFFIX)] = files.pop(name)
-        if swaps:
-            self._take_swaps(swaps, files)
-        return files
-
-    def _take_swaps(self, swaps: list[str], files: dict[str, DirectoryEntry]) -> None:
-        for name in swaps:
-            target = name.removesuffix(_SWAP_SUFFIX)
-            self._disk.rename(f"{self._directory}/{name}", f"{self._directory}/{target}")
-        for name in swaps:
-            target = name.removesuffix(_SWAP_SUFFIX)
-            base = _base_offset(target)
-            if base is None or not target.endswith(LOG_SUFFIX) or not files[target].size_bytes:
-                continue
-            swapped = self._segment(base, files)
-            end = swapped.base_offset
-            for _, header in headers(swapped.file, 0, swapped.size_bytes):
-                end = header.last_offset + 1
-            for other in [one for one in files if one.endswith(LOG_SUFFIX)]:
-                other_base = _base_offset(other)
-                if other_base is not None and base < other_base < end:
-                    for suffix in SEGMENT_SUFFIXES:
-                        stem = other.removesuffix(LOG_SUFFIX)
-                        if files.pop(stem + suffix, None) is not None:
-                            self._disk.remove(f"{self._directory}/{stem}{suffix}")
-
-    def _segments(self, files: dict[str, DirectoryEntry]) -> list[Segment]:
+    def _segments(self, files: Files) -> list[Segment]:
         bases = []
         for name in files:
-            base = _base_offset(name)
+            base = base_offset_of(name)
             if base is None:
                 continue
             if name.endswith(LOG_SUFFIX):
@@ -184,34 +147,26 @@ class Loader:
                 self._disk.remove(f"{self._directory}/{name}")
         return [self._segment(base, files) for base in sorted(bases)]
 
-    def _segment(self, base: int, files: dict[str, DirectoryEntry]) -> Segment:
-        stem = f"{base:020d}"
-        log = files[stem + LOG_SUFFIX]
-        index = files.get(stem + INDEX_SUFFIX)
-        times = files.get(stem + TIME_INDEX_SUFFIX)
-        segment = Segment(
-            self._directory,
-            base,
-            disk=self._disk,
-            now_ms=self._now_ms,
-            size_bytes=log.size_bytes,
-            index_bytes=index.size_bytes if index else 0,
-            time_index_bytes=times.size_bytes if times else 0,
-            has_transaction_index=stem + TRANSACTION_INDEX_SUFFIX in files,
-            modified_ms=log.modified_ms,
+    def _segment(self, base: int, files: Files) -> Segment:
+        segment = listed_segment(
+            self._directory, base, files, disk=self._disk, open_files=self._open_files, now_ms=self._now_ms
         )
+        index = files.get(f"{base:020d}{INDEX_SUFFIX}")
+        times = files.get(f"{base:020d}{TIME_INDEX_SUFFIX}")
         whole = (
             index is not None
             and times is not None
             and index.size_bytes % OFFSET_ENTRY.size == 0
             and times.size_bytes % TIME_ENTRY.size == 0
         )
-        if not whole and log.size_bytes:
+        if not whole and segment.size_bytes:
             self._unindexed.add(base)
         return segment
 
     def _new_segment(self, base: int) -> Segment:
-        segment = Segment(self._directory, base, disk=self._disk, now_ms=self._now_ms)
+        segment = Segment(
+            self._directory, base, disk=self._disk, open_files=self._open_files, now_ms=self._now_ms
+        )
         segment.create()
         return segment
 
@@ -254,7 +209,7 @@ class Loader:
                     epochs.assign(epoch=header.leader_epoch, start_offset=header.base_offset)
 
     def _load_producers(
-        self, segments: list[Segment], files: dict[str, DirectoryEntry], *, start: int, end: int, clean: bool
+        self, segments: list[Segment], files: Files, *, start: int, end: int, clean: bool
     ) -> None:
         listed = (snapshot_offset(name) for name in files)
         snapshots = [offset for offset in listed if offset is not None]
@@ -262,7 +217,7 @@ class Loader:
             log_start_offset=start,
             log_end_offset=end,
             now_ms=self._now_ms,
-            # Recovery may have removed some; after a clean stop nobody has to look again.
+            # Recovery may have removed some; after a clean stop the list is still true.
             snapshots=snapshots if clean else None,
         )
         if from_offset >= end or (clean and not snapshots):
@@ -275,9 +230,3 @@ class Loader:
             rebuild_aborts=not clean,
             tails=self._tails,
         )
-
-
-def _base_offset(name: str) -> int | None:
-    """The offset in the name of a segment's file; None for other files."""
-    stem, _, suffix = name.partition(".")
-    return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() and suffix else None

@@ -1,7 +1,7 @@
 """Which record has a time: the questions of ListOffsets that need more than the log's ends.
 
-Segments are passed over by their newest timestamp, the time index gives a place to start, batch headers lead to the
-batch, and only that one is opened to find the record.
+A segment whose newest timestamp is too old is skipped. The time index gives a position to start from, and batch headers
+lead to the batch. Only that batch is opened to find the record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from odradek.records.record import records
 
 
 class TimestampOffset(NamedTuple):
-    """A record's place and time, and the epoch of the leader that wrote it, -1 in formats without one."""
+    """A record's offset and time, and the epoch of the leader that wrote it, -1 in formats without one."""
 
     offset: int
     timestamp_ms: int
@@ -31,14 +31,14 @@ def first_at_or_after(
         if segment.max_timestamp()[0] < timestamp_ms:
             continue
         start = max(segment.offset_before(timestamp_ms), offset_min)
-        position = segment.position_of(start)
-        if position < 0:
+        start_position = segment.position_of(start)
+        if start_position < 0:
             continue
-        for place, header in headers(segment.file, position, segment.size_bytes):
+        for position, header in headers(segment.file, start_position, segment.size_bytes):
             if header.base_offset >= offset_limit:
                 return None
             if header.max_timestamp_ms >= timestamp_ms:
-                found = _first_in_batch(segment, place, header, timestamp_ms, offset_min)
+                found = _first_in_batch(segment, position, header, timestamp_ms, offset_min)
                 if found is not None:
                     return found if found.offset < offset_limit else None
     return None
@@ -53,11 +53,11 @@ def newest(segments: Sequence[Segment], *, offset_min: int, offset_limit: int) -
     timestamp_ms, offset = segment.max_timestamp()
     if timestamp_ms < 0:
         return None
-    position = segment.position_of(offset)
-    if position >= 0:
-        for place, header in headers(segment.file, position, segment.size_bytes):
+    start_position = segment.position_of(offset)
+    if start_position >= 0:
+        for position, header in headers(segment.file, start_position, segment.size_bytes):
             if header.max_timestamp_ms == timestamp_ms:
-                found = _first_in_batch(segment, place, header, timestamp_ms, offset_min)
+                found = _first_in_batch(segment, position, header, timestamp_ms, offset_min)
                 if found is not None and found.offset < offset_limit:
                     return found
                 break
@@ -72,14 +72,14 @@ def _newest_by_scan(
 ) -> TimestampOffset | None:
     best: tuple[Segment, int, BatchHeader] | None = None
     for segment in segments:
-        for place, header in headers(segment.file, 0, segment.size_bytes):
+        for position, header in headers(segment.file, 0, segment.size_bytes):
             inside = header.last_offset >= offset_min and header.base_offset < offset_limit
             if inside and (best is None or header.max_timestamp_ms > best[2].max_timestamp_ms):
-                best = segment, place, header
+                best = segment, position, header
     if best is None or best[2].max_timestamp_ms < 0:
         return None
-    segment, place, header = best
-    return _first_in_batch(segment, place, header, header.max_timestamp_ms, offset_min)
+    segment, position, header = best
+    return _first_in_batch(segment, position, header, header.max_timestamp_ms, offset_min)
 
 
 def _first_in_batch(

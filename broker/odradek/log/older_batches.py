@@ -1,11 +1,12 @@
-"""Finds in a log what a snapshot of producer states does not tell: the batches before each producer's last.
+"""Finds in a log what a snapshot of producer states lacks: the batches before each producer's last.
 
-A client may have five batches under way. When their leader goes before it has answered, all of them are sent again, and
-the broker that leads next may know that producer from a snapshot: after a stop in order, a roll, or a cut. Apache
-Kafka's snapshots, which these are, have one batch for each producer; it answers OutOfOrderSequence to the older ones,
-and librdkafka gives up for good. The log has them, mostly close to its end, so it is asked, once for each producer.
+A client may have five batches in flight. When their leader fails before it has answered, the client sends all of them
+again. The next leader may know that producer from a snapshot alone: after a clean stop, a roll, or a truncation. Apache
+Kafka's snapshots, which these are, have one batch for each producer. Kafka answers OutOfOrderSequence to the older
+ones, and librdkafka gives up for good. The log has them, mostly close to its end, so it is searched once for each
+producer.
 
-Left out: batches further back than a few megabytes. Whoever has that much under way is refused, as with Kafka.
+Left out: batches further back than a few megabytes. A producer with that much in flight is refused, as with Kafka.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from odradek.records.batch import HEADER_BYTES, BatchHeader, read_header
 # Offsets to go back by at first; each step is as long as all before it, so that nearby batches cost one read.
 _STEP_OFFSETS: Final = 256
 _READ_BYTES_MAX: Final = 1024 * 1024
-LOOKED_THROUGH_BYTES_MAX: Final = 4 * 1024 * 1024
+SEARCHED_BYTES_MAX: Final = 4 * 1024 * 1024
 
 Read = Callable[[int, int], bytes]
-"""(offset, most bytes) -> batches from the one that holds the offset, the last perhaps cut off; b"" at the end."""
+"""(offset, most bytes) -> batches from the one that holds the offset, the last perhaps torn; b"" at the end."""
 
 
 def older_batches(
@@ -32,7 +33,7 @@ def older_batches(
     more would have to be looked through than is bearable. Raises what `read` raises.
     """
     found: list[AppendedBatch] = []
-    bytes_left = LOOKED_THROUGH_BYTES_MAX
+    bytes_left = SEARCHED_BYTES_MAX
     end, step = below_offset, _STEP_OFFSETS
     while end > floor_offset and len(found) < count_max and bytes_left > 0:
         begin = position = max(end - step, floor_offset)
@@ -63,7 +64,7 @@ def older_batches(
 
 
 def _headers(data: bytes) -> Iterator[BatchHeader]:
-    """Of all batches in `data`, the last of which may be cut off."""
+    """Of all batches in `data`, the last of which may be torn."""
     position = 0
     while position + HEADER_BYTES <= len(data):
         header = read_header(data, position)

@@ -1,8 +1,8 @@
 """Which log directory holds which partition, written into every one of them.
 
-A broker with several directories must know what a failed one held: otherwise its partitions would be made anew,
-empty, in another. The file is Odradek's own, `odradek-placement`, one JSON object of directory to names; Kafka
-passes it over. A broker with one directory needs none and writes none.
+A broker with several directories must know what a failed one held. Otherwise it would create these partitions, empty,
+in another directory. The file is Odradek's own, `odradek-placement`: one JSON object of directory to names, which Kafka
+ignores. A broker with one directory needs none and writes none.
 """
 
 from __future__ import annotations

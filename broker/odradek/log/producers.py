@@ -1,8 +1,8 @@
-"""What a partition knows of the producers that wrote to it: sequence numbers, epochs and open transactions.
+"""What a partition knows of its producers: sequence numbers, epochs and open transactions.
 
-An idempotent producer numbers its batches. The last five are kept per producer: a batch that comes again is
-answered with its old offset and not written twice; one that comes after a gap is refused, so order holds. A
-transactional producer's first unanswered offset bounds what a read-committed consumer may see.
+An idempotent producer numbers its batches. The last five are remembered per producer. A batch that comes again is
+answered with its old offset and not written twice. A batch that comes after a gap is refused, so the sequence holds. A
+transactional producer's first undecided offset bounds what a read-committed consumer may see.
 
 The rules are Apache Kafka 4.1's:
 
@@ -10,11 +10,10 @@ The rules are Apache Kafka 4.1's:
 - A producer with a new epoch starts at 0. An older epoch than the newest seen is refused.
 - After sequence number 2^31-1 comes 0.
 
-A log calls `check` before it writes a batch and `note` after it did, and `replay` for batches that were taken
-already (recovery, a follower). Snapshots spare it from reading the whole log at start; see
-`producer_snapshots`. They have the last batch of each producer alone: the four before it are looked up in the log
-(`older_batches`) when one of them may have come again. Who may write transactionally, and when a transaction ends, is
-the transaction coordinator's.
+A log calls `check` before it writes a batch and `note` after it. `replay` is for batches that were accepted already:
+by recovery, or by a leader. Snapshots spare the start from reading the whole log; see `producer_snapshots`. A snapshot
+has the last batch of each producer alone. `older_batches` finds the four before it in the log when one of them may have
+come again. The transaction coordinator decides who may write transactionally, and when a transaction ends.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _new_tuple = tuple.__new__
 
 
 class AppendedBatch(NamedTuple):
-    """A batch that was written: what a duplicate of it is answered with."""
+    """A batch that was written: the answer to a duplicate of it."""
 
     last_sequence: int
     last_offset: int
@@ -71,14 +70,14 @@ class CompletedTransaction(NamedTuple):
 
 
 class _Producer:
-    """What is kept of one producer id."""
+    """What is remembered of one producer id."""
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "epoch",
         "is_restored",
-        "seen_ms",
+        "last_seen_ms",
         "timestamp_ms",
         "transaction_first_offset",
     )
@@ -86,10 +85,10 @@ class _Producer:
     def __init__(self, *, epoch: int) -> None:
         self.epoch = epoch
         self.batches: list[AppendedBatch] = []
-        # From a snapshot, which has the last batch alone.
+        # Restored from a snapshot, which has the last batch alone.
         self.is_restored = False
         self.timestamp_ms = -1
-        self.seen_ms = -1
+        self.last_seen_ms = -1
         self.coordinator_epoch = -1
         self.transaction_first_offset = -1
 
@@ -119,43 +118,41 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._producers)
 
-    # --- the road of a produced batch
-    # ------------------------------------------------------------------------------
+    # --- produced batches --------------------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader, *, is_client: bool = True) -> AppendedBatch | None:
         """Whether a batch with a producer id may be written: None for yes, the old batch for a duplicate.
 
-        Without `is_client` (the broker's own writes, which bear no sequence numbers) only the epoch is
-        checked. Raises OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState.
+        Without `is_client` only the epoch is checked: the broker's own writes have no sequence numbers.
+        Raises OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState.
         """
-        producer = self._producers.get(header[9])
+        _, _, _, _, _, attributes, offset_delta, _, _, producer_id, epoch, sequence, _ = header
+        producer = self._producers.get(producer_id)
         if producer is None:
             return None
-        epoch = header[10]
         if epoch < producer.epoch:
-            raise self._old_epoch(header[9], epoch, producer)
+            raise self._old_epoch(producer_id, epoch, producer)
         if is_client:
-            sequence = header[11]
             batches = producer.batches
             if epoch != producer.epoch:
                 if sequence != 0 and producer.epoch != -1:
                     raise OutOfOrderSequence(
-                        f"producer {header[9]} starts epoch {epoch} on {self.topic_partition} with the"
+                        f"producer {producer_id} starts epoch {epoch} on {self.topic_partition} with the"
                         f" sequence number {sequence}; a new epoch starts with 0 (before: {producer.epoch})"
                     )
-            elif sequence != ((batches[-1][0] + 1) & SEQUENCE_MAX if batches else 0):
-                last_sequence = (sequence + header[6]) & SEQUENCE_MAX
+            elif sequence != ((batches[-1].last_sequence + 1) & SEQUENCE_MAX if batches else 0):
+                last_sequence = (sequence + offset_delta) & SEQUENCE_MAX
                 for batch in batches:
-                    if batch[0] == last_sequence and batch.first_sequence == sequence:
+                    if batch.last_sequence == last_sequence and batch.first_sequence == sequence:
                         return batch
                 raise OutOfOrderSequence(
-                    f"producer {header[9]} (epoch {epoch}) sent the sequence number {sequence} to"
-                    f" {self.topic_partition} where {batches[-1][0] if batches else -1} was the last;"
+                    f"producer {producer_id} (epoch {epoch}) sent the sequence number {sequence} to"
+                    f" {self.topic_partition} where {batches[-1].last_sequence if batches else -1} was the last;"
                     " a batch before it is missing, or it is older than those remembered"
                 )
-        if producer.transaction_first_offset >= 0 and not header[5] & TRANSACTIONAL_FLAG:
+        if producer.transaction_first_offset >= 0 and not attributes & TRANSACTIONAL_FLAG:
             raise InvalidTxnState(
-                f"producer {header[9]} has a transaction open on {self.topic_partition} since offset"
+                f"producer {producer_id} has a transaction open on {self.topic_partition} since offset"
                 f" {producer.transaction_first_offset} and sent a batch outside of it"
             )
         return None
@@ -165,7 +162,7 @@ class ProducerStates:
 
         `timestamp_ms` is its max timestamp as stored. `header` may be from before offsets were assigned.
         """
-        producer_id, epoch, base_sequence = header[9], header[10], header[11]
+        _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, base_sequence, _ = header
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._add(producer_id, epoch)
@@ -173,15 +170,14 @@ class ProducerStates:
             producer.epoch = epoch
             producer.batches.clear()
             producer.is_restored = False
-        delta = header[6]
         batches = producer.batches
         if len(batches) >= PRODUCER_BATCHES_REMEMBERED:
             del batches[0]
         last_sequence = (base_sequence + delta) & SEQUENCE_MAX if base_sequence >= 0 else -1
         batches.append(_new_tuple(AppendedBatch, (last_sequence, first_offset + delta, delta, timestamp_ms)))
         producer.timestamp_ms = timestamp_ms
-        producer.seen_ms = now_ms if now_ms > timestamp_ms else timestamp_ms
-        if header[5] & TRANSACTIONAL_FLAG and producer.transaction_first_offset < 0:
+        producer.last_seen_ms = now_ms if now_ms > timestamp_ms else timestamp_ms
+        if attributes & TRANSACTIONAL_FLAG and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = first_offset
             self._open[first_offset] = producer_id
 
@@ -192,17 +188,17 @@ class ProducerStates:
             return None
         if epoch != producer.epoch or not producer.batches:
             return 0
-        return (producer.batches[-1][0] + 1) & SEQUENCE_MAX
+        return (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX
 
-    # --- what a snapshot does not have
-    # ------------------------------------------------------------------------------
+    # --- what a snapshot does not have -------------------------------------------------------------------------------
 
     def unremembered_below(self, header: BatchHeader) -> int | None:
-        """The offset below which batches of this producer and epoch may lie that a snapshot did not have and that still
-        count; None when all that count are remembered.
+        """Where to look for batches of this producer and epoch that a snapshot did not have: below this offset.
+
+        None when all that can be duplicates are remembered.
         """
-        producer = self._producers.get(header[9])
-        if producer is None or not producer.is_restored or producer.epoch != header[10]:
+        producer = self._producers.get(header.producer_id)
+        if producer is None or not producer.is_restored or producer.epoch != header.producer_epoch:
             return None
         batches = producer.batches
         if not batches or len(batches) >= PRODUCER_BATCHES_REMEMBERED:
@@ -210,7 +206,7 @@ class ProducerStates:
         return batches[0].first_offset
 
     def remember_older(self, producer_id: int, older: Sequence[AppendedBatch]) -> None:
-        """Add batches from before those that are remembered, in the log's order: all that were found."""
+        """Add all older batches that were found, in the log's order."""
         producer = self._producers[producer_id]
         producer.batches[:0] = older
         del producer.batches[: max(len(producer.batches) - PRODUCER_BATCHES_REMEMBERED, 0)]
@@ -223,9 +219,9 @@ class ProducerStates:
         return producer
 
     def _forget_oldest(self) -> None:
-        """Make room: a tenth of those without an open transaction goes, those silent for longest first."""
+        """Forget a tenth of the producers without an open transaction: those that are silent for longest."""
         idle = sorted(
-            (producer.seen_ms, producer_id)
+            (producer.last_seen_ms, producer_id)
             for producer_id, producer in self._producers.items()
             if producer.transaction_first_offset < 0
         )
@@ -237,8 +233,7 @@ class ProducerStates:
             self._producers_max,
         )
 
-    # --- transactions
-    # ----------------------------------------------------------------------------------------------
+    # --- transactions ------------------------------------------------------------------------------------------------
 
     def check_marker(self, marker: Marker) -> None:
         """Whether a marker may be written. Raises InvalidProducerEpoch, TransactionCoordinatorFenced."""
@@ -263,7 +258,7 @@ class ProducerStates:
             producer.batches.clear()
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.timestamp_ms = marker.timestamp_ms
-        producer.seen_ms = max(now_ms, marker.timestamp_ms)
+        producer.last_seen_ms = max(now_ms, marker.timestamp_ms)
         first_offset = producer.transaction_first_offset
         if first_offset < 0:
             return None
@@ -301,11 +296,10 @@ class ProducerStates:
         first = self.first_undecided_offset
         return completed.last_offset + 1 if first is None else first
 
-    # --- batches that were taken already
-    # ---------------------------------------------------------------------------
+    # --- batches that were taken already -----------------------------------------------------------------------------
 
     def replay(self, batch: BatchView, *, now_ms: int) -> CompletedTransaction | None:
-        """Take over what a stored batch says, unchecked: it was taken by another leader or before a restart.
+        """Apply a stored batch unchecked: another leader accepted it, or this one before a restart.
 
         Raises CorruptRecord when a control batch cannot be read.
         """
@@ -327,14 +321,14 @@ class ProducerStates:
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.transaction_first_offset < 0 and now_ms - producer.seen_ms >= self.expiration_ms
+            if producer.transaction_first_offset < 0 and now_ms - producer.last_seen_ms >= self.expiration_ms
         ]
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
 
     def entries(self) -> list[SnapshotEntry]:
-        """Every producer as a snapshot has it, and as DescribeProducers tells it."""
+        """Every producer, for snapshots and DescribeProducers."""
         return [
             SnapshotEntry(
                 producer_id,
@@ -354,8 +348,7 @@ class ProducerStates:
         self._unreplicated.clear()
         self._snapshot_offset = -1
 
-    # --- snapshots
-    # -------------------------------------------------------------------------------------------------
+    # --- snapshots ---------------------------------------------------------------------------------------------------
 
     def take_snapshot(self, offset: int, *, sync: bool = True) -> bool:
         """Write what is known now as the state below `offset`, the log's end; not twice for one offset.
@@ -380,7 +373,7 @@ class ProducerStates:
 
         `snapshots` are the offsets of those that there are, where they are known; else the directory is listed.
         Returns the offset from which the log's batches are to be replayed. Snapshots that do not fit the log
-        (it was cut, or records were deleted) and damaged ones are removed. Raises OSError.
+        (it was truncated, or records were deleted) and damaged ones are removed. Raises OSError.
         """
         self.clear()
         self._snapshot_offset = log_start_offset
@@ -415,7 +408,7 @@ class ProducerStates:
                         entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp_ms
                     )
                 )
-            producer.timestamp_ms = producer.seen_ms = entry.timestamp_ms
+            producer.timestamp_ms = producer.last_seen_ms = entry.timestamp_ms
             producer.coordinator_epoch = entry.coordinator_epoch
             producer.transaction_first_offset = entry.transaction_first_offset
         self._open = dict(

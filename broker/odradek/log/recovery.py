@@ -1,9 +1,9 @@
-"""Makes the segments of a log trustworthy again after a stop that was not clean.
+"""Checks the segments of a log after a stop that was not clean.
 
-Everything below the recovery point was synced; only the segment that holds it and those after it are read. The
-first batch that is not sound ends the log: its segment is cut there and the segments after it are taken away, since
-what follows a hole cannot be known to be what the readers were told. What goes, and why, is logged as an error with
-the number of bytes, because records may have been lost: on a cluster, the replicas have them.
+Everything below the recovery point was synced; only the segment that holds it and those after it are read. The first
+damaged batch ends the log. Its segment is truncated there and the later segments are removed: readers may have seen
+other records behind the hole. An error with the number of bytes says what was removed and why, since records may have
+been lost. In a cluster, the other replicas have them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from odradek.records.batch import HEADER_BYTES, BatchHeader, BatchView
 
 logger = logging.getLogger(__name__)
 
-# Segments below this are scanned in a fraction of a second; a line for each would hide the others.
-_WORTH_TELLING_BYTES: Final = 64 * 1024 * 1024
+# SegmentSet below this are scanned in a fraction of a second; a line for each would hide the others.
+_REPORTED_BYTES_MIN: Final = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class Recovery:
     removed: list[Segment]
     next_offset: int
     bytes_scanned: int = 0
-    bytes_cut: int = 0
+    bytes_truncated: int = 0
     producer_tails: dict[int, list[int]] = field(default_factory=dict)
-    """By base offset, for segments without transactions: where the producers' newest batches are, in order."""
+    """By base offset, for segments without transactions: where the producers' newest batches are, rising."""
 
 
 def first_to_scan(segments: Sequence[Segment], recovery_point: int) -> int:
@@ -58,9 +58,9 @@ def recover(
     epochs: LeaderEpochs,
     name: str,
 ) -> Recovery:
-    """Scan from the recovery point's segment on; cut at the first unsound batch. Raises OSError.
+    """Scan from the recovery point's segment on; truncate at the first damaged batch. Raises OSError.
 
-    The removed segments' files are still there: the caller disposes of them.
+    The removed segments' files are still there: the caller deletes them.
     """
     first = first_to_scan(segments, recovery_point)
     result = Recovery(kept=list(segments[:first]), removed=[], next_offset=segments[first].base_offset)
@@ -68,7 +68,7 @@ def recover(
     for number in range(first, len(segments)):
         segment = segments[number]
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        if segment.size_bytes >= _WORTH_TELLING_BYTES:
+        if segment.size_bytes >= _REPORTED_BYTES_MIN:
             logger.info(
                 "%s: segment %d of %d, from offset %d, is scanned: %.0f MB",
                 name,
@@ -78,14 +78,14 @@ def recover(
                 segment.size_bytes / 1e6,
             )
         found = _scan(segment, config, next_base_offset=next_base, epochs=known_epochs)
-        cut_bytes = segment.size_bytes - found.valid_bytes
+        truncated_bytes = segment.size_bytes - found.valid_bytes
         result.bytes_scanned += segment.size_bytes
-        if cut_bytes:
+        if truncated_bytes:
             segment.transaction_index.truncate(found.next_offset)
             segment.file.truncate(found.valid_bytes)
-            # What was cut off must not come back with the next crash, when it may lie below the recovery point.
+            # The removed bytes must not come back with the next crash, when they may lie below the recovery point.
             segment.file.sync()
-        segment.adopt(found)
+        segment.apply_scan(found)
         if found.producer_tails is not None:
             result.producer_tails[segment.base_offset] = sorted(
                 position
@@ -100,7 +100,7 @@ def recover(
         result.next_offset = found.next_offset
         if found.problem is not None:
             result.removed = list(segments[number + 1 :])
-            result.bytes_cut = cut_bytes + sum(one.size_bytes for one in result.removed)
+            result.bytes_truncated = truncated_bytes + sum(one.size_bytes for one in result.removed)
             logger.error(
                 "%s: %s at position %d of %s.log: %d bytes and %d later segments are cut off (%d bytes in all); the "
                 "log ends at offset %d now",
@@ -108,9 +108,9 @@ def recover(
                 found.problem,
                 found.valid_bytes,
                 segment.path,
-                cut_bytes,
+                truncated_bytes,
                 len(result.removed),
-                result.bytes_cut,
+                result.bytes_truncated,
                 found.next_offset,
             )
             break
@@ -118,11 +118,11 @@ def recover(
 
 
 def rebuild_indexes(segment: Segment, *, config: LogConfig, name: str, why: str) -> None:
-    """Read a segment anew because its indexes are absent or wrong; its log file stays as it is. Raises OSError."""
+    """Read a segment because its indexes are absent or wrong; its log file stays as it is. Raises OSError."""
     logger.warning("%s: the indexes of %s.log are built anew: %s", name, segment.path, why)
     found = _scan(segment, config, next_base_offset=None, epochs=())
     size_bytes = segment.size_bytes
-    segment.adopt(found)
+    segment.apply_scan(found)
     segment.size_bytes = size_bytes
     if found.valid_bytes != size_bytes:
         logger.error(
@@ -160,7 +160,7 @@ def replay_producers(
     rebuild_aborts: bool,
     tails: Mapping[int, Sequence[int]] | None = None,
 ) -> None:
-    """Bring the producers' state from a snapshot at `from_offset` up to the end of these segments.
+    """Advance the producers' state from a snapshot at `from_offset` up to the end of these segments.
 
     Reads headers only, and whole control batches; of the segments in `tails` only those batches that a scan found to
     matter. With `rebuild_aborts` the transaction indexes get the aborts that they lack. Raises OSError, CorruptRecord.
@@ -172,14 +172,14 @@ def replay_producers(
         if positions is not None:
             _replay_tails(segment, positions, producers, from_offset=from_offset, now_ms=now_ms)
             continue
-        position = segment.position_of(from_offset) if from_offset > segment.base_offset else 0
-        if position < 0:
+        start_position = segment.position_of(from_offset) if from_offset > segment.base_offset else 0
+        if start_position < 0:
             continue
         last_abort = max((one.last_offset for one in segment.transaction_index.entries()), default=-1)
-        for place, header in headers(segment.file, position, segment.size_bytes):
+        for position, header in headers(segment.file, start_position, segment.size_bytes):
             if header.producer_id < 0 or header.base_offset < from_offset:
                 continue
-            completed = replay_batch(segment, place, header, producers, now_ms=now_ms)
+            completed = replay_batch(segment, position, header, producers, now_ms=now_ms)
             if completed is not None and rebuild_aborts and completed.last_offset > last_abort:
                 note_abort(segment, producers, completed)
 
@@ -196,7 +196,7 @@ def _replay_tails(
 def replay_batch(
     segment: Segment, position: int, header: BatchHeader, producers: ProducerStates, *, now_ms: int
 ) -> CompletedTransaction | None:
-    """Let the producers know a stored batch; a transaction that it ended."""
+    """Apply a stored batch to the producers; the transaction that it ended, None for none."""
     if header.is_control:
         data = memoryview(segment.file.pread(position, header.size_bytes))
         return producers.replay(BatchView(data), now_ms=now_ms)

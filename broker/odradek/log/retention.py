@@ -1,7 +1,7 @@
-"""Which of the oldest segments may go: strategies that are asked in turn.
+"""Which of the oldest segments a log may delete: strategies that are asked one after the other.
 
-A strategy answers for segments from the oldest on, stops at the first that has to stay, and never sees one that
-holds offsets above the high watermark. Deleting is the log's business.
+A strategy counts segments from the oldest on and stops at the first that has to stay. It never sees one that holds
+offsets above the high watermark. The log deletes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from odradek.log.config import LogConfig
 from odradek.log.segment import Segment
+from odradek.log.segment_set import SegmentSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ RetentionStrategy = Callable[[RetentionView], int]
 
 
 def by_time(view: RetentionView) -> int:
-    """Segments whose newest record is older than retention.ms."""
+    """SegmentSet whose newest record is older than retention.ms."""
     retention_ms = view.config.retention_ms
     if retention_ms < 0 or not view.config.cleanup_delete:
         return 0
@@ -46,7 +47,7 @@ def by_time(view: RetentionView) -> int:
 
 
 def by_size(view: RetentionView) -> int:
-    """Segments without which the log still has retention.bytes."""
+    """SegmentSet without which the log still has retention.bytes."""
     retention_bytes = view.config.retention_bytes
     if retention_bytes < 0 or not view.config.cleanup_delete:
         return 0
@@ -61,7 +62,7 @@ def by_size(view: RetentionView) -> int:
 
 
 def by_log_start(view: RetentionView) -> int:
-    """Segments that lie wholly below the log's start, which DeleteRecords has moved; under any cleanup policy."""
+    """SegmentSet that lie wholly below the log's start, which DeleteRecords has moved; under any cleanup policy."""
     count = 0
     for next_offset in view.next_offsets:
         if next_offset > view.log_start_offset:
@@ -71,3 +72,34 @@ def by_log_start(view: RetentionView) -> int:
 
 
 DEFAULT_STRATEGIES: tuple[RetentionStrategy, ...] = (by_time, by_size, by_log_start)
+
+
+def old_segments(
+    segments: SegmentSet,
+    strategies: Sequence[RetentionStrategy],
+    *,
+    log_start_offset: int,
+    log_end_offset: int,
+    high_watermark: int | None,
+    config: LogConfig,
+    now_ms: int,
+) -> Sequence[Segment]:
+    """The oldest segments wholly below the high watermark that a strategy names. Raises OSError."""
+    limit = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
+    candidates: list[Segment] = []
+    next_offsets: list[int] = []
+    for number, segment in enumerate(segments.all):
+        next_offset = segments.upper_offset(number, end_offset=log_end_offset)
+        if next_offset > limit or (segment is segments.active and not segment.size_bytes):
+            break
+        candidates.append(segment)
+        next_offsets.append(next_offset)
+    view = RetentionView(
+        segments=candidates,
+        next_offsets=next_offsets,
+        log_start_offset=log_start_offset,
+        size_bytes=segments.size_bytes,
+        config=config,
+        now_ms=now_ms,
+    )
+    return candidates[: max((strategy(view) for strategy in strategies), default=0)]

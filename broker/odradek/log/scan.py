@@ -1,23 +1,22 @@
-"""Reads a segment from its first byte, checks every batch and stops at the first that is not sound.
+"""Reads a segment from its first byte, checks every batch and stops at the first that is damaged.
 
-The checksum covers a batch but for its base offset, length, leader epoch and magic. A wrong length or magic shows
-itself in the checksum of what follows from it; offset and epoch are held against their neighbours:
+The checksum covers a batch except for its base offset, length, leader epoch and magic. A wrong length or magic shows in
+the checksum of what follows from it. Offset and epoch are compared with those of the neighbours:
 
-- an offset below the one expected next is damage; whose, is told by the batch before: if that one left a gap
-  before itself, its offset was raised and it goes, else this one goes;
-- a gap is damage when nothing that follows agrees with it, unless the log is compacted, where gaps are ordinary;
-- an epoch below the one before is damage, to whichever of the two disagrees with the other neighbours;
-- an epoch that contradicts the leader-epoch checkpoint is damage. A new epoch is written there before its first
-  batch, so only a crash of the machine can make the checkpoint lack the newest epochs: one that is newer than
-  all in it is believed when two batches have it.
+- An offset below the expected one is damage. If the batch before left a gap before itself, that batch is the damaged
+  one: its offset was raised. Otherwise this one is.
+- A gap is damage when nothing that follows confirms it. In a compacted log gaps are ordinary.
+- An epoch below the one before is damage, of the one of the two that disagrees with its other neighbour.
+- An epoch that contradicts the leader-epoch checkpoint is damage. A new epoch is written there before its first
+  batch, so only a crash of the machine can remove the newest epochs from the checkpoint. An epoch that is newer than
+  all of them counts when two batches have it.
 
-The scan reads a few megabytes at a time and hands slices of that buffer to the checksum: nothing is copied. It
-builds both indexes on the way, since whoever scans needs them anew anyway, and notes where each producer's newest
-batches are, so that nobody has to read the segment once more for them.
+The scan reads a few megabytes at a time and checksums slices of that buffer: nothing is copied. It builds both indexes
+on the way, since a segment that is scanned needs new ones. It also notes where each producer's newest batches are, so
+that the segment is not read again for them.
 
-Most batches follow the one before as expected. `_Scanner._usual` takes those in, with all the checks in one condition
-and everything that it counts in local variables; the first that is not as expected, for whatever reason, it leaves to
-`_Scanner._one`, which finds out what is the matter with it. That is worth a third of the time.
+Most batches follow the one before as expected. `_Scanner._expected` reads those, with all checks in one condition and
+all counts in local variables, which saves a third of the time. It leaves the first other batch to `_Scanner._any`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 # Base offset, length, epoch and magic together, CRC, attributes, last offset delta, newest timestamp, producer id.
-_USUAL: Final = struct.Struct(">qi5sIhi8xqq")
+_EXPECTED: Final = struct.Struct(">qi5sIhi8xqq")
 _EPOCH_AND_MAGIC: Final = struct.Struct(">ib")
 _TRANSACTION_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _BODY_BYTES_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
@@ -59,7 +58,7 @@ _LEGACY_BODY_BYTES_MIN: Final = LEGACY_ENTRY_BYTES_MIN - LOG_OVERHEAD_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRules:
-    """What a sound segment looks like."""
+    """What an undamaged segment looks like."""
 
     base_offset: int
     index_interval_bytes: int
@@ -68,12 +67,12 @@ class ScanRules:
     next_base_offset: int | None = None
     """Where the segment after this one begins; None for the last."""
     epochs: tuple[EpochEntry, ...] = ()
-    """What the leader-epoch checkpoint knows; nothing is held against it when it is empty."""
+    """The entries of the leader-epoch checkpoint; empty: epochs are not compared with it."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """What a segment holds up to its first unsound batch."""
+    """What a segment holds up to its first damaged batch."""
 
     next_offset: int
     last_epoch: int
@@ -83,37 +82,35 @@ class Scan:
     bytes_since_index_entry: int = 0
     epoch_starts: list[tuple[int, int]] = field(default_factory=list)
     """(epoch, first offset) of each epoch that begins here."""
-    index_keys: list[int] = field(default_factory=list)
-    index_values: list[int] = field(default_factory=list)
-    time_keys: list[int] = field(default_factory=list)
-    time_values: list[int] = field(default_factory=list)
+    offset_entries: list[tuple[int, int]] = field(default_factory=list)
+    time_entries: list[tuple[int, int]] = field(default_factory=list)
     producer_tails: dict[int, deque[int]] | None = field(default_factory=dict)
-    """Positions of each producer's newest batches, one more than are remembered since the scan may take back its
-    last; None when transactions or too many producers ask for all batches to be looked at in order."""
+    """Positions of each producer's newest batches: one more than are remembered, since the scan may undo its last. None
+    when transactions or too many producers make it necessary to replay all batches."""
     problem: str | None = None
     """Why the scan stopped before the end of the file; None when it did not."""
 
 
-class _Doubt:
-    """A batch whose offset left a gap or whose epoch rose, until the next one agrees; and the way back."""
+class _Unconfirmed:
+    """A batch whose offset left a gap or whose epoch rose, until the next one confirms it; and the state before it."""
 
-    __slots__ = ("_lengths", "before", "header", "is_gap", "is_rise")
+    __slots__ = ("_lengths", "before", "header", "is_gap", "is_new_epoch")
 
-    def __init__(self, result: Scan, header: BatchHeader, *, is_gap: bool, is_rise: bool) -> None:
+    def __init__(self, result: Scan, header: BatchHeader, *, is_gap: bool, is_new_epoch: bool) -> None:
         self.header = header
         self.is_gap = is_gap
-        self.is_rise = is_rise
-        self._lengths = (len(result.epoch_starts), len(result.index_keys), len(result.time_keys))
+        self.is_new_epoch = is_new_epoch
+        self._lengths = (len(result.epoch_starts), len(result.offset_entries), len(result.time_entries))
         self.before = replace(result)
 
     def undo(self, result: Scan, problem: str) -> None:
-        """Put everything back to what it was before the batch, which is the one that is not sound."""
+        """Restore everything to what it was before the batch, which is the damaged one."""
         for name in _SCALARS:
             setattr(result, name, getattr(self.before, name))
         epochs, indexed, timed = self._lengths
         del result.epoch_starts[epochs:]
-        del result.index_keys[indexed:], result.index_values[indexed:]
-        del result.time_keys[timed:], result.time_values[timed:]
+        del result.offset_entries[indexed:]
+        del result.time_entries[timed:]
         result.problem = problem
 
 
@@ -133,56 +130,57 @@ class _Scanner:
         self.result = Scan(
             next_offset=rules.base_offset, last_epoch=-1, max_timestamp_offset=rules.base_offset
         )
-        self._doubt: _Doubt | None = None
+        self._unconfirmed: _Unconfirmed | None = None
         last_possible = rules.base_offset + RELATIVE_OFFSET_MAX + 1
         self._epoch_numbers = [entry.epoch for entry in rules.epochs]
         self._epoch_offsets = [entry.start_offset for entry in rules.epochs]
-        # Where a batch has to be weighed even if it looks like the one before: at the first and where epochs begin.
-        self._weigh_at = rules.base_offset
+        # The first batch, and those where epochs begin, are checked even when they look like the one before.
+        self._check_order_at = rules.base_offset
         self._offset_limit = min(last_possible, rules.next_base_offset or last_possible)
 
     def chunk(self, view: memoryview, file_position: int, file_bytes: int) -> tuple[int, int]:
-        """Take in the batches that lie whole in `view`, which begins at `file_position`.
+        """Read the batches that lie whole in `view`, which begins at `file_position`.
 
-        Answers how many bytes they were and, when the next one does not fit the view, how long it is, else 0.
-        Sets `result.problem` when a batch is not sound.
+        Returns how many bytes they were and, when the next one does not fit the view, how long it is, else 0.
+        Sets `result.problem` when a batch is damaged.
         """
-        place, filled = 0, len(view)
-        while filled - place >= HEADER_BYTES:
-            place = self._usual(view, place)
-            if filled - place < HEADER_BYTES:
+        position, filled = 0, len(view)
+        while filled - position >= HEADER_BYTES:
+            position = self._expected(view, position)
+            if filled - position < HEADER_BYTES:
                 break
-            taken, wanted = self._one(view, place, file_position, file_bytes)
+            taken, wanted = self._any(view, position, file_position, file_bytes)
             if not taken:
-                return place, wanted
-            place += taken
-        return place, 0
+                return position, wanted
+            position += taken
+        return position, 0
 
-    def _usual(self, view: memoryview, place: int) -> int:
-        """Take in batches from `place` on as long as they are sound and as expected; where the first begins that is
-        not, or is not all there. This is where recovery spends its time.
+    def _expected(self, view: memoryview, position: int) -> int:
+        """Read batches from `position` on while they are whole and as expected; where the first other one begins.
+
+        Recovery spends its time here.
         """
         result = self.result
-        if self._doubt is not None or result.last_epoch < 0:
-            return place
-        unpack = _USUAL.unpack_from
+        if self._unconfirmed is not None or result.last_epoch < 0:
+            return position
+        unpack = _EXPECTED.unpack_from
         filled = len(view)
-        last_place = filled - HEADER_BYTES
+        last_position = filled - HEADER_BYTES
         epoch_and_magic = _EPOCH_AND_MAGIC.pack(result.last_epoch, 2)
-        offset_stop = min(self._weigh_at, self._offset_limit)
+        offset_stop = min(self._check_order_at, self._offset_limit)
         interval = self.rules.index_interval_bytes
         segment_base = self.rules.base_offset
         next_offset = result.next_offset
         newest_ms = result.max_timestamp_ms
         since_entry = result.bytes_since_index_entry
         tails = result.producer_tails
-        # From a place in the view to a position in the file.
-        shift = result.valid_bytes - place
-        while place <= last_place:
+        # What a position in the view lacks to be one in the file.
+        shift = result.valid_bytes - position
+        while position <= last_position:
             base_offset, length, found, checksum, attributes, delta, timestamp_ms, producer_id = unpack(
-                view, place
+                view, position
             )
-            end = place + LOG_OVERHEAD_BYTES + length
+            end = position + LOG_OVERHEAD_BYTES + length
             if (
                 base_offset != next_offset
                 or found != epoch_and_magic
@@ -191,34 +189,33 @@ class _Scanner:
                 or delta < 0
                 or base_offset + delta >= offset_stop
                 or timestamp_ms > newest_ms
-                or crc32c(view[place + CRC_RANGE_POSITION : end]) != checksum
+                or crc32c(view[position + CRC_RANGE_POSITION : end]) != checksum
             ):
                 break
             if producer_id >= 0 and tails is not None:
                 tail = tails.get(producer_id)
                 if tail is None or attributes & _TRANSACTION_FLAGS:
                     break
-                tail.append(place + shift)
+                tail.append(position + shift)
             if since_entry > interval:
-                result.index_keys.append(base_offset + delta - segment_base)
-                result.index_values.append(place + shift)
+                result.offset_entries.append((base_offset + delta - segment_base, position + shift))
                 self.note_time()
                 since_entry = 0
-            since_entry += end - place
+            since_entry += end - position
             next_offset = base_offset + delta + 1
-            place = end
+            position = end
         result.next_offset = next_offset
         result.bytes_since_index_entry = since_entry
-        result.valid_bytes = place + shift
-        return place
+        result.valid_bytes = position + shift
+        return position
 
-    def _one(self, view: memoryview, place: int, file_position: int, file_bytes: int) -> tuple[int, int]:
-        """Take in the batch at `place`, whatever is special about it, or say what is wrong with it.
+    def _any(self, view: memoryview, position: int, file_position: int, file_bytes: int) -> tuple[int, int]:
+        """Read any batch at `position`, or set `result.problem`.
 
-        Answers its size and 0; 0 and its size when it does not fit the view; twice 0 when it is not sound.
+        Returns its size and 0; 0 and its size when it does not fit the view; twice 0 when it is damaged.
         """
         result = self.result
-        header = _HEADER.unpack_from(view, place)
+        header = _HEADER.unpack_from(view, position)
         (
             base_offset,
             length,
@@ -235,22 +232,22 @@ class _Scanner:
             _,
         ) = header
         if magic != 2 or length < _BODY_BYTES_MIN:
-            return self._other(view, place, file_position, file_bytes)
+            return self._legacy(view, position, file_position, file_bytes)
         size = LOG_OVERHEAD_BYTES + length
-        end = place + size
+        end = position + size
         if end > len(view):
             if file_position + end > file_bytes:
                 result.problem = f"a batch of {size} bytes reaches behind the end of the file"
             return 0, size
-        if crc32c(view[place + CRC_RANGE_POSITION : end]) != checksum:
+        if crc32c(view[position + CRC_RANGE_POSITION : end]) != checksum:
             result.problem = "a batch's checksum is wrong"
             return 0, 0
         if (
             base_offset != result.next_offset
             or epoch != result.last_epoch
-            or base_offset >= self._weigh_at
-            or self._doubt is not None
-        ) and not self._weigh(BatchHeader._make(header)):
+            or base_offset >= self._check_order_at
+            or self._unconfirmed is not None
+        ) and not self._check_order(BatchHeader._make(header)):
             return 0, 0
         last_offset = base_offset + delta
         if last_offset >= self._offset_limit or delta < 0:
@@ -284,92 +281,109 @@ class _Scanner:
             result.max_timestamp_ms = timestamp_ms
             result.max_timestamp_offset = last_offset
         if result.bytes_since_index_entry > self.rules.index_interval_bytes:
-            result.index_keys.append(last_offset - self.rules.base_offset)
-            result.index_values.append(result.valid_bytes)
+            result.offset_entries.append((last_offset - self.rules.base_offset, result.valid_bytes))
             self.note_time()
             result.bytes_since_index_entry = 0
 
     def note_time(self) -> None:
         """Index the newest timestamp so far."""
         result = self.result
-        if result.max_timestamp_ms > (result.time_keys[-1] if result.time_keys else -1):
-            result.time_keys.append(result.max_timestamp_ms)
-            result.time_values.append(result.max_timestamp_offset - self.rules.base_offset)
+        if result.max_timestamp_ms > (result.time_entries[-1][0] if result.time_entries else -1):
+            result.time_entries.append(
+                (result.max_timestamp_ms, result.max_timestamp_offset - self.rules.base_offset)
+            )
 
-    def _weigh(self, header: BatchHeader) -> bool:
-        """Hold offset and epoch against what came before; false when the scan is over."""
+    def _check_order(self, header: BatchHeader) -> bool:
+        """Compare offset and epoch with those before; false when the scan is over."""
         result = self.result
-        doubt = self._doubt
-        base_offset, epoch = header[0], header[2]
+        unconfirmed = self._unconfirmed
+        base_offset, epoch = header.base_offset, header.leader_epoch
         problem = None
         if base_offset < result.next_offset:
             problem = f"offset {base_offset} follows offset {result.next_offset - 1}"
-            undo = doubt is not None and doubt.is_gap and base_offset >= doubt.before.next_offset
+            undo = (
+                unconfirmed is not None
+                and unconfirmed.is_gap
+                and base_offset >= unconfirmed.before.next_offset
+            )
         elif epoch < result.last_epoch:
             problem = f"leader epoch {epoch} follows leader epoch {result.last_epoch}"
-            undo = doubt is not None and doubt.is_rise and epoch >= doubt.before.last_epoch
+            undo = (
+                unconfirmed is not None
+                and unconfirmed.is_new_epoch
+                and epoch >= unconfirmed.before.last_epoch
+            )
         known = self._known_epoch(base_offset)
         if problem is not None:
-            if undo and doubt is not None:
-                self._doubt = None
-                doubt.undo(result, problem)
+            if undo and unconfirmed is not None:
+                self._unconfirmed = None
+                unconfirmed.undo(result, problem)
             else:
                 self.stop(problem)
             return False
-        if known is not None and (epoch < known or (epoch > known and self._weigh_at < self._offset_limit)):
+        if known is not None and (
+            epoch < known or (epoch > known and self._check_order_at < self._offset_limit)
+        ):
             self.stop(f"leader epoch {epoch} at offset {base_offset} is {known} in the checkpoint")
             return False
-        self._doubt = None
+        self._unconfirmed = None
         is_gap = base_offset > result.next_offset
-        is_rise = epoch > result.last_epoch and epoch != known
-        if is_gap or is_rise:
-            self._doubt = _Doubt(result, header, is_gap=is_gap, is_rise=is_rise)
+        is_new_epoch = epoch > result.last_epoch and epoch != known
+        if is_gap or is_new_epoch:
+            self._unconfirmed = _Unconfirmed(result, header, is_gap=is_gap, is_new_epoch=is_new_epoch)
         if epoch > result.last_epoch:
             result.epoch_starts.append((epoch, base_offset))
             result.last_epoch = epoch
         return True
 
     def _known_epoch(self, offset: int) -> int | None:
-        """What the checkpoint says; None for offsets before its first entry. Sets where it says something new.
+        """The checkpoint's epoch of this offset; None before its first entry. Sets where its next epoch begins.
 
-        After its last entry it may know less than the log, never more: `_weigh_at` is the limit then.
+        After its last entry the checkpoint may know less than the log, never more: `_check_order_at` is the limit then.
         """
-        place = bisect_right(self._epoch_offsets, offset)
-        is_last = place == len(self._epoch_offsets)
-        self._weigh_at = self._offset_limit if is_last else self._epoch_offsets[place]
-        return self._epoch_numbers[place - 1] if place else None
+        number = bisect_right(self._epoch_offsets, offset)
+        is_last = number == len(self._epoch_offsets)
+        self._check_order_at = self._offset_limit if is_last else self._epoch_offsets[number]
+        return self._epoch_numbers[number - 1] if number else None
 
     def stop(self, problem: str | None) -> None:
-        """The scan ends before a batch that is not sound, or at the end of the file: decide on a doubtful one."""
-        doubt, self._doubt = self._doubt, None
+        """The scan ends before a damaged batch, or at the end of the file: keep or undo an unconfirmed one."""
+        unconfirmed, self._unconfirmed = self._unconfirmed, None
         self.result.problem = problem
-        if doubt is None:
+        if unconfirmed is None:
             return
         agrees = problem is None and self.result.next_offset == self.rules.next_base_offset
-        epoch = doubt.header[2]
-        if doubt.is_rise and self._epoch_numbers and epoch > self._epoch_numbers[-1]:
-            doubt.undo(self.result, f"leader epoch {epoch} of a last batch is above all in the checkpoint")
-        elif doubt.is_gap and not self.rules.gaps_allowed and not agrees:
-            doubt.undo(self.result, f"offset {doubt.header[0]} leaves a gap that nothing after it confirms")
+        epoch = unconfirmed.header.leader_epoch
+        if unconfirmed.is_new_epoch and self._epoch_numbers and epoch > self._epoch_numbers[-1]:
+            unconfirmed.undo(
+                self.result, f"leader epoch {epoch} of a last batch is above all in the checkpoint"
+            )
+        elif unconfirmed.is_gap and not self.rules.gaps_allowed and not agrees:
+            unconfirmed.undo(
+                self.result,
+                f"offset {unconfirmed.header.base_offset} leaves a gap that nothing after it confirms",
+            )
 
-    def _other(self, view: memoryview, place: int, file_position: int, file_bytes: int) -> tuple[int, int]:
-        """As `_one` for a message set of magic 0 or 1."""
+    def _legacy(
+        self, view: memoryview, position: int, file_position: int, file_bytes: int
+    ) -> tuple[int, int]:
+        """As `_any` for a message set of magic 0 or 1."""
         result = self.result
-        header = header_at(view, place)
+        header = header_at(view, position)
         size = header.batch_length + LOG_OVERHEAD_BYTES
-        end = place + size
+        end = position + size
         if header.magic not in (0, 1) or header.batch_length < _LEGACY_BODY_BYTES_MIN:
             result.problem = f"a batch claims magic {header.magic} and a length of {size} bytes"
         elif file_position + end > file_bytes:
             result.problem = f"a message of {size} bytes reaches behind the end of the file"
         elif end > len(view):
             return 0, size
-        elif zlib.crc32(view[place + MAGIC_POSITION : end]) != header.crc:
+        elif zlib.crc32(view[position + MAGIC_POSITION : end]) != header.crc:
             result.problem = "a message's checksum is wrong"
         elif not result.next_offset <= header.base_offset < self._offset_limit:
             result.problem = f"offset {header.base_offset} follows offset {result.next_offset - 1}"
         else:
-            # These formats come from compacted or converted logs too: their offsets are taken as they rise.
+            # These formats also come from compacted or converted logs, so gaps between their offsets are no damage.
             self._count(header.max_timestamp_ms, header.base_offset)
             result.bytes_since_index_entry += size
             result.valid_bytes += size
@@ -411,7 +425,7 @@ def scan(file: DiskFile, size_bytes: int, rules: ScanRules) -> Scan:
 
 
 def _last_legacy(scanner: _Scanner, view: memoryview, position: int, size_bytes: int) -> int:
-    # A last message of magic 0 or 1 may be shorter than the header of magic 2, which the loop waits for.
+    # The loop waits for a header of magic 2. A last message of magic 0 or 1 may be shorter than that.
     if LEGACY_ENTRY_BYTES_MIN <= len(view) < HEADER_BYTES and view[MAGIC_POSITION] < 2:
-        return scanner._other(view, 0, position, size_bytes)[0]
+        return scanner._legacy(view, 0, position, size_bytes)[0]
     return 0

@@ -1,9 +1,11 @@
 """One segment: a log file named by its first offset, with its two indexes.
 
-Opening a segment touches no file: its size comes from the directory's listing, the log file opens with the first
-read and the newest timestamp is looked up when somebody asks. That is what lets a broker with a thousand
-partitions start without scanning. Whether the batches are sound is `recovery`'s to find out, whether a new one
-may come in is `log`'s.
+Opening a segment touches no file. Its size comes from the directory's listing, and the log file opens with the first
+read. The newest timestamp is looked up when it is asked for. So a broker with a thousand partitions starts without a
+scan. `recovery` finds out whether the batches are undamaged; the log's appender decides what is added.
+
+One thread writes. Another one, a cleaner, may read closed segments at the same time. Before they are truncated or
+replaced, it is stopped.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import Final
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import NO_TIMESTAMP_MS
-from odradek.foundation.limits import CLOSED_SEGMENTS_OPEN_MAX, READ_POSITIONS_REMEMBERED_MAX
+from odradek.foundation.limits import READ_POSITIONS_REMEMBERED_MAX
 from odradek.log.files import Disk, DiskFile, FileSlice
 from odradek.log.headers import LEGACY_ENTRY_BYTES_MIN, header_at, headers
 from odradek.log.index import IndexDamagedError, OffsetIndex, TimeIndex
+from odradek.log.open_files import OpenFiles
 from odradek.log.scan import Scan
 from odradek.log.transaction_index import TransactionIndex
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES
@@ -36,22 +39,19 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACT
 _SEARCH_BYTES: Final = 8192
 # What Kafka's index.interval.bytes is by default; the density of a rebuilt time index.
 _TIME_INDEX_INTERVAL_BYTES: Final = 4096
-_PLACE: Final = struct.Struct(">qi4xb6xi")
-
-
-# Closed segments with open files, opened longest ago first. Descriptors belong to the process, so this does too.
-_open_closed_segments: dict[Segment, None] = {}
+_FRAMING: Final = struct.Struct(">qi4xb6xi")
 
 
 class Segment:
-    """A log file and its indexes. Written only through `log.Log`, and only while it is the last of its log."""
+    """A log file and its indexes. Only the last segment of a log is written, by its appender."""
 
     __slots__ = (
         "_disk",
         "_file",
         "_max_timestamp_ms",
         "_max_timestamp_offset",
-        "_positions",
+        "_open_files",
+        "_read_positions",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
@@ -62,6 +62,7 @@ class Segment:
         "offset_index",
         "path",
         "size_bytes",
+        "suffix",
         "time_index",
         "transaction_index",
     )
@@ -72,6 +73,7 @@ class Segment:
         base_offset: int,
         *,
         disk: Disk,
+        open_files: OpenFiles,
         now_ms: int,
         size_bytes: int = 0,
         index_bytes: int = 0,
@@ -79,11 +81,13 @@ class Segment:
         has_transaction_index: bool = False,
         jitter_ms: int = 0,
         modified_ms: int = 0,
+        suffix: str = "",
     ) -> None:
-        """The sizes are the files' as listed; a segment that is made anew has none."""
+        """The sizes are the files' as listed; a new segment has none. `suffix` follows each file's own."""
         self.base_offset = base_offset
         # The files' common name, without a suffix.
         self.path = f"{directory}/{base_offset:020d}"
+        self.suffix = suffix
         self.size_bytes = size_bytes
         self.created_ms = now_ms
         self.modified_ms = modified_ms or now_ms
@@ -94,21 +98,25 @@ class Segment:
         # Whether it is no longer the one that is appended to: only so many of those keep their files open.
         self.is_closed = False
         self.offset_index = OffsetIndex(
-            self.path + INDEX_SUFFIX, disk=disk, base_offset=base_offset, size_bytes=index_bytes
+            self.path + INDEX_SUFFIX + suffix, disk=disk, base_offset=base_offset, size_bytes=index_bytes
         )
         self.time_index = TimeIndex(
-            self.path + TIME_INDEX_SUFFIX, disk=disk, base_offset=base_offset, size_bytes=time_index_bytes
+            self.path + TIME_INDEX_SUFFIX + suffix,
+            disk=disk,
+            base_offset=base_offset,
+            size_bytes=time_index_bytes,
         )
         self.transaction_index = TransactionIndex(
-            self.path + TRANSACTION_INDEX_SUFFIX, disk=disk, has_file=has_transaction_index
+            self.path + TRANSACTION_INDEX_SUFFIX + suffix, disk=disk, has_file=has_transaction_index
         )
         self._disk = disk
+        self._open_files = open_files
         self._file: DiskFile | None = None
         # None: not looked up yet. The newest timestamp and the last offset of the first batch that has it.
         self._max_timestamp_ms: int | None = None if size_bytes else NO_TIMESTAMP_MS
         self._max_timestamp_offset = base_offset
-        # Offsets that readers are likely to ask for, oldest first. An offset maps to its batch's position.
-        self._positions: dict[int, int] = {}
+        # Offset to its batch's position, oldest first, for offsets that readers are likely to ask for.
+        self._read_positions: dict[int, int] = {}
 
     def __repr__(self) -> str:
         return f"Segment({self.path}, {self.size_bytes} bytes)"
@@ -118,39 +126,40 @@ class Segment:
     @property
     def file(self) -> DiskFile:
         """The log file, opened when needed. Raises OSError."""
-        if self._file is None:
-            self._file = self._disk.open(self.path + LOG_SUFFIX)
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path + LOG_SUFFIX + self.suffix)
             if self.is_closed:
-                self._count_open()
-        return self._file
+                self._open_files.add(self)
+        return file
 
     def close_to_appends(self) -> None:
         """The segment is no longer its log's last one."""
         self.is_closed = True
         if self._file is not None:
-            self._count_open()
+            self._open_files.add(self)
 
-    def _count_open(self) -> None:
-        _open_closed_segments[self] = None
-        if len(_open_closed_segments) > CLOSED_SEGMENTS_OPEN_MAX:
-            next(iter(_open_closed_segments)).release()
+    def open_to_appends(self) -> None:
+        """The segment is its log's last one, since a truncation took those after it."""
+        self.is_closed = False
+        self._open_files.discard(self)
 
     def create(self) -> None:
-        """Make the log file of a new segment, in place of a leftover of that name."""
-        file = self._disk.open(self.path + LOG_SUFFIX, create=True)
+        """Make the log file of a new segment, in place of a leftover of that name. Raises OSError."""
+        file = self._disk.open(self.path + LOG_SUFFIX + self.suffix, create=True)
         if file.size:
             file.truncate(0)
         self._file = file
 
     def release(self) -> None:
-        """Let go of the files, which open again when needed; slices that are being sent keep the log file open."""
-        _open_closed_segments.pop(self, None)
+        """Drop the open files, which open again when needed; slices that are being sent keep the log file open."""
+        self._open_files.discard(self)
         self._file = None
         self.offset_index.close()
         self.time_index.close()
 
     def write_indexes(self, *, final: bool) -> None:
-        """Bring the indexes to their files; `final` adds the newest timestamp, as a closed segment has it."""
+        """Write the indexes to their files; `final` adds the newest timestamp, as a closed segment has it."""
         if final and self.size_bytes:
             self._note_time(*self.max_timestamp())
         self.offset_index.write()
@@ -158,7 +167,7 @@ class Segment:
 
     # --- append ----------------------------------------------------------------------------------------------------
 
-    def note(
+    def note_batch(
         self,
         position: int,
         size_bytes: int,
@@ -166,7 +175,7 @@ class Segment:
         max_timestamp_ms: int,
         index_interval_bytes: int,
     ) -> None:
-        """Count in a batch that was just written at `position`, and index it when an entry is due."""
+        """Count a batch that was just written at `position`, and index it when an entry is due."""
         if position == 0:
             self.first_timestamp_ms = max_timestamp_ms
         self.size_bytes = position + size_bytes
@@ -233,35 +242,34 @@ class Segment:
     def _rebuild_time_index(self) -> None:
         """From the batches' headers alone, which is enough for times."""
         logger.warning("%s has no entry that its log agrees with: it is built anew", self.time_index.path)
-        keys: list[int] = []
-        values: list[int] = []
+        entries: list[tuple[int, int]] = []
         newest_ms, newest_offset = NO_TIMESTAMP_MS, self.base_offset
+        indexed_ms = -1
         entry_position = 0
         try:
             for position, header in headers(self.file, 0, self.size_bytes):
                 if header.max_timestamp_ms > newest_ms:
                     newest_ms, newest_offset = header.max_timestamp_ms, header.last_offset
-                if position - entry_position > _TIME_INDEX_INTERVAL_BYTES and newest_ms > (keys or [-1])[-1]:
-                    keys.append(newest_ms)
-                    values.append(newest_offset - self.base_offset)
+                if position - entry_position > _TIME_INDEX_INTERVAL_BYTES and newest_ms > indexed_ms:
+                    entries.append((newest_ms, newest_offset - self.base_offset))
+                    indexed_ms = newest_ms
                     entry_position = position
         except CorruptRecord as error:
             logger.error("%s.log is damaged in a part that was synced: %s", self.path, error)
-        if newest_ms > (keys or [NO_TIMESTAMP_MS])[-1]:
-            keys.append(newest_ms)
-            values.append(newest_offset - self.base_offset)
+        if newest_ms > indexed_ms:
+            entries.append((newest_ms, newest_offset - self.base_offset))
         self.set_max_timestamp(newest_ms, newest_offset)
-        self.time_index.replace(keys, values)
+        self.time_index.replace(entries)
 
-    def adopt(self, found: Scan) -> None:
-        """Take over what a scan found, indexes included; the log file must end where the scan did. Raises OSError."""
+    def apply_scan(self, found: Scan) -> None:
+        """Set size, times and indexes to what a scan found, which ended where the file ends. Raises OSError."""
         self.size_bytes = found.valid_bytes
         self.first_timestamp_ms = None
         self.bytes_since_index_entry = found.bytes_since_index_entry
-        self._positions.clear()
+        self._read_positions = {}
         self.set_max_timestamp(found.max_timestamp_ms, found.max_timestamp_offset)
-        self.offset_index.replace(found.index_keys, found.index_values)
-        self.time_index.replace(found.time_keys, found.time_values)
+        self.offset_index.replace(found.offset_entries)
+        self.time_index.replace(found.time_entries)
 
     def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
         """What a scan found."""
@@ -282,27 +290,32 @@ class Segment:
                 self.first_timestamp_ms = header_at(data, 0).max_timestamp_ms
         return self.first_timestamp_ms
 
-    # --- places ----------------------------------------------------------------------------------------------------
+    # --- positions -------------------------------------------------------------------------------------------------
 
-    def remember(self, offset: int, position: int) -> None:
-        """Keep in mind that the batch of `offset` begins, or will begin, at `position`."""
-        positions = self._positions
+    def remember_position(self, offset: int, position: int) -> None:
+        """Remember that the batch of `offset` begins, or will begin, at `position`."""
+        positions = self._read_positions
         if len(positions) >= READ_POSITIONS_REMEMBERED_MAX and offset not in positions:
-            del positions[next(iter(positions))]
+            _forget_oldest(positions)
         positions[offset] = position
 
     def position_of(self, offset: int) -> int:
         """Where the first batch begins that holds `offset` or a later one; -1 when no batch here does.
 
-        Raises IndexDamagedError when the index leads to a place without such a batch, CorruptRecord when the log does.
+        Raises IndexDamagedError when the index names a position without such a batch, CorruptRecord when the log is
+        damaged there.
         """
-        position = self._positions.get(offset)
+        # A truncation replaces the dict, so that a reader on another thread cannot add a position of before.
+        positions = self._read_positions
+        position = positions.get(offset)
         if position is not None:
             return position
         indexed_offset, start = self.offset_index.position_before(offset)
         position = self._search(start, offset, indexed_offset)
         if position >= 0:
-            self.remember(offset, position)
+            if len(positions) >= READ_POSITIONS_REMEMBERED_MAX:
+                _forget_oldest(positions)
+            positions[offset] = position
         return position
 
     def _search(self, position: int, offset: int, indexed_offset: int) -> int:
@@ -313,15 +326,15 @@ class Segment:
         chunk = b""
         chunk_position = position
         while position < end:
-            place = position - chunk_position
-            if len(chunk) - place < _PLACE.size:
+            in_chunk = position - chunk_position
+            if len(chunk) - in_chunk < _FRAMING.size:
                 # Zeros behind a last message of an old format, which may be a byte shorter than what is unpacked.
                 chunk = file.pread(position, min(_SEARCH_BYTES, end - position)) + b"\0"
                 chunk_position = position
-                place = 0
-                if len(chunk) < _PLACE.size:
+                in_chunk = 0
+                if len(chunk) < _FRAMING.size:
                     raise self._damage(position, indexed_offset)
-            base_offset, length, magic, delta = _PLACE.unpack_from(chunk, place)
+            base_offset, length, magic, delta = _FRAMING.unpack_from(chunk, in_chunk)
             last_offset = base_offset + delta if magic >= 2 else base_offset
             size = length + LOG_OVERHEAD_BYTES
             if (
@@ -365,7 +378,7 @@ class Segment:
     def next_offset(self) -> int:
         """The offset after the last one here; reads what follows the last index entry.
 
-        Raises IndexDamagedError or CorruptRecord when the index or the end of the log is not sound.
+        Raises IndexDamagedError or CorruptRecord when the index or the end of the log is damaged.
         """
         if not self.size_bytes:
             return self.base_offset
@@ -374,19 +387,19 @@ class Segment:
         if position >= self.size_bytes or (last is not None and min(last) <= 0):
             raise IndexDamagedError(f"{self.offset_index.path} does not fit a log of {self.size_bytes} bytes")
         next_offset = self.base_offset
-        for place, header in headers(self.file, position, self.size_bytes):
+        for at, header in headers(self.file, position, self.size_bytes):
             next_offset = header.last_offset + 1
             self.bytes_since_index_entry = self.size_bytes - position
-            if last is not None and place == position and next_offset != last[0] + self.base_offset + 1:
+            if last is not None and at == position and next_offset != last[0] + self.base_offset + 1:
                 raise IndexDamagedError(
                     f"{self.offset_index.path} has a last entry that its log does not have"
                 )
         return next_offset
 
-    # --- cut -------------------------------------------------------------------------------------------------------
+    # --- truncate --------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off the batch that holds `offset` and all after it; how many bytes that were."""
+        """Remove the batch that holds `offset` and all after it; how many bytes. Raises OSError."""
         position = self.position_of(offset)
         if not 0 <= position < self.size_bytes:
             return 0
@@ -395,15 +408,14 @@ class Segment:
         self.offset_index.truncate(offset - self.base_offset)
         self.time_index.truncate_offsets(offset)
         self.transaction_index.truncate(offset)
-        self.cut(position)
+        self._truncate_at(position)
         return removed
 
-    def cut(self, position: int) -> None:
-        """Cut the log file at `position`; the indexes must not reach beyond it any more."""
+    def _truncate_at(self, position: int) -> None:
         self.file.truncate(position)
         self.size_bytes = position
         self.bytes_since_index_entry = 0
-        self._positions.clear()
+        self._read_positions = {}
         self._max_timestamp_ms = None if position else NO_TIMESTAMP_MS
         if not position:
             self.first_timestamp_ms = None
@@ -417,3 +429,11 @@ class Segment:
                 newest_ms, newest_offset = header.max_timestamp_ms, header.last_offset
         self.set_max_timestamp(newest_ms, newest_offset)
         self.bytes_since_index_entry = position - start
+
+
+def _forget_oldest(positions: dict[int, int]) -> None:
+    while len(positions) >= READ_POSITIONS_REMEMBERED_MAX:
+        try:
+            del positions[next(iter(positions))]
+        except (KeyError, RuntimeError):
+            continue  # Another thread changed the dict between two of these steps.

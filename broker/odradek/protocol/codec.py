@@ -17,6 +17,7 @@ from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
 from odradek.protocol.api import ApiKey
 from odradek.protocol.headers import parse_response_header, request_header, response_header_is_flexible
 from odradek.protocol.reading import Reader, structure_reader
+from odradek.protocol.requests import request_type
 from odradek.protocol.schema import REQUEST, RESPONSE, message_class
 from odradek.protocol.writing import Writer, structure_writer
 
@@ -27,6 +28,11 @@ _put_size_and_correlation_id = Struct(">ii").pack_into
 @cache
 def _reader(api_key: int, api_version: int, kind: str) -> Reader:
     return structure_reader(message_class(api_key, api_version, kind))
+
+
+@cache
+def _typed_reader(api_key: int, api_version: int) -> Reader:
+    return structure_reader(message_class(api_key, api_version, REQUEST), request_type(api_key))
 
 
 @cache
@@ -49,6 +55,11 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, position: 
     Raises UnsupportedVersion when there is no schema, InvalidRequest when the bytes are no such request.
     """
     return _decode(_reader(api_key, api_version, REQUEST), frame, position, api_key, api_version, REQUEST)
+
+
+def decode_typed_request(api_key: int, api_version: int, frame: memoryview, position: int) -> object:
+    """As `decode_request`, an instance of the API's type in `requests` too: it has the fields of every version."""
+    return _decode(_typed_reader(api_key, api_version), frame, position, api_key, api_version, REQUEST)
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, message: Any) -> bytes:

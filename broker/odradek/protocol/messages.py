@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
 from odradek.protocol.reading import EPOCH, default_of
@@ -32,8 +32,18 @@ from odradek.protocol.schema import (
 )
 from odradek.protocol.writing import milliseconds
 
-__all__ = ["check_field_names", "data", "milliseconds", "request", "response"]
+__all__ = ["Fields", "Message", "check_field_names", "data", "milliseconds", "request", "response"]
 
+
+class Message(Protocol):
+    """A request or response of some version: an instance of one of kio's classes."""
+
+    @property
+    def __flexible__(self) -> bool: ...
+
+
+# The fields of a structure, by name.
+Fields = Mapping[str, object]
 Builder = Callable[[Mapping[str, Any]], Any]
 
 _checking = [False]
@@ -45,14 +55,14 @@ def check_field_names(is_on: bool = True) -> None:
     _checking[0] = is_on
 
 
-def response(api_key: int, api_version: int, /, **fields: Any) -> Any:
+def response(api_key: int, api_version: int, /, **fields: object) -> Message:
     """The answer of this version, an instance of kio's class.
 
     Raises UnsupportedVersion when there is no such version.
     """
     if _checking[0]:
         _check_message(int(api_key), RESPONSE, fields)
-    return structure_builder(message_class(api_key, api_version, RESPONSE))(fields)
+    return cast(Message, structure_builder(message_class(api_key, api_version, RESPONSE))(fields))
 
 
 def request(api_key: int, api_version: int, /, **fields: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from odradek.foundation.errors import InvalidRequest
+from odradek.protocol.requests import complete, nested_type
 from odradek.protocol.schema import STRUCTURE, FieldSchema, fields_of
 from odradek.protocol.varint import read_unsigned_varint
 
@@ -87,12 +88,14 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def structure_reader(structure: Any) -> Reader:
-    """The reader of a kio class."""
+def structure_reader(structure: Any, request: type | None = None) -> Reader:
+    """The reader of a kio class; with a type of `requests`, of the two joined."""
     fields = fields_of(structure)
     is_flexible: bool = structure.__flexible__
     untagged = tuple(field for field in fields if field.tag is None)
-    read_untagged = _untagged_reader(untagged, is_flexible)
+    read_untagged = _untagged_reader(untagged, is_flexible, request)
+    if request is not None:
+        structure = complete(structure, request)
     if not is_flexible:
 
         def read_plain(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
@@ -103,7 +106,7 @@ def structure_reader(structure: Any) -> Reader:
         return read_plain
 
     tagged = {field.tag: field for field in fields if field.tag is not None}
-    tagged_readers = {tag: (field.name, _value_reader(field, True)) for tag, field in tagged.items()}
+    tagged_readers = {tag: (field.name, _value_reader(field, True, request)) for tag, field in tagged.items()}
     tagged_defaults = {field.name: default_of(field) for field in tagged.values()}
 
     def read_flexible(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
@@ -157,7 +160,7 @@ def default_of(field: FieldSchema) -> Any:
 
 
 def _untagged_reader(
-    fields: tuple[FieldSchema, ...], is_flexible: bool
+    fields: tuple[FieldSchema, ...], is_flexible: bool, request: type | None
 ) -> Callable[[memoryview, int, Budget, dict[str, Any]], int]:
     """Reads the fields that are always there into a dict by name."""
     steps: list[Callable[[memoryview, int, Budget, dict[str, Any]], int]] = []
@@ -173,7 +176,7 @@ def _untagged_reader(
             run.append(field)
             continue
         end_run()
-        steps.append(_named(field.name, _value_reader(field, is_flexible)))
+        steps.append(_named(field.name, _value_reader(field, is_flexible, request)))
     end_run()
     if len(steps) == 1:
         return steps[0]
@@ -215,14 +218,17 @@ def _fixed_run_reader(
     return read
 
 
-def _value_reader(field: FieldSchema, is_flexible: bool) -> Reader:
+def _value_reader(field: FieldSchema, is_flexible: bool, request: type | None) -> Reader:
     if field.is_array:
         element = field._replace(is_array=False, is_nullable=False)
         return _array_reader(
-            _value_reader(element, is_flexible), field.name, is_flexible, is_nullable=field.is_nullable
+            _value_reader(element, is_flexible, request),
+            field.name,
+            is_flexible,
+            is_nullable=field.is_nullable,
         )
     if field.wire_type == STRUCTURE:
-        read_structure = structure_reader(field.structure)
+        read_structure = structure_reader(field.structure, nested_type(request, field.name))
         return _nullable_structure_reader(read_structure) if field.is_nullable else read_structure
     if field.wire_type in FIXED_FORMATS:
         return _fixed_reader(field.wire_type)

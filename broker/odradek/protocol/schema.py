@@ -69,7 +69,10 @@ class FieldSchema(NamedTuple):
 
 
 def fields_of(structure: Any) -> tuple[FieldSchema, ...]:
-    """The fields of a kio class in the order of the wire."""
+    """The fields of a kio class, or of a structure that declares them, in the order of the wire."""
+    if not dataclasses.is_dataclass(structure):
+        declared: tuple[FieldSchema, ...] = structure.fields
+        return declared
     return tuple(_field_schema(field) for field in dataclasses.fields(structure))
 
 

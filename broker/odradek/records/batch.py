@@ -1,19 +1,26 @@
-"""The record batch, version 2, as a view over bytes: nothing is copied and no record is looked at.
+"""The record batch, version 2, as a view over bytes: nothing is copied and no record is read.
 
-    0   int64   base offset            set on append
-    8   int32   batch length           bytes after this field
-    12  int32   partition leader epoch set on append
-    16  int8    magic                  2
-    17  uint32  CRC-32C                of everything from byte 21 on
-    21  int16   attributes             0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete
-    horizon 23  int32   last offset delta 27  int64   base timestamp         ms; the delete horizon when its
-    bit is set 35  int64   max timestamp          ms 43  int64   producer id            -1: none 51  int16
-    producer epoch         -1: none 53  int32   base sequence          -1: none 57  int32   record count 61
-    records, compressed together when the codec says so
+    byte  type    field
+    0     int64   base offset               set on append
+    8     int32   batch length              bytes after this field
+    12    int32   partition leader epoch    set on append
+    16    int8    magic                     2
+    17    uint32  crc                       CRC-32C of everything from byte 21 on
+    21    int16   attributes                bits 0-2 codec, 3 log-append time, 4 transactional, 5 control,
+                                            6 delete horizon
+    23    int32   last offset delta
+    27    int64   base timestamp            ms; the delete horizon when its bit is set
+    35    int64   max timestamp             ms
+    43    int64   producer id               -1: none
+    51    int16   producer epoch            -1: none
+    53    int32   base sequence             -1: none
+    57    int32   record count
+    61            records                   compressed together when the codec says so
 
-Offset and leader epoch lie before the CRC's range, so a broker sets them without touching the checksum.
-The hot road takes `read_header` or `verified_header` (one struct call for all fields); `BatchView` is for
-code that needs a field or two. Records are `records.record`'s; formats before 2 are `records.legacy`'s.
+`tests/records/test_batch.py` holds this table against the code. Offset and leader epoch lie before the range of the
+CRC, so a broker sets them without touching the checksum.
+Produce and fetch use `read_header` or `verified_header`, which unpack all fields in one call. `BatchView` serves code
+that needs one or two fields. `records.record` reads records, `records.legacy` the formats before 2.
 """
 
 from __future__ import annotations
@@ -52,7 +59,7 @@ _INT16: Final = struct.Struct(">h")
 
 assert _HEADER.size == HEADER_BYTES
 
-# The hot road makes a header by this: the named tuple's own constructors cost as much again as the unpacking.
+# Produce and fetch make a header by this: the named tuple's own constructor costs as much again as the unpacking.
 _new_tuple = tuple.__new__
 _unpack_header = _HEADER.unpack_from
 _unpack_int64 = _INT64.unpack_from
@@ -141,18 +148,20 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def verified_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, its length, magic and CRC found right. Raises CorruptRecord otherwise."""
     try:
-        header = _new_tuple(BatchHeader, _unpack_header(buffer, position))
+        fields = _unpack_header(buffer, position)
     except struct.error:
         raise _short_header(buffer, position) from None
-    end = position + LOG_OVERHEAD_BYTES + header[1]
-    if header[3] != MAGIC or header[1] < HEADER_BYTES - LOG_OVERHEAD_BYTES or end > len(buffer):
+    header = _new_tuple(BatchHeader, fields)
+    base_offset, length, _, magic, crc, _, _, _, _, _, _, _, _ = fields
+    end = position + LOG_OVERHEAD_BYTES + length
+    if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD_BYTES or end > len(buffer):
         raise _wrong_frame(header, position=position, size=len(buffer))
     view = buffer if buffer.__class__ is memoryview else memoryview(buffer)
     computed = crc32c(view[position + CRC_RANGE_POSITION : end])
-    if computed != header[4]:
+    if computed != crc:
         raise CorruptRecord(
-            f"the batch at byte {position} (base offset {header[0]}, {end - position} bytes) has the checksum"
-            f" {computed:#010x} where its header says {header[4]:#010x}: it was damaged on the way or on disk"
+            f"the batch at byte {position} (base offset {base_offset}, {end - position} bytes) has the checksum"
+            f" {computed:#010x} where its header says {crc:#010x}: it was damaged on the way or on disk"
         )
     return header
 
@@ -290,7 +299,7 @@ def split(buffer: Buffer, *, may_be_cut: bool = False) -> Iterator[BatchView]:
     """The batches that follow each other in `buffer`, unverified.
 
     Raises CorruptRecord, after the whole batches before, when the tail is no whole batch of magic 2. With `may_be_cut`
-    a tail that is too short is what the bound of a read cut off, and left out, unless nothing stands before it.
+    a tail that is too short, because the bound of a read tore it, is left out unless it comes first.
     """
     position = 0
     size = len(buffer)

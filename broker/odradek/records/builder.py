@@ -271,10 +271,10 @@ def recompress(
 
 
 def rebuild(batch: BatchView, kept: Iterable[tuple[int, bytes]]) -> bytearray:
-    """The batch with only the records in `kept`: pairs of offset delta and stored bytes, in order.
+    """The batch with only the records in `kept`: pairs of rising offset delta and stored bytes.
 
-    Header fields, the last offset delta among them, stay, so that offsets and sequences keep their place;
-    compression is done anew. Raises InvalidRecord when the deltas do not rise.
+    Header fields stay, with the last offset delta, so that offsets and sequences do not change. The records are
+    compressed again. Raises InvalidRecord when the deltas do not rise.
     """
     header = batch.header
     parts: list[bytes] = []

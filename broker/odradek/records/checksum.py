@@ -1,9 +1,8 @@
 """CRC-32C, the checksum of batches and snapshots, from the `crc32c` distribution.
 
-The extension module is loaded without its package: the package's own start reads the installed metadata of
-every distribution to learn its version, which takes a fifth of the time that a broker has from exec to the
-first acknowledged record. When the extension is not found where it usually lies, the package is imported as
-usual.
+The extension module is loaded without its package. The package reads the installed metadata of every distribution to
+find its own version. That takes a fifth of the time that a broker has from exec to the first acknowledged record. When
+the extension is not found where it usually lies, the package is imported as usual.
 """
 
 from __future__ import annotations

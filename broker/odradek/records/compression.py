@@ -1,9 +1,8 @@
 """The four codecs of record batches, each in the framing that Kafka's clients read and write.
 
 - gzip: one or more members.
-- snappy: the framing of Java's snappy library (eight magic bytes, two version numbers, then blocks with a
-  four-byte length before each), which Java and librdkafka both read. Raw snappy, which some clients send, is
-  read as well.
+- snappy: the framing of Java's snappy library, which Java and librdkafka both read: eight magic bytes, two version
+  numbers, then blocks with a four-byte length before each. Raw snappy, which some clients send, is read as well.
 - lz4: frames with independent blocks, since the Java client reads no others.
 - zstd: plain frames.
 

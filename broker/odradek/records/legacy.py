@@ -11,9 +11,8 @@
 
 A compressed message is a wrapper whose value is a message set. Its own offset is that of the last message
 inside; inside, magic 1 counts from 0 and magic 0 has the offsets themselves. With log-append time the
-wrapper's timestamp is everyone's. Clients may not write these formats any more; they stand only in old log
-directories. Offset, size and magic lie where they lie in a batch, so code that walks a file needs no other
-way to find the next one.
+wrapper's timestamp counts for all of them. Clients may not write these formats any more; only old log directories
+have them. Offset, size and magic have the positions that they have in a batch, so a file is walked in the same way.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 
 
 def magic_at(buffer: Buffer, position: int = 0) -> int:
-    """The magic of the batch or message at `position`, signed. Raises CorruptRecord when cut off."""
+    """The magic of the batch or message at `position`, signed. Raises CorruptRecord when it is torn."""
     if len(buffer) <= position + MAGIC_POSITION:
         raise CorruptRecord(f"no batch or message can begin at byte {position} of {len(buffer)}")
     magic = buffer[position + MAGIC_POSITION]
@@ -68,7 +67,7 @@ def messages(buffer: Buffer, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) ->
 def upconvert(
     buffer: Buffer, *, leader_epoch: int = -1, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> bytearray:
-    """A message set as one uncompressed batch of magic 2, offsets and their gaps kept.
+    """A message set as one uncompressed batch of magic 2, with its offsets and their gaps.
 
     The batch has log-append time when all its messages have, and then the newest one's. Raises CorruptRecord
     for damage, for an empty set, and for offsets that fall or span more than 2^31.

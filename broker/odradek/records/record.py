@@ -8,9 +8,9 @@
     varint  value length, -1 for null; value
     varint  header count; each: varint key length, key (UTF-8), varint value length or -1, value
 
-Every length is checked against the record's end before it is used: bytes from a stranger raise CorruptRecord
-and nothing else. The broker's produce and fetch never come here; consumers, tools, compaction, the
-coordinator's own topics and the check for keys do. The CRC is `batch`'s.
+Every length is checked against the record's end before it is used: no bytes raise anything but
+CorruptRecord. Produce and fetch do not use this module; consumers, tools, the coordinator's own topics and the check
+for keys do. `batch` checks the CRC.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def newest_timestamp_ms(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_
 
 
 def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
-    """Where each record lies, in order; keys, values and headers are not copied.
+    """Where each record lies, first to last; keys, values and headers are not copied.
 
     Raises CorruptRecord when a record is cut off, contradicts itself, or when bytes remain after the last
     one.

@@ -1,12 +1,12 @@
-"""What a broker checks of a batch that a client sent, before it takes it.
+"""What a broker checks of a batch that a client sent, before it appends it.
 
-Length, magic and CRC come first (`batch.verified_header`); the CRC is the client's own, so what it covers
-arrived as it was sent, but the client may have sent nonsense. The header is checked for contradictions as
-Kafka does. Kafka also walks through every record, decompressing them. Here that happens only where the answer
-depends on it: on a compacted topic (every record needs a key) and under a lower bound for timestamps.
-Otherwise a batch whose header is right and whose records are not harms the consumers of the topic that its
-producer may write to, and nobody else: the broker itself never reads records by the header's word alone.
-`validate_records` is that walk, for who wants it always.
+Length, magic and CRC come first (`batch.verified_header`). The CRC is the client's own: what it covers arrived as it
+was sent, but the client may have sent nonsense. The header is checked for contradictions as Kafka does.
+
+Kafka also walks through every record, decompressing them. Here that happens only where the answer depends on it: on a
+compacted topic, where every record needs a key, and under a lower bound for timestamps. Elsewhere a batch may have a
+right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the
+header's word alone. `validate_records` is that walk, for callers that always want it.
 """
 
 from __future__ import annotations

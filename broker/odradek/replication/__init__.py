@@ -1,1 +1,1 @@
-"""Partitions at work: leaders, high watermarks, requests that wait, and the background duties of the logs."""
+"""Partitions at work: leaders, followers, high watermarks, requests that wait, and the background duties of logs."""

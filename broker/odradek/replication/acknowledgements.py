@@ -1,9 +1,11 @@
-"""Requests that are answered once the replicas have come far enough: acks=all, and deletions of records.
+"""Requests that are answered once the replicas are far enough: acks=all, and deletions of records.
 
-Such a request waits at each of its partitions for an offset. The partition tells it when its high watermark (for
-deletions, its low watermark) has come there, or why it never will; the last partition, or the request's time limit,
-has it answered. All limits share one timer: a produce rarely waits for as long as it might, and a timer each would cost
-more than the wait. A limit is therefore kept to within a twentieth of a second.
+Such a request waits at each of its partitions for an offset. The partition resolves it when its high watermark is there
+(for deletions its low watermark), or when it never will be. The last partition, or the request's time limit, has it
+answered.
+
+All limits share one timer: a produce rarely waits for its whole limit, and a timer each would cost more than the wait.
+A limit is therefore kept to within a twentieth of a second.
 
 What it leaves out: the answer, which is the handler's.
 """
@@ -21,15 +23,15 @@ _TICK_SECONDS: Final = 0.05
 
 
 class Waiter(Protocol):
-    """Whoever waits; told once by each place."""
+    """One that waits; each of its `Waiters` resolves it once."""
 
-    def reached(self, place: Waiters, failure: Exception | None) -> None:
+    def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
         """The offset was reached, or never will be."""
         ...
 
 
 class Waiters:
-    """Who waits for a watermark of one partition, in the order in which they came."""
+    """What waits for a watermark of one partition, in order of arrival."""
 
     __slots__ = ("_offsets",)
 
@@ -45,28 +47,58 @@ class Waiters:
     def forget(self, waiting: Waiter) -> None:
         self._offsets.pop(waiting, None)
 
+    async def wait(self, offset: int) -> None:
+        """Wait for `offset`. Raises what `fail` is called with."""
+        waiter = _FutureWaiter()
+        self.add(waiter, offset)
+        try:
+            await waiter.future
+        finally:
+            self.forget(waiter)
+
     def release(self, watermark: int, failure: Exception | None = None) -> None:
-        """Tell those whose offset is not above `watermark`; they rise, but for duplicates, who wait a bit longer."""
+        """Resolve those whose offset is not above `watermark`.
+
+        Offsets ascend but for duplicates of a batch, which wait a little longer.
+        """
         ready = []
         for waiting, offset in self._offsets.items():
             if offset > watermark:
                 break
             ready.append(waiting)
-        self._tell(ready, failure)
+        self._notify(ready, failure)
 
     def release_any(self, watermark: int) -> None:
-        """As `release` where offsets come in no order."""
-        self._tell([one for one, offset in self._offsets.items() if offset <= watermark], None)
+        """As `release`, where offsets do not ascend."""
+        self._notify([one for one, offset in self._offsets.items() if offset <= watermark], None)
 
     def fail(self, failure: Exception) -> None:
-        """Tell all that it will not be."""
-        self._tell(list(self._offsets), failure)
+        """Resolve all with `failure`."""
+        self._notify(list(self._offsets), failure)
 
-    def _tell(self, ready: list[Waiter], failure: Exception | None) -> None:
+    def _notify(self, ready: list[Waiter], failure: Exception | None) -> None:
         for waiting in ready:
             del self._offsets[waiting]
         for waiting in ready:
-            waiting.reached(self, failure)
+            waiting.resolved(self, failure)
+
+
+class _FutureWaiter:
+    """Waits for one watermark, for a coroutine."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
+        del waiters
+        if self.future.done():
+            return
+        if failure is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(failure)
 
 
 Outcome = Mapping[Waiters, Exception]
@@ -74,7 +106,7 @@ OnDone = Callable[[Outcome], None]
 
 
 class WaitingRequest:
-    """One request. `on_done` is called once, with what went wrong by place, unless it is cancelled first."""
+    """One request. `on_done` is called once, with the failures, unless the request is cancelled first."""
 
     __slots__ = ("_acknowledgements", "_failures", "_missing", "_on_done", "tick")
 
@@ -86,35 +118,35 @@ class WaitingRequest:
         self._missing = dict.fromkeys(wanted)
         self._on_done: OnDone | None = on_done
         self.tick = tick
-        for place, offset in wanted.items():
-            place.add(self, offset)
+        for waiters, offset in wanted.items():
+            waiters.add(self, offset)
 
-    def reached(self, place: Waiters, failure: Exception | None) -> None:
-        if place not in self._missing:
+    def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
+        if waiters not in self._missing:
             return
-        del self._missing[place]
+        del self._missing[waiters]
         if failure is not None:
-            self._failures[place] = failure
+            self._failures[waiters] = failure
         if not self._missing:
             self._end()
 
     def timed_out(self) -> None:
-        """The request's time is up."""
+        """The request's time limit is over."""
         late = RequestTimedOut(
             "The replicas did not get there in the time that the request allows; try again."
         )
-        for place in self._missing:
-            self._failures[place] = late
+        for waiters in self._missing:
+            self._failures[waiters] = late
         self._end()
 
     def cancel(self) -> None:
-        """Forget it; its connection is gone. Harmless after it was answered."""
+        """Forget the request: its connection is gone. Harmless after it was answered."""
         self._on_done = None
         self._end()
 
     def _end(self) -> None:
-        for place in self._missing:
-            place.forget(self)
+        for waiters in self._missing:
+            waiters.forget(self)
         self._missing.clear()
         self._acknowledgements.forget(self)
         on_done, self._on_done = self._on_done, None
@@ -139,10 +171,10 @@ class Acknowledgements:
     def wait(
         self, wanted: Mapping[Waiters, int], *, timeout_seconds: float, on_done: OnDone
     ) -> WaitingRequest | None:
-        """Call `on_done` when every place has come to its offset, or failed, or the time is up: then with
-        RequestTimedOut for those that have not.
+        """Call `on_done` when all of `wanted` have reached their offsets or failed, or when the time is over.
 
-        None when too many wait already; the caller answers that their time is up.
+        Those that have not reached their offset then fail with RequestTimedOut. None when too many requests wait
+        already; the caller answers as after the time limit.
         """
         if self._count >= self._waiting_max:
             return None
@@ -181,7 +213,7 @@ class Acknowledgements:
             self._set_timer(loop, min(self._by_tick))
 
     def close(self) -> None:
-        """Answer all that wait, as if their time were up: the broker stops."""
+        """Answer all that wait, as after their time limit: the broker stops."""
         for same_tick in list(self._by_tick.values()):
             for waiting in list(same_tick):
                 waiting.timed_out()

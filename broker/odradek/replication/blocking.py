@@ -1,9 +1,9 @@
-"""The few threads in which a broker does what may wait for a disk: fsync, deletion, reads outside the page
-cache.
+"""The few threads in which a broker does what may wait for a disk: fsync, deletion, reads outside the page cache.
 
-Threads start when first needed. Work that is queued when the broker stops is finished before `close`
-returns, so that a flush asked for is a flush done. What it leaves out: any lock; callers hand in work that
-is safe beside the loop.
+Threads start when first needed. Jobs that are queued when the broker stops are finished before `close` returns, so
+that a requested flush is a flush done.
+
+What it leaves out: any lock. Callers submit jobs that are safe beside the event loop.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Protocol, TypeVar
 Result = TypeVar("Result")
 
 
-class Piece(Protocol):
-    """A piece of work that keeps what came of it."""
+class Job(Protocol):
+    """Work that keeps its own result."""
 
     def run(self) -> None:
-        """Do it, in a thread."""
+        """Do the work, in a thread."""
         ...
 
 
-AnyPiece = TypeVar("AnyPiece", bound=Piece)
+AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class BlockingWork:
-    """A small owned pool. `waiting` counts work handed in and not finished, for metrics."""
+    """A small pool. `waiting` counts jobs that are submitted and not finished, for metrics."""
 
     def __init__(self, *, threads_max: int, name: str = "disk") -> None:
         self._pool = ThreadPoolExecutor(threads_max, thread_name_prefix=f"odradek-{name}")
@@ -48,35 +48,35 @@ class BlockingWork:
         self.waiting -= 1
 
     async def run_all(
-        self, pieces: Iterable[AnyPiece], take_in: Callable[[AnyPiece], None], *, together: int = 1
+        self, jobs: Iterable[AnyJob], on_done: Callable[[AnyJob], None], *, together: int = 1
     ) -> None:
-        """Run all pieces, as many at once as there are threads, and hand each to `take_in` on the loop.
+        """Run all jobs, as many at once as there are threads, and call `on_done` with each on the loop.
 
-        A piece is asked for when a thread is free for it. `together` of them share one way to a thread and back,
-        which pays when each is short. When this is cancelled, those that run are finished and not taken in.
+        The next job is taken from `jobs` when a thread is free. `together` jobs share one switch to a thread and back,
+        which pays when each is short. On cancellation the running jobs finish, without `on_done`.
         """
-        remaining = iter(pieces)
+        remaining = iter(jobs)
 
         async def work() -> None:
             while batch := list(islice(remaining, together)):
                 await self.submit(partial(_run_batch, batch))
-                for piece in batch:
-                    take_in(piece)
+                for job in batch:
+                    on_done(job)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(self._threads_max):
                 group.create_task(work())
 
     def close(self) -> None:
-        """Finish what was handed in, then end the threads. Blocks."""
+        """Finish the submitted jobs, then end the threads. Blocks."""
         self._pool.shutdown(wait=True)
 
     @property
     def executor(self) -> Executor:
-        """The pool itself, for whoever brings futures of their own."""
+        """The pool itself, for callers with futures of their own."""
         return self._pool
 
 
-def _run_batch(pieces: Iterable[Piece]) -> None:
-    for piece in pieces:
-        piece.run()
+def _run_batch(jobs: Iterable[Job]) -> None:
+    for job in jobs:
+        job.run()

@@ -1,8 +1,8 @@
 """High watermarks on disk: `replication-offset-checkpoint`, Kafka's file, one in each log directory.
 
-A broker that starts shows and vouches for what it knew to be committed, until it hears more from a leader or from
-followers. The file may be old: a high watermark only grows, so an old one is true as well. Partitions that have no
-other replica are left out, since all that they hold is committed.
+A broker that starts serves readers up to the high watermarks in the file, until a leader or followers report newer
+ones. The file may be old: a high watermark only grows, so an old one is true as well. Partitions with one replica are
+left out, since all their records are committed.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.foundation.ids import TopicPartition
-from odradek.log.directory import LogDirectories
-from odradek.log.pieces import CheckpointWrite
-from odradek.replication.replica import Replica
+from odradek.log.background_jobs import CheckpointJob
+from odradek.log.log_manager import LogManager
+from odradek.replication.partition import Partition
 
 
-def read_high_watermarks(directories: LogDirectories) -> dict[TopicPartition, int]:
-    """As last written down; a damaged file counts as empty, which is safe and slow."""
-    return directories.read_high_watermarks()
+def read_high_watermarks(log_manager: LogManager) -> dict[TopicPartition, int]:
+    """As last written; a damaged file counts as empty, which is safe and slow."""
+    return log_manager.read_high_watermarks()
 
 
-def begin_write(directories: LogDirectories, replicas: Iterable[Replica]) -> CheckpointWrite:
-    """What is to be written now; whoever runs it, on any thread, hands it to `directories.end_checkpoint`."""
-    return directories.begin_high_watermark_checkpoint(
+def begin_write(log_manager: LogManager, partitions: Iterable[Partition]) -> CheckpointJob:
+    """The job that writes them, for any thread; afterwards it goes to `log_manager.end_checkpoint`."""
+    return log_manager.begin_high_watermark_checkpoint(
         {
-            replica.topic_partition: replica.high_watermark
-            for replica in replicas
-            if replica.gone is None and len(replica.replicas) > 1
+            partition.topic_partition: partition.high_watermark
+            for partition in partitions
+            if partition.gone is None and partition.has_followers
         }
     )

@@ -1,23 +1,22 @@
-"""A replica that follows a leader: takes over its records as they are, and cuts off what the leader does not have.
+"""The role of a broker that follows a partition's leader: it appends the leader's records and truncates what differs.
 
-A log is cut where it and the leader's part, which leader epochs tell, and never at the high watermark, which a
-follower learns late (KIP-101, KIP-279): between two logs the last epoch that both know ends at the smaller of its two
-ends. A follower's high watermark is the leader's, as far as its own log reaches.
+A log is truncated where leader epochs say that it parts from the leader's. It is never truncated at the high watermark,
+which a follower learns late (KIP-101, KIP-279). Between two logs the last epoch that both know ends at the smaller of
+its two ends. A follower's high watermark is the leader's, as far as its own log reaches.
 
-What it leaves out: asking the leader (`fetcher`).
+What it leaves out: requests to the leader (`replica_fetcher`).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.foundation.errors import NotLeaderOrFollower
 from odradek.log.log import Log
 from odradek.replication.replica import Replica
 
 
 class FetchPosition(NamedTuple):
-    """From where a follower goes on, and what its leader has to know of it."""
+    """From where a follower fetches, and what its leader has to know of its log."""
 
     leader_epoch: int
     fetch_offset: int
@@ -25,86 +24,87 @@ class FetchPosition(NamedTuple):
     log_start_offset: int
 
 
-class FollowingReplica(Replica):
-    """The half of a partition that follows. The methods raise KafkaStorageError besides what they say."""
+class Follower:
+    """A partition has one while another broker leads. The methods raise KafkaStorageError besides what they say."""
 
-    __slots__ = ()
+    __slots__ = ("replica",)
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
 
     def fetch_position(self) -> FetchPosition:
-        """Where to fetch from now. Raises NotLeaderOrFollower when nobody is to be followed."""
-        if not self.is_follower:
-            raise NotLeaderOrFollower(f"{self.topic_partition} follows nobody.")
-        log = self.log
+        """Where to fetch from now."""
+        log = self.replica.log
         return FetchPosition(
-            self.leader_epoch, log.log_end_offset, log.epochs.latest_epoch, log.log_start_offset
+            self.replica.leader_epoch, log.log_end_offset, log.epochs.latest_epoch, log.log_start_offset
         )
 
     def is_at(self, position: FetchPosition) -> bool:
-        """Whether what was fetched from `position` may be taken: nothing has happened since."""
+        """Whether an answer to a fetch from `position` still counts: epoch and log end are the same."""
         return (
-            self.is_follower
-            and position.leader_epoch == self.leader_epoch
-            and position.fetch_offset == self.log.log_end_offset
+            position.leader_epoch == self.replica.leader_epoch
+            and position.fetch_offset == self.replica.log.log_end_offset
         )
 
-    def append_fetched(
-        self, records: memoryview, *, leader_high_watermark: int, leader_log_start_offset: int
-    ) -> int:
+    def append(self, records: memoryview, *, leader_high_watermark: int, leader_log_start_offset: int) -> int:
         """Append what the leader sent, which may end in a torn batch; how many bytes.
 
-        Raises CorruptRecord when the bytes were damaged on their way, InvalidRecord when they do not follow the log's
-        end; what came before a wrong batch is kept.
+        Raises CorruptRecord for bytes that were damaged on the network, and InvalidRecord for records that do not
+        begin at the log's end. The batches before a wrong one are kept.
         """
-        before = self.log.log_end_offset
+        replica = self.replica
+        log = replica.log
+        before = log.log_end_offset
         size_bytes = 0
         while len(records) > size_bytes:
-            # None of an epoch that this replica has not heard of: its leader would be another one than is followed.
-            taken = self.log.append_as_follower(
-                records[size_bytes:] if size_bytes else records, leader_epoch_max=self.leader_epoch
+            # No record of a later epoch: it would come from another leader than the one that is followed.
+            appended_bytes = log.append_as_follower(
+                records[size_bytes:] if size_bytes else records, leader_epoch_max=replica.leader_epoch
             ).size_bytes
-            if not taken:
+            if not appended_bytes:
                 break
-            size_bytes += taken
-        if self.log.log_end_offset != before:
-            self.bytes_in += size_bytes
-        self._unshown_bytes += size_bytes
+            size_bytes += appended_bytes
+        if log.log_end_offset != before:
+            replica.bytes_in += size_bytes
+        replica.uncommitted_bytes += size_bytes
         self._follow_watermarks(leader_high_watermark, leader_log_start_offset)
         return size_bytes
 
     def _follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
-        log = self.log
-        shown = min(high_watermark, log.log_end_offset)
-        if shown > self.high_watermark:
-            self._show(shown)
-        if log_start_offset > log.log_start_offset:
-            self.advance_log_start(min(log_start_offset, self.high_watermark))
+        replica = self.replica
+        end_offset = min(high_watermark, replica.log.log_end_offset)
+        if end_offset > replica.high_watermark:
+            replica.advance_high_watermark(end_offset)
+        if log_start_offset > replica.log.log_start_offset:
+            replica.advance_log_start(min(log_start_offset, replica.high_watermark))
 
     def truncate_at_divergence(self, epoch: int, end_offset: int) -> None:
-        """The leader says that `epoch`, the last one that it has in common with what was fetched, ends there."""
-        self.truncate_to(truncation_offset(self.log, epoch, end_offset))
+        """Truncate the log where it parts from the leader's: there `epoch`, the last common one, ends in its log."""
+        self.truncate_to(truncation_offset(self.replica.log, epoch, end_offset))
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log so that it ends at `offset`, if it is longer."""
-        self.log.truncate_to(offset)
-        self._after_cut()
+        """Truncate the log so that it ends at `offset`, if it is longer."""
+        self.replica.log.truncate_to(offset)
+        self._after_truncation()
 
-    def begin_anew(self, offset: int) -> None:
-        """The leader's log starts behind the end of this one: nothing here is of use any more."""
-        self.log.truncate_fully_and_start_at(offset)
-        self._after_cut()
-        self.high_watermark = max(self.high_watermark, offset)
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Delete all records and start at `offset`: the leader's log starts after the end of this one."""
+        self.replica.log.truncate_fully_and_start_at(offset)
+        self._after_truncation()
+        self.replica.high_watermark = max(self.replica.high_watermark, offset)
 
-    def _after_cut(self) -> None:
-        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
-        if self.high_watermark == self.log.log_end_offset:
-            self._unshown_bytes = 0
+    def _after_truncation(self) -> None:
+        replica = self.replica
+        replica.high_watermark = min(replica.high_watermark, replica.log.log_end_offset)
+        if replica.high_watermark == replica.log.log_end_offset:
+            replica.uncommitted_bytes = 0
 
 
 def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:
-    """Where to cut `log`, whose leader's newest epoch not after our last is `epoch` and ends at `end_offset`.
+    """Where to truncate `log`; its leader's newest epoch not after our last is `epoch` and ends at `end_offset`.
 
-    When we do not know that epoch the cut goes to the end of the one before it that we do know, and the next answer
-    tells more (KIP-279).
+    When this log does not know that epoch, the newest earlier one that it knows is truncated at its end. The leader's
+    next answer then names an earlier epoch (KIP-279).
     """
     own_end_offset: int = log.log_end_offset
     if epoch < 0:

@@ -1,9 +1,11 @@
-"""What a broker does for its logs now and then: retention, flushes, checkpoints, forgetting producers,
-removing files, finding out when a full disk has room again, taking up what it kept away.
+"""The periodic duties of a broker for its logs.
 
-Everything that waits for a device runs in the blocking threads; everything that changes a log runs on the
-loop, between whose steps other work has its turn. A duty that fails is logged and done again at its next
-time: a disk that is full or broken shows itself in appends too, and must not end the broker.
+They are retention, flushes, checkpoints, the expiry of producers and the removal of files. After a full disk they check
+for space and open what was offline.
+
+Work that waits for a device runs in the blocking threads. Work that changes a log runs on the event loop, with other
+work between its steps. A duty that fails is logged and repeated at its next time. A full or broken disk shows itself in
+appends too, and must not end the broker.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.limits import FLUSH_THREADS_MAX
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
-from odradek.log.directory import LogDirectories
+from odradek.log.log_manager import LogManager
 from odradek.replication import checkpoints
 from odradek.replication.blocking import BlockingWork, Result
-from odradek.replication.flushing import Flusher
-from odradek.replication.partitions import Partitions
+from odradek.replication.flusher import Flusher
+from odradek.replication.hosted_partitions import HostedPartitions
 
 logger = logging.getLogger(__name__)
 
 _FLUSH_ROUND_SECONDS_MAX: Final = 1.0
 _REMOVAL_ROUND_SECONDS: Final = 1.0
-_ROOM_ROUND_SECONDS: Final = 1.0
-# Between two looks whether there is room for what a full disk keeps offline: at first, and at most.
-_SECOND_TRY_SECONDS_MIN: Final = 1.0
-_SECOND_TRY_SECONDS_MAX: Final = 30.0
+_SPACE_ROUND_SECONDS: Final = 1.0
+# Between two attempts to open what a full disk keeps offline: at first, and at most.
+_RETRY_SECONDS_MIN: Final = 1.0
+_RETRY_SECONDS_MAX: Final = 30.0
 
 
 class Housekeeping:
@@ -40,22 +42,22 @@ class Housekeeping:
     def __init__(
         self,
         *,
-        partitions: Partitions,
-        directories: LogDirectories,
+        partitions: HostedPartitions,
+        log_manager: LogManager,
         blocking: BlockingWork,
         flusher: Flusher,
         clock: Clock,
         current_settings: Callable[[], Settings],
     ) -> None:
         self._partitions = partitions
-        self._directories = directories
+        self._log_manager = log_manager
         self._blocking = blocking
         self._flusher = flusher
         self._clock = clock
         self._settings = current_settings
-        self._second_try_seconds = _SECOND_TRY_SECONDS_MIN
+        self._retry_seconds = _RETRY_SECONDS_MIN
         self._tasks = TaskOwner("housekeeping")
-        # Work in threads, one piece for each duty at most, which goes on when its duty is cancelled.
+        # Jobs in threads, at most one for each duty; a job goes on when its duty is cancelled.
         self._under_way: set[asyncio.Future[Any]] = set()
 
     def start(self) -> None:
@@ -84,8 +86,8 @@ class Housekeeping:
                 lambda: settings().replica_high_watermark_checkpoint_interval_ms / 1000,
             ),
             ("removal", self.remove_due, lambda: _REMOVAL_ROUND_SECONDS),
-            ("room", self.try_for_room, lambda: _ROOM_ROUND_SECONDS),
-            ("second try", self.try_again, lambda: self._second_try_seconds),
+            ("room", self.try_for_space, lambda: _SPACE_ROUND_SECONDS),
+            ("second try", self.retry_offline, lambda: self._retry_seconds),
         )
         for name, duty, seconds in duties:
             self._tasks.start(self._repeat(name, duty, seconds), name=name)
@@ -94,7 +96,7 @@ class Housekeeping:
         return min(_FLUSH_ROUND_SECONDS_MAX, self._settings().effective_flush_ms / 2000)
 
     async def stop(self) -> None:
-        """End the duties, and wait for what they have begun in threads: nobody writes to a log after this."""
+        """End the duties and wait for their jobs in threads: nothing writes to a log after this."""
         await self._tasks.close()
         if self._under_way:
             await asyncio.wait(self._under_way)
@@ -112,7 +114,7 @@ class Housekeeping:
             except (OSError, KafkaStorageError) as failure:
                 logger.error("%s failed and is tried again: %s", name, failure)
             except Exception:
-                # A fault of ours, which may pass: a broker that never applies retention again fills its disk.
+                # A defect, which may pass: a broker that never applies retention again fills its disk.
                 logger.exception("%s failed and is tried again", name)
             await asyncio.sleep(max(0.001, seconds()))
 
@@ -125,13 +127,13 @@ class Housekeeping:
                 except (OSError, KafkaStorageError) as failure:
                     logger.error("retention of %s failed: %s", partition.topic_partition, failure)
                 except Exception:
-                    # A fault of ours in one log must not let all after it grow.
+                    # A defect in one log must not let all after it grow.
                     logger.exception("retention of %s failed", partition.topic_partition)
                 await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose flush.ms has passed, or that have closed a segment; a few beside each other."""
-        due = iter(self._directories.flush_due(self._clock.wall_ms()))
+        """Flush the logs whose flush.ms has passed, or that have closed a segment; a few in parallel."""
+        due = iter(self._log_manager.flush_due(self._clock.wall_ms()))
 
         async def flush_some() -> None:
             for log in due:
@@ -144,16 +146,16 @@ class Housekeeping:
         await asyncio.gather(*(flush_some() for _ in range(FLUSH_THREADS_MAX)))
 
     async def checkpoint(self) -> None:
-        """Write down recovery points and log start offsets."""
-        write = self._directories.begin_checkpoint()
+        """Write recovery points and log start offsets."""
+        write = self._log_manager.begin_checkpoint()
         await self._in_thread(write.run)
-        self._directories.end_checkpoint(write)
+        self._log_manager.end_checkpoint(write)
 
     async def checkpoint_high_watermarks(self) -> None:
-        """Write down the high watermarks of partitions that have other replicas."""
-        write = checkpoints.begin_write(self._directories, self._partitions)
+        """Write the high watermarks of partitions that have other replicas."""
+        write = checkpoints.begin_write(self._log_manager, self._partitions)
         await self._in_thread(write.run)
-        self._directories.end_checkpoint(write)
+        self._log_manager.end_checkpoint(write)
 
     async def expire_producers(self) -> None:
         """Forget producers that were silent for producer.id.expiration.ms."""
@@ -163,23 +165,23 @@ class Housekeeping:
 
     async def remove_due(self) -> None:
         """Remove deleted files whose delay is over."""
-        remove = self._directories.removal_due()
+        remove = self._log_manager.removal_due()
         if remove is not None:
             await self._in_thread(remove)
 
-    async def try_for_room(self) -> None:
+    async def try_for_space(self) -> None:
         """Find out whether a log directory that was full takes writes again."""
-        trial = self._directories.begin_room_trial()
+        trial = self._log_manager.directories.begin_space_check()
         if trial is not None:
             await self._in_thread(trial.run)
-            self._directories.end_room_trial(trial)
+            self._log_manager.directories.end_space_check(trial)
 
-    async def try_again(self) -> None:
-        """Take up the partitions that a full disk kept offline, less and less often while it stays full."""
-        pause_seconds = _SECOND_TRY_SECONDS_MIN
-        if self._partitions.try_again():
-            pause_seconds = min(2 * self._second_try_seconds, _SECOND_TRY_SECONDS_MAX)
-        self._second_try_seconds = pause_seconds
+    async def retry_offline(self) -> None:
+        """Open the partitions that a full disk keeps offline, less and less often while it stays full."""
+        pause_seconds = _RETRY_SECONDS_MIN
+        if self._partitions.retry_offline():
+            pause_seconds = min(2 * self._retry_seconds, _RETRY_SECONDS_MAX)
+        self._retry_seconds = pause_seconds
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         future = self._blocking.submit(work)

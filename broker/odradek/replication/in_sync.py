@@ -1,15 +1,15 @@
-"""In-sync sets on their way to the controller: proposals of one turn in one request, until each is settled.
+"""Proposals for in-sync sets, on their way to the controller: those of one turn in one request (KIP-497).
 
-A partition has at most one proposal open. The controller takes it and says what the partition's state is then; or it
-refuses. What is known not to have been taken is withdrawn. Anything else leaves it open: the partition goes on
-counting both sets until an image tells, which is safe. A controller that cannot be reached is asked again.
+A partition has at most one proposal open. The controller accepts it and answers with the partition's new state, or it
+refuses. A proposal that is certainly not accepted is withdrawn. Any other stays open, and the high watermark waits for
+both sets until an image decides, which is safe. A controller that cannot be reached is asked again.
 
-With a set the controller may end a reassignment, and a new leader epoch begins. That is for the image to tell: the
-answer knows nothing of replicas, and the epoch stands for having heard which of them left (`reassignments`). A leader
-that has left and took the epoch from here would follow in it with all that it is about to delete.
+With a set the controller may complete a reassignment, and a new leader epoch begins. Only the image reports that: the
+answer does not contain the replicas, and the epoch means that a broker knows which of them left (`reassignments`). A
+leader that was removed and took the epoch from the answer would follow with all the records that it is about to delete.
 
-Now and then all leaders are asked whether a follower lags: twice in replica.lag.time.max.ms, so that one that stopped
-is out of the set after at most one and a half of it.
+Twice in replica.lag.time.max.ms all leaders check whether a follower lags. So one that stopped leaves the set after at
+most one and a half of it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import IN_SYNC_PROPOSALS_PER_REQUEST_MAX
 from odradek.foundation.tasks import TaskOwner
+from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
-from odradek.replication.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _RETRY_SECONDS_MAX: Final = 1.0
 
 
 class Proposal(NamedTuple):
-    """What one leader asks for: the set `isr`, on the ground of these epochs."""
+    """What one leader proposes: the set `isr`, based on these epochs."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
@@ -49,10 +49,10 @@ class Proposal(NamedTuple):
     partition_epoch: int
     isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Of each member of `isr` the registration in which it was found fit, -1 when unknown (KIP-903)."""
+    """For each member of `isr` the epoch of its registration, -1 when unknown (KIP-903)."""
 
 
-# For each proposal, in order: the partition as it is now, or why it was refused. Raises OSError, FrameError,
+# For each proposal, in the same order: the partition as it is now, or why it was refused. Raises OSError, FrameError,
 # NotController, RequestTimedOut or another RequestError when the controller was not reached or took none of them.
 AlterPartition = Callable[[Sequence[Proposal]], Awaitable[Sequence[PartitionImage | RequestError]]]
 
@@ -60,7 +60,7 @@ AlterPartition = Callable[[Sequence[Proposal]], Awaitable[Sequence[PartitionImag
 class InSyncSets:
     """The proposals of all partitions led here."""
 
-    def __init__(self, partitions: Partitions, *, alter_partition: AlterPartition) -> None:
+    def __init__(self, partitions: HostedPartitions, *, alter_partition: AlterPartition) -> None:
         self._partitions = partitions
         self._alter_partition = alter_partition
         self._waiting: dict[Partition, None] = {}
@@ -70,39 +70,40 @@ class InSyncSets:
         self.expansions = 0
 
     def start(self) -> None:
-        """Begin to propose, and to look for followers that lag."""
-        self._partitions.context.propose = self.propose
+        """Begin to propose, and to check for followers that lag."""
+        self._partitions.callbacks.in_sync_proposed = self.propose
         self._tasks.start(self._propose_all(), name="proposals")
-        self._tasks.start(self._look_for_laggards(), name="laggards")
+        self._tasks.start(self._shrink_periodically(), name="laggards")
 
     async def stop(self) -> None:
-        """Propose nothing any more."""
+        """Cease to propose."""
         await self._tasks.close()
 
     def propose(self, partition: Partition) -> None:
-        """The partition has a proposal that the controller has not heard of."""
+        """The partition has a proposal to send."""
         self._waiting[partition] = None
         self._work.set()
 
-    async def _look_for_laggards(self) -> None:
+    async def _shrink_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._partitions.context.lag_seconds_max / 2)
             for partition in self._partitions:
-                partition.shrink_in_sync()
+                if partition.leader is not None:
+                    partition.leader.shrink_in_sync()
 
     async def _propose_all(self) -> None:
         while True:
             await self._work.wait()
-            # What else happens in this turn of the loop goes along.
+            # Proposals of the same turn of the event loop share the request.
             await asyncio.sleep(0)
-            asked = self._take_some()
+            asked = self._next_batch()
             if not self._waiting:
                 self._work.clear()
             pause_seconds = await self._ask(asked) if asked else 0.0
             if pause_seconds:
                 await asyncio.sleep(pause_seconds)
 
-    def _take_some(self) -> dict[Partition, Proposal]:
+    def _next_batch(self) -> dict[Partition, Proposal]:
         asked: dict[Partition, Proposal] = {}
         while self._waiting and len(asked) < IN_SYNC_PROPOSALS_PER_REQUEST_MAX:
             partition = next(iter(self._waiting))
@@ -118,59 +119,62 @@ class InSyncSets:
             outcomes = await self._alter_partition(list(asked.values()))
         except (OSError, FrameError, RequestError) as failure:
             logger.info("%d in-sync sets could not be proposed and will be again: %s", len(asked), failure)
-            self._ask_again(asked)
+            self._propose_again(asked)
             return _RETRY_SECONDS
         except Exception:
-            # A fault of ours: without this task no in-sync set would ever change again.
+            # A defect: without this task no in-sync set would ever change again.
             logger.exception("%d in-sync sets could not be proposed and will be again", len(asked))
-            self._ask_again(asked)
+            self._propose_again(asked)
             return _RETRY_SECONDS_MAX
         retried: dict[Partition, Proposal] = {}
-        _tell_refusals(list(asked.values()), outcomes)
+        _log_refusals(list(asked.values()), outcomes)
         for (partition, proposal), outcome in zip(asked.items(), outcomes, strict=True):
             if isinstance(outcome, NotController | RequestTimedOut):
                 retried[partition] = proposal
             else:
-                self._settle(partition, proposal, outcome)
-        self._ask_again(retried)
+                self._apply_outcome(partition, proposal, outcome)
+        self._propose_again(retried)
         return _RETRY_SECONDS if retried else 0.0
 
-    def _ask_again(self, asked: dict[Partition, Proposal]) -> None:
+    def _propose_again(self, asked: dict[Partition, Proposal]) -> None:
         for partition in asked:
             self.propose(partition)
 
-    def _settle(
+    def _apply_outcome(
         self, partition: Partition, proposal: Proposal, outcome: PartitionImage | RequestError
     ) -> None:
         if isinstance(outcome, RequestError):
-            partition.proposal_refused(
-                frozenset(proposal.isr), outcome, is_final=isinstance(outcome, IneligibleReplica)
-            )
+            if partition.leader is not None:
+                is_final = isinstance(outcome, IneligibleReplica)
+                partition.leader.proposal_rejected(frozenset(proposal.isr), outcome, is_final=is_final)
             return
         if outcome.leader_epoch != proposal.leader_epoch:
             return
-        before = len(partition.in_sync_replicas)
+        before = len(partition.replica.in_sync_replicas)
         try:
             partition.take_role(outcome._replace(elr=_eligible_after(partition, outcome)))
         except KafkaStorageError as failure:
             logger.error("%s cannot take its role: %s", partition.topic_partition, failure)
-        after = len(partition.in_sync_replicas)
+        after = len(partition.replica.in_sync_replicas)
         self.shrinks += after < before
         self.expansions += after > before
 
 
 def _eligible_after(partition: Partition, outcome: PartitionImage) -> tuple[int, ...]:
-    """Who may be eligible to lead besides the set that the controller took. Its answer does not say it (KIP-966), and
-    the image that does may be late: until then each that was in sync or eligible counts.
+    """The brokers that may be eligible to lead besides the set that the controller accepted (KIP-966).
+
+    The answer does not name them, and the image that does may be late. Until then each broker that was in sync or
+    eligible counts.
     """
-    if outcome.partition_epoch == partition.partition_epoch:
-        return partition.eligible_replicas
-    before = dict.fromkeys((*partition.eligible_replicas, *partition.in_sync_replicas))
+    replica = partition.replica
+    if outcome.partition_epoch == replica.partition_epoch:
+        return replica.eligible_replicas
+    before = dict.fromkeys((*replica.eligible_replicas, *replica.in_sync_replicas))
     return tuple(broker for broker in before if broker not in outcome.isr)
 
 
-def _tell_refusals(proposals: Sequence[Proposal], outcomes: Sequence[PartitionImage | RequestError]) -> None:
-    """One line for all, since a broker that comes or goes concerns thousands."""
+def _log_refusals(proposals: Sequence[Proposal], outcomes: Sequence[PartitionImage | RequestError]) -> None:
+    """Log one line for all: a broker that starts or stops may change thousands of sets."""
     refused = [
         (proposal, outcome)
         for proposal, outcome in zip(proposals, outcomes, strict=True)
@@ -189,14 +193,15 @@ def _tell_refusals(proposals: Sequence[Proposal], outcomes: Sequence[PartitionIm
 
 
 def proposal_of(partition: Partition) -> Proposal | None:
-    """The proposal that the partition has open; None when it was settled meanwhile."""
-    followers = partition.followers
-    if followers is None or followers.proposed is None or not partition.is_leader:
+    """The open proposal of the partition; None when it has ended meanwhile."""
+    replica, leader = partition.replica, partition.leader
+    followers = None if leader is None else leader.followers
+    if followers is None or followers.proposed is None:
         return None
     # In the order of assignment, as the registry keeps it.
-    isr = tuple(broker for broker in partition.replicas if broker in followers.proposed)
-    brokers = partition.context.brokers
-    own = partition.context.broker_id
+    isr = tuple(broker for broker in replica.replicas if broker in followers.proposed)
+    brokers = replica.context.brokers
+    own = replica.context.broker_id
     epochs = []
     for broker in isr:
         if broker == own:
@@ -206,8 +211,8 @@ def proposal_of(partition: Partition) -> Proposal | None:
     return Proposal(
         partition.topic_partition,
         partition.topic_id,
-        partition.leader_epoch,
-        partition.partition_epoch,
+        replica.leader_epoch,
+        replica.partition_epoch,
         isr,
         tuple(epochs),
     )

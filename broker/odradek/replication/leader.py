@@ -1,246 +1,449 @@
-"""What the leader of a partition knows of its followers, and what follows from it.
+"""The role of a broker that leads a partition: clients' appends, the high watermark, followers and the in-sync set.
 
-A follower's fetch says how far it has got: all below the offset it asks for is in its log. From that come the high
-watermark, who falls out of the in-sync set and who may come in. The rules are Apache Kafka's: a follower is caught
-up at the time of a fetch that reached the end of the leader's log, or of the fetch before, when it reached the end
-as it was then; and one that is on its way into the set is counted in the high watermark before it is in, so that
-nothing is acknowledged that a member could lack.
+With one replica a record is committed once this log holds it, or once flush.messages is satisfied (`flush_waiters`).
+The high watermark is then the log's end after every append, and that path is short. With followers it is the smallest
+log end among those that count (`FollowerStates`). It moves when a follower fetches, and when the controller changes the
+in-sync set.
 
-Pure but for its own state: times are handed in, seconds that never go back. What it leaves out: reading, who is told
-of a new high watermark, and the way a proposal takes to the controller (`in_sync`).
+Proposals for the in-sync set are made here and sent by `in_sync`.
 
-Sources: Kafka's design 4.7, KIP-497 (AlterPartition), KIP-841 and KIP-903 (brokers that may not come in).
+What it leaves out: changes of role (`partition`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Final
+import asyncio
+import logging
+from collections.abc import Callable, Collection
 
-from odradek.foundation.errors import NotLeaderOrFollower
+from odradek.foundation.errors import (
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PolicyViolation,
+    RequestError,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from odradek.foundation.words import count
+from odradek.log.log import AppendResult, Origin
+from odradek.replication.confirmation import ALWAYS, confirmed_as_of, is_fresh, others_electable
+from odradek.replication.flush_waiters import FlushWaiters
+from odradek.replication.follower_states import FollowerStates
+from odradek.replication.replica import Replica
 
-UNKNOWN: Final = -1
-# Between two proposals of a follower that the controller did not take: one that stops in order goes on fetching for
-# some seconds. Another member may have been the reason, so it must not be long.
-BARRED_SECONDS: Final = 0.5
-
-# (broker id, epoch of its registration or -1) -> whether it is live as that registration and not shutting down.
-Eligible = Callable[[int, int], bool]
+logger = logging.getLogger(__name__)
 
 
-class Asked:
-    """When a follower's fetch session asked last: one object for all partitions of which it has everything."""
-
-    __slots__ = ("at",)
-
-    def __init__(self) -> None:
-        self.at = float("-inf")
-
-
-class Follower:
-    """One follower as its leader knows it; offsets are UNKNOWN before its first fetch in this epoch."""
+class Leader:
+    """A partition has one while this broker leads it: a new one whenever it begins to lead."""
 
     __slots__ = (
-        "_asked",
-        "_barred",
-        "_caught_up_at",
-        "broker_epoch",
-        "broker_id",
-        "end_offset",
-        "fetched_at",
-        "leader_end_offset",
-        "log_start_offset",
+        "_end_offset",
+        "_flush_waiters",
+        "_has_ended",
+        "_on_proposal",
+        "epoch_start_offset",
+        "followers",
+        "replica",
     )
 
-    def __init__(self, broker_id: int, *, caught_up_at: float) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = UNKNOWN
-        self.end_offset = UNKNOWN
-        self.log_start_offset = UNKNOWN
-        self._caught_up_at = caught_up_at
-        # Of the session in which it rests.
-        self._asked: Asked | None = None
-        # The registration as which the controller did not take it, and until when it is not proposed again.
-        self._barred = (UNKNOWN, float("-inf"))
-        self.fetched_at = float("-inf")
-        self.leader_end_offset = UNKNOWN
-        """Where the leader's log ended at its last fetch."""
+    def __init__(self, replica: Replica, *, on_proposal: Callable[[], None]) -> None:
+        """`on_proposal` is called when the in-sync set has a new proposal."""
+        self.replica = replica
+        self._on_proposal = on_proposal
+        self.followers: FollowerStates | None = None
+        """None for a partition with one replica."""
+        self.epoch_start_offset = replica.log.log_end_offset
+        """Where the log ended when the leader epoch began."""
+        # The log's end, less what flush.messages wants flushed first. Records of earlier leaders count as flushed.
+        self._end_offset = self.epoch_start_offset
+        # With flush.messages only.
+        self._flush_waiters: FlushWaiters | None = None
+        self._has_ended = False
 
-    @property
-    def caught_up_at(self) -> float:
-        """When it last had all that the leader had."""
-        asked = self._asked
-        return self._caught_up_at if asked is None else max(self._caught_up_at, asked.at)
+    # --- epochs ------------------------------------------------------------------------------------------------------
 
-    def rest(self, asked: Asked) -> None:
-        """It has all there is: until it stirs, each question of its session shows that it is caught up."""
-        if self._asked is not None:
-            self.stir(self._asked)
-        self._asked = asked
+    def begin_epoch(self) -> None:
+        """A new leader epoch begins: what followers said before counts no more."""
+        self.epoch_start_offset = self.replica.log.log_end_offset
+        self.followers = None
 
-    def stir(self, asked: Asked) -> None:
-        """It does not rest in that session any more."""
-        if self._asked is asked:
-            self._caught_up_at = self.caught_up_at
-            self.fetched_at = max(self.fetched_at, asked.at)
-            self._asked = None
+    def end(self) -> None:
+        """Another broker leads. Appends that wait for their flush still learn when it is done."""
+        self._has_ended = True
+        self.followers = None
 
-    def fetched(
-        self, *, offset: int, log_start_offset: int, leader_end_offset: int, now: float, broker_epoch: int
-    ) -> None:
-        """It asked for `offset`. Raises NotLeaderOrFollower when it comes from an older life of the broker."""
-        if -1 < broker_epoch < self.broker_epoch:
-            raise NotLeaderOrFollower(
-                f"broker {self.broker_id} fetches with epoch {broker_epoch} and has registered with "
-                f"{self.broker_epoch} since."
+    def update_replicas(self, *, settles_proposal: bool) -> None:
+        """Count the replicas and the in-sync set of the controller's newest state.
+
+        The state `settles_proposal` unless only the assignment changed. Raises KafkaStorageError when the leader epoch
+        cannot be written.
+        """
+        replica = self.replica
+        now = replica.context.now()
+        if len(replica.replicas) == 1:
+            self.followers = None
+        elif self.followers is None:
+            # Also when nothing is ever written in this epoch: followers ask where the one before it ended.
+            replica.log.assign_leader_epoch(replica.leader_epoch)
+            # All that a leader without followers has committed counts as flushed.
+            self._end_offset = max(self._end_offset, replica.high_watermark)
+            self.followers = FollowerStates(replica.context.broker_id)
+            self.followers.begin(replica.replicas, replica.in_sync_replicas, now=now)
+        else:
+            self.followers.update(
+                replica.replicas, replica.in_sync_replicas, now=now, is_settled=settles_proposal
             )
-        if self._asked is not None:
-            self.stir(self._asked)
-        if offset >= leader_end_offset:
-            self._caught_up_at = max(self._caught_up_at, now)
-        elif offset >= self.leader_end_offset:
-            self._caught_up_at = max(self._caught_up_at, self.fetched_at)
-        self.end_offset = offset
-        self.log_start_offset = log_start_offset
-        self.leader_end_offset = leader_end_offset
-        self.fetched_at = now
-        self.broker_epoch = max(self.broker_epoch, broker_epoch)
 
-    def bar(self, *, now: float) -> None:
-        """The controller did not take it into the set: it is stopping, or gone, and asking with each of its fetches
-        would hear nothing else. As another registration it may be proposed at once.
+    # --- appending ---------------------------------------------------------------------------------------------------
+
+    def append(
+        self, records: memoryview | bytes, *, required_acks: int, origin: Origin = Origin.CLIENT
+    ) -> AppendResult:
+        """Append one client's batches, move the high watermark and wake the fetches that wait for it.
+
+        Where flush.messages or followers delay the commit, the high watermark follows later. While it is not above the
+        last offset, acks=all waits for `committed`.
+
+        Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync; as in Kafka they are
+        never more than there are replicas. Raises NotLeaderOrFollower while the registry is silent and another broker
+        may lead (`confirmation`), KafkaStorageError, and whatever `Log.append` raises.
         """
-        self._barred = self.broker_epoch, now + BARRED_SECONDS
+        replica = self.replica
+        if replica.context.is_registry_silent and not self.is_confirmed:
+            failure = self._unconfirmed_error()
+            replica.note_rejected(records, failure)
+            raise failure
+        if required_acks == -1 and len(replica.in_sync_replicas) < replica.min_insync_replicas:
+            self._check_in_sync(records)
+        log = replica.log
+        if replica.rejected_batches is not None:
+            out_of_order = replica.rejected_batches.skipped(records, log.producers)
+            if out_of_order is not None:
+                raise out_of_order
+        try:
+            result = log.append(records, leader_epoch=replica.leader_epoch, origin=origin)
+        except KafkaStorageError as failure:
+            replica.note_rejected(records, failure)
+            raise
+        if replica.rejected_batches is not None:
+            replica.rejected_batches.appended(records)
+            if not replica.rejected_batches:
+                replica.rejected_batches = None
+        if not result.is_duplicate:
+            size_bytes = result.size_bytes
+            replica.bytes_in += size_bytes
+            replica.batches_in += 1
+            replica.records_in += result.record_count
+            if self.followers is not None or log.must_flush:
+                self._commit_later(result)
+                return result
+            replica.high_watermark = result.last_offset + 1
+            if replica.waiting:
+                for fetch in tuple(replica.waiting):
+                    fetch.became_readable(size_bytes)
+        return result
 
-    def is_barred(self, *, now: float) -> bool:
-        """Whether it is too early to propose it again."""
-        epoch, until = self._barred
-        return epoch == self.broker_epoch and now < until
-
-    def is_caught_up(self, *, leader_end_offset: int, now: float, lag_seconds_max: float) -> bool:
-        """Whether it holds all, or did not longer ago than is allowed."""
-        return self.end_offset == leader_end_offset or now - self.caught_up_at <= lag_seconds_max
-
-
-class Followers:
-    """All followers of one partition in one epoch of its leader, the in-sync set, and the one that is proposed."""
-
-    __slots__ = ("_leader", "counted", "in_sync", "known", "proposed")
-
-    def __init__(self, leader: int) -> None:
-        self._leader = leader
-        self.known: dict[int, Follower] = {}
-        self.in_sync: frozenset[int] = frozenset()
-        self.proposed: frozenset[int] | None = None
-        """What the controller was asked for and has not answered."""
-        self.counted: tuple[Follower, ...] = ()
-        """Those whose records the high watermark waits for whatever else they do."""
-
-    def begin(self, replicas: Iterable[int], in_sync: Collection[int], *, now: float) -> None:
-        """A new epoch: what was known of followers was said to another leader, or to this one before."""
-        self.known.clear()
-        self.update(replicas, in_sync, now=now)
-
-    def update(
-        self, replicas: Iterable[int], in_sync: Collection[int], *, now: float, is_settled: bool = True
-    ) -> None:
-        """The controller says who is assigned and who is in sync; that settles an open proposal, which was made on the
-        ground of an older state, unless only the assignment changed.
-        """
-        others = [broker for broker in replicas if broker != self._leader]
-        self.known = {
-            # Members count as caught up when the epoch begins: they have replica.lag.time.max.ms to show it.
-            broker: self.known.get(broker)
-            or Follower(broker, caught_up_at=now if broker in in_sync else float("-inf"))
-            for broker in others
-        }
-        self.in_sync = frozenset(in_sync)
-        if is_settled:
-            self.proposed = None
-        self._count()
-
-    def propose(self, members: Collection[int]) -> None:
-        """Ask for `members`: until that is settled the high watermark waits for all of either set."""
-        self.proposed = frozenset(members)
-        self._count()
-
-    def withdraw(self, *, now: float) -> None:
-        """The controller says that it did not take the proposal."""
-        for broker in (self.proposed or frozenset()) - self.in_sync:
-            follower = self.known.get(broker)
-            if follower is not None:
-                follower.bar(now=now)
-        self.proposed = None
-        self._count()
-
-    def _count(self) -> None:
-        members = self.in_sync | (self.proposed or frozenset())
-        self.counted = tuple(follower for broker, follower in self.known.items() if broker in members)
-
-    def held_by_all(self, leader_end_offset: int) -> int:
-        """All below this offset is held by the leader, the in-sync set and the set proposed."""
-        held = leader_end_offset
-        for follower in self.counted:
-            if follower.end_offset < held:
-                held = follower.end_offset
-        return held
-
-    @property
-    def has_others(self) -> bool:
-        """Whether there are followers outside those sets."""
-        return len(self.counted) < len(self.known)
-
-    def held_by_joiners(
-        self, held: int, *, leader_end_offset: int, now: float, lag_seconds_max: float, is_eligible: Eligible
-    ) -> int:
-        """As much of `held` as those have who could come in any moment: they would never reach a high watermark that
-        does not wait for them.
-        """
-        for follower in self.known.values():
-            if (
-                follower not in self.counted
-                and UNKNOWN < follower.end_offset < held
-                and follower.is_caught_up(
-                    leader_end_offset=leader_end_offset, now=now, lag_seconds_max=lag_seconds_max
+    def _commit_later(self, result: AppendResult) -> None:
+        replica = self.replica
+        size_bytes = result.size_bytes
+        replica.uncommitted_bytes += size_bytes
+        if replica.log.must_flush:
+            if self._flush_waiters is None:
+                self._flush_waiters = FlushWaiters(
+                    replica.log, flusher=replica.context.flusher, on_flushed=self._flushed
                 )
-                and is_eligible(follower.broker_id, follower.broker_epoch)
-            ):
-                held = follower.end_offset
-        return held
+            self._flush_waiters.add(result.last_offset + 1)
+        else:
+            self._end_offset = result.last_offset + 1
+        if self.followers is None:
+            return
+        for fetch in tuple(replica.log_end_watch.waiting):
+            fetch.became_readable(size_bytes)
+        if not replica.log.must_flush and not self.followers.counted:
+            self.advance_high_watermark()
 
-    def lagging(self, *, leader_end_offset: int, now: float, lag_seconds_max: float) -> frozenset[int]:
-        """Members that have not been caught up for longer than is allowed; none while a proposal is open."""
-        if self.proposed is not None:
-            return frozenset()
-        return frozenset(
-            broker
-            for broker, follower in self.known.items()
-            if broker in self.in_sync
-            and not follower.is_caught_up(
-                leader_end_offset=leader_end_offset, now=now, lag_seconds_max=lag_seconds_max
+    def _flushed(self, end_offset: int) -> None:
+        self._end_offset = max(self._end_offset, end_offset)
+        if self.replica.refusal is None and not self._has_ended:
+            self.advance_high_watermark()
+
+    def is_flush_due(self, last_offset: int) -> bool:
+        """Whether the record at `last_offset` waits for a flush that flush.messages asks for."""
+        return self._flush_waiters is not None and self._end_offset <= last_offset
+
+    async def flushed(self, last_offset: int) -> None:
+        """Wait until the record at `last_offset`, which was appended, is flushed as flush.messages asks for.
+
+        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile.
+        """
+        if self._flush_waiters is not None and self._end_offset <= last_offset:
+            try:
+                await self._flush_waiters.wait(last_offset + 1)
+            except KafkaStorageError as failure:
+                raise self.replica.gone or failure from failure
+
+    async def committed(self, last_offset: int, *, seconds_max: float) -> None:
+        """Wait until the record at `last_offset`, which was appended, is committed.
+
+        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile,
+        NotLeaderOrFollower when another broker leads meanwhile, and NotEnoughReplicasAfterAppend. Raises
+        RequestTimedOut after `seconds_max`: the record is in the log then, and may or may not be committed later.
+        """
+        replica = self.replica
+        if self.followers is None:
+            await self.flushed(last_offset)
+            return
+        try:
+            async with asyncio.timeout(seconds_max):
+                await replica.pending_produces.wait(last_offset + 1)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"the replicas {list(replica.in_sync_replicas)} of {replica.topic_partition} have not all taken offset "
+                f"{last_offset} within {seconds_max:g} s; it is written, and may count or not."
+            ) from None
+
+    # --- the high watermark ------------------------------------------------------------------------------------------
+
+    def advance_high_watermark(self) -> None:
+        """Move it to the smallest log end that counts; not while too few replicas are in sync, as Kafka since 3.7."""
+        replica = self.replica
+        followers = self.followers
+        end_offset = self._end_offset
+        if followers is not None:
+            if len(replica.in_sync_replicas) < self.in_sync_needed:
+                return
+            end_offset = followers.held_by_all(end_offset)
+            if followers.has_others and end_offset > replica.high_watermark:
+                context = replica.context
+                end_offset = followers.held_by_joiners(
+                    end_offset,
+                    leader_end_offset=replica.log.log_end_offset,
+                    now=context.now(),
+                    lag_seconds_max=context.lag_seconds_max,
+                    is_eligible=context.is_eligible,
+                )
+        if end_offset > replica.high_watermark:
+            replica.advance_high_watermark(end_offset)
+            if replica.context.pushes_high_watermark:
+                replica.wake_followers()
+
+    @property
+    def in_sync_needed(self) -> int:
+        """How many replicas acks=all needs in sync: never more than there are, without those that are being added.
+
+        Kafka counts those too: while it moves a partition of one replica, it refuses producers until the new one has
+        caught up.
+        """
+        replica = self.replica
+        return min(replica.min_insync_replicas, len(replica.replicas) - len(replica.adding_replicas))
+
+    def _check_in_sync(self, records: memoryview | bytes) -> None:
+        replica, needed = self.replica, self.in_sync_needed
+        if len(replica.in_sync_replicas) < needed:
+            in_sync = count(len(replica.in_sync_replicas), "replica")
+            failure = NotEnoughReplicas(
+                f"{replica.topic_partition} has {in_sync} in sync and needs {needed} for acks=all; nothing was "
+                "written. Wait for a replica to catch up or lower min.insync.replicas."
             )
+            replica.note_rejected(records, failure)
+            raise failure
+
+    def fail_without_enough_replicas(self) -> None:
+        """Fail the produces that wait when the in-sync set has become too small; their records stay in the log.
+
+        Kafka lets such a producer wait for its time limit; the answer cannot become better meanwhile.
+        """
+        replica, needed = self.replica, self.in_sync_needed
+        if replica.pending_produces and len(replica.in_sync_replicas) < needed:
+            in_sync = count(len(replica.in_sync_replicas), "replica")
+            replica.pending_produces.fail(
+                NotEnoughReplicasAfterAppend(
+                    f"{replica.topic_partition} has {in_sync} in sync and needs {needed} for acks=all; the records "
+                    "were written and may be lost. Send them again."
+                )
+            )
+
+    # --- while the registry is silent --------------------------------------------------------------------------------
+
+    @property
+    def confirmed_as_of(self) -> float:
+        """As of when no other broker led, by what followers prove (`confirmation`)."""
+        followers = self.followers
+        if followers is None:
+            return ALWAYS
+        replica = self.replica
+        context = replica.context
+        others = others_electable(
+            own=context.broker_id,
+            replicas=replica.replicas,
+            in_sync=(*replica.in_sync_replicas, *followers.in_sync),
+            proposed=followers.proposed or (),
+            eligible=replica.eligible_replicas,
+            is_unclean_allowed=replica.is_unclean_election_allowed,
+        )
+        topic_id, index = replica.topic_id.bytes, replica.topic_partition.partition
+        return confirmed_as_of(
+            others, lambda broker: context.followed_as_of(broker, topic_id, index, replica.leader_epoch)
         )
 
-    def may_join(
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether no other broker led a moment ago, as far as a leader can know without the registry."""
+        context = self.replica.context
+        if not context.is_registry_silent:
+            return True
+        return is_fresh(self.confirmed_as_of, now=context.now(), seconds_max=context.confirmed_seconds_max)
+
+    def require_confirmed(self) -> None:
+        """Raise NotLeaderOrFollower where the registry is silent and another broker may lead by now.
+
+        It guards what clients are answered. Followers are always answered: their requests confirm the leader.
+        """
+        if self.replica.context.is_registry_silent and not self.is_confirmed:
+            raise self._unconfirmed_error()
+
+    def _unconfirmed_error(self) -> NotLeaderOrFollower:
+        replica = self.replica
+        return NotLeaderOrFollower(
+            f"The registry does not answer broker {replica.context.broker_id}, and not every replica that may lead "
+            f"{replica.topic_partition} instead still follows it; try again."
+        )
+
+    def fail_waiting_clients(self) -> None:
+        """Answer the clients that wait here, so that they look for another leader. Followers wait on."""
+        failure = self._unconfirmed_error()
+        self.replica.wake_readers()
+        self.replica.pending_produces.fail(failure)
+        self.replica.pending_deletes.fail(failure)
+
+    # --- followers ---------------------------------------------------------------------------------------------------
+
+    def follower_fetched(
         self,
-        follower: Follower,
+        broker_id: int,
         *,
-        high_watermark: int,
-        epoch_start_offset: int,
-        now: float,
-        is_eligible: Eligible,
-    ) -> bool:
-        """Whether a follower outside the set has all that is committed and all that came before this epoch."""
-        return (
-            self.proposed is None
-            and follower.broker_id not in self.in_sync
-            and follower.end_offset >= high_watermark
-            and follower.end_offset >= epoch_start_offset
-            and not follower.is_barred(now=now)
-            and is_eligible(follower.broker_id, follower.broker_epoch)
-        )
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        current_leader_epoch: int,
+    ) -> None:
+        """Count a follower's fetch: it has all below `fetch_offset`, so the high watermark and the ISR may change.
 
-    def low_watermark(self, log_start_offset: int, live: Collection[int]) -> int:
-        """All live replicas have given up what lies below; UNKNOWN while one of them has not been heard of."""
-        starts = [one.log_start_offset for one in self.known.values() if one.broker_id in live]
-        return min([log_start_offset, *starts])
+        To be called after its fetch was found to fit this log. Raises UnknownLeaderEpoch or NotLeaderOrFollower for a
+        broker that is no replica of this partition in the newest state that this leader has.
+        """
+        replica = self.replica
+        followers = self.followers
+        follower = None if followers is None else followers.known.get(broker_id)
+        if followers is None or follower is None:
+            if current_leader_epoch == replica.leader_epoch:
+                # The follower has a newer assignment than this leader.
+                raise UnknownLeaderEpoch(
+                    f"{replica.topic_partition} is kept by {list(replica.replicas)}, not by {broker_id}."
+                )
+            raise NotLeaderOrFollower(f"{broker_id} is not among the replicas of {replica.topic_partition}.")
+        context = replica.context
+        low_watermark_before = follower.log_start_offset
+        now = context.now()
+        follower.fetched(
+            offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=replica.log.log_end_offset,
+            now=now,
+            broker_epoch=broker_epoch,
+        )
+        if followers.may_join(
+            follower,
+            high_watermark=replica.high_watermark,
+            epoch_start_offset=self.epoch_start_offset,
+            now=now,
+            is_eligible=context.is_eligible,
+        ):
+            self._propose(followers, followers.in_sync | {broker_id})
+        self.advance_high_watermark()
+        if replica.pending_deletes and log_start_offset > low_watermark_before:
+            replica.pending_deletes.release_any(self.low_watermark)
+
+    def _propose(self, followers: FollowerStates, members: Collection[int]) -> None:
+        followers.propose(members)
+        self._on_proposal()
+
+    def shrink_in_sync(self) -> None:
+        """Propose an in-sync set without the members that have lagged for too long; called periodically."""
+        followers = self.followers
+        if followers is None:
+            return
+        replica = self.replica
+        lagging = followers.lagging(
+            leader_end_offset=replica.log.log_end_offset,
+            now=replica.context.now(),
+            lag_seconds_max=replica.context.lag_seconds_max,
+        )
+        if lagging:
+            logger.info(
+                "%s: %s lag behind the end %d and are to leave the in-sync set %s",
+                replica.topic_partition,
+                sorted(lagging),
+                replica.log.log_end_offset,
+                list(replica.in_sync_replicas),
+            )
+            self._propose(followers, followers.in_sync - lagging)
+
+    def proposal_rejected(self, proposed: frozenset[int], failure: RequestError, *, is_final: bool) -> None:
+        """The controller refused a proposal. Unless `is_final` it may have taken it, which a newer image will show."""
+        followers = self.followers
+        if followers is None or followers.proposed != proposed:
+            return
+        where = self.replica.topic_partition
+        logger.debug("%s: the in-sync set %s was not taken: %s", where, sorted(proposed), failure)
+        if is_final:
+            followers.withdraw(now=self.replica.context.now())
+            self.advance_high_watermark()
+
+    def follower_lags(self) -> dict[int, int]:
+        """How many records each follower is behind the log's end; all there are before its first fetch."""
+        if self.followers is None:
+            return {}
+        start, end = self.replica.log.log_start_offset, self.replica.log.log_end_offset
+        return {
+            broker: end - max(follower.end_offset, start) for broker, follower in self.followers.known.items()
+        }
+
+    # --- deletion ----------------------------------------------------------------------------------------------------
+
+    @property
+    def low_watermark(self) -> int:
+        """All live replicas have deleted the records below."""
+        start: int = self.replica.log.log_start_offset
+        if self.followers is None:
+            return start
+        return self.followers.low_watermark(start, self.replica.context.brokers)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Move the log's start up to `before_offset` (-1: the high watermark); returns the new start.
+
+        Followers learn it with their next fetch: until `low_watermark` is there they may have the records below.
+        Raises OffsetOutOfRange above the high watermark or for another negative number, PolicyViolation for a
+        log that is only compacted, NotLeaderOrFollower, KafkaStorageError.
+        """
+        self.require_confirmed()
+        replica = self.replica
+        config = replica.log.config
+        if config.cleanup_compact and not config.cleanup_delete:
+            raise PolicyViolation(
+                f"{replica.topic_partition} has cleanup.policy=compact, under which only newer records replace older "
+                "ones; add delete to the policy to delete records."
+            )
+        target = replica.high_watermark if before_offset == -1 else before_offset
+        if target < 0 or target > replica.high_watermark:
+            raise OffsetOutOfRange(
+                f"{replica.topic_partition} can delete records below its high watermark {replica.high_watermark}, "
+                f"not below {before_offset}."
+            )
+        replica.advance_log_start(target)
+        replica.wake_followers()
+        return replica.log.log_start_offset

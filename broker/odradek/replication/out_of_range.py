@@ -1,5 +1,6 @@
-"""Where a follower goes on whose leader does not have the offset that it asked for: the leader ends before, or starts
-after.
+"""Where a follower fetches from when its leader does not have the offset of its fetch.
+
+Such a leader's log ends before that offset, or starts after it.
 """
 
 from __future__ import annotations
@@ -9,35 +10,41 @@ from typing import Final
 from odradek.foundation.errors import NotLeaderOrFollower
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
+from odradek.replication.broker_transport import BrokerTransport, MessageRequest
 from odradek.replication.follower import FetchPosition
 from odradek.replication.partition import Partition
-from odradek.replication.way import Way
 
 _LIST_OFFSETS_VERSION: Final = 10
 _LATEST: Final = -1
 _EARLIEST_LOCAL: Final = -4
 
 
-async def find_place(
-    partition: Partition, position: FetchPosition, *, leader: int, broker_id: int, way: Way
+async def resolve_out_of_range(
+    partition: Partition, position: FetchPosition, *, leader: int, broker_id: int, transport: BrokerTransport
 ) -> None:
-    """Cut off what the leader does not have, or begin anew where it starts; nothing once `position` is overtaken.
+    """Truncate the log to the leader's end, or start again at the leader's start.
 
-    `broker_id` is who asks. Raises OSError, RequestError and FrameError.
+    Nothing happens once the follower is no longer at `position`.
+
+    `broker_id` is the follower's. Raises OSError, RequestError and FrameError.
     """
 
     async def leader_offset(timestamp_ms: int) -> int:
-        return await _offset(partition, position, timestamp_ms, leader=leader, broker_id=broker_id, way=way)
+        return await _offset(
+            partition, position, timestamp_ms, leader=leader, broker_id=broker_id, transport=transport
+        )
 
     end_offset = await leader_offset(_LATEST)
-    if not partition.is_at(position):
+    follower = partition.follower
+    if follower is None or not follower.is_at(position):
         return
     if end_offset < position.fetch_offset:
-        partition.truncate_to(end_offset)
+        follower.truncate_to(end_offset)
         return
     start_offset = await leader_offset(_EARLIEST_LOCAL)
-    if partition.is_at(position) and start_offset > position.fetch_offset:
-        partition.begin_anew(start_offset)
+    follower = partition.follower
+    if follower is not None and follower.is_at(position) and start_offset > position.fetch_offset:
+        follower.truncate_fully_and_start_at(start_offset)
 
 
 async def _offset(
@@ -47,7 +54,7 @@ async def _offset(
     *,
     leader: int,
     broker_id: int,
-    way: Way,
+    transport: BrokerTransport,
 ) -> int:
     topic, number = partition.topic_partition
     asked = {
@@ -61,7 +68,8 @@ async def _offset(
         replica_id=broker_id,
         topics=[{"name": topic, "partitions": [asked]}],
     )
-    response = await way.send(leader, ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, message)
+    request = MessageRequest(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, message)
+    response = await transport.send(leader, request)
     (answered,) = response.topics
     (answer,) = answered.partitions
     if int(answer.error_code) or int(answer.offset) < 0:

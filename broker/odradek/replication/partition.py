@@ -1,306 +1,269 @@
-"""One partition on this broker: what it does as a leader, and how it becomes leader, follower or neither.
+"""One partition on this broker, and its role: this broker leads it, follows its leader, or neither.
 
-With one replica the whole in-sync set holds a record once the leader's log does, so the high watermark is
-the log's end after every append, or after the flush that flush.messages asks for (`commits`): that road is short.
-With more it is the smallest end among those that count (`leader.Followers`), and moves when a follower fetches.
-
-Appends and reads may raise what the log raises; a partition whose log directory failed raises
-KafkaStorageError.
+The cluster's image decides the role. `Partition.leader` is there while this broker leads and `Partition.follower` while
+another broker does. Both work on the same `Replica`, which has the log and the watermarks. Without a leader
+`Replica.refusal` says why: the partition is gone, its disk failed, or another broker leads it.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection
+from collections.abc import Callable
 
 from odradek.cluster.image import NO_LEADER, PartitionImage
-from odradek.foundation.errors import (
-    KafkaStorageError,
-    NotEnoughReplicas,
-    NotEnoughReplicasAfterAppend,
-    NotLeaderOrFollower,
-    RequestTimedOut,
-)
-from odradek.foundation.words import count
-from odradek.log.log import AppendResult, Origin
-from odradek.replication.acknowledgements import Waiters
-from odradek.replication.commits import Commits
-from odradek.replication.leader import Followers
-from odradek.replication.leading import LeadingReplica
-from odradek.replication.refused import RefusedBatches
-from odradek.replication.replica import PartitionRead, ReplicaStart
-
-__all__ = ["Partition", "PartitionRead"]
+from odradek.cluster.topic_names import is_internal_topic
+from odradek.foundation.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from odradek.foundation.ids import NO_LEADER_EPOCH
+from odradek.replication.follower import Follower
+from odradek.replication.leader import Leader
+from odradek.replication.partition_reader import PartitionReader
+from odradek.replication.replica import Replica, ReplicaStart
 
 
-class Partition(LeadingReplica):
-    """A partition kept here; `take_role` makes it what the cluster's image says."""
+class PartitionCallbacks:
+    """What a broker's partitions call; one object for all of them. Where one broker is the cluster nothing is set."""
 
-    __slots__ = ("_commits", "_refused")
+    __slots__ = ("in_sync_proposed", "log_start_moved", "role_changed")
 
-    def __init__(self, start: ReplicaStart) -> None:
-        super().__init__(start)
-        # What waits for a flush, with flush.messages only.
-        self._commits: Commits | None = None
-        # What has to come again before what follows it may be taken; None nearly always.
-        self._refused: RefusedBatches | None = None
-        self.refusal = NotLeaderOrFollower(f"{self.topic_partition} has no leader yet; refresh the metadata.")
+    def __init__(self) -> None:
+        self.in_sync_proposed: Callable[[Partition], None] = _ignore
+        """The leader has a new proposal for the in-sync set."""
+        self.log_start_moved: Callable[[Partition], None] = _ignore
+        """The log starts later than before."""
+        self.role_changed: Callable[[Partition], None] = _ignore
+        """The partition has another leader, another epoch, or is gone."""
 
-    # --- appending ---------------------------------------------------------------------------------------------------
 
-    def append_as_leader(
-        self, records: memoryview | bytes, *, required_acks: int, origin: Origin = Origin.CLIENT
-    ) -> AppendResult:
-        """Append one client's batches and move the high watermark; wakes the fetches that wait for it.
+class Partition:
+    """A partition that this broker hosts; `take_role` makes it what the cluster's image says."""
 
-        Where flush.messages asks for a flush first, or replicas have to take it, the high watermark follows: as long
-        as it is not above the last offset `committed` is to be waited for before acks=all is answered.
+    __slots__ = (
+        "_callbacks",
+        "_last_leader",
+        "follower",
+        "is_internal",
+        "leader",
+        "led_since_epoch",
+        "log",
+        "reader",
+        "replica",
+        "topic_id",
+        "topic_partition",
+    )
 
-        Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync (never more
-        than there are replicas, as Kafka counts), NotLeaderOrFollower, also while the registry is silent and another
-        broker may lead (`confirmation`), KafkaStorageError, and whatever `Log.append` raises.
-        """
-        if self.refusal is not None:
-            self._note_refused(records, self.refusal)
-            raise self.refusal.with_traceback(None)
-        if self.context.is_registry_silent and not self.is_confirmed:
-            failure = self.unconfirmed()
-            self._note_refused(records, failure)
-            raise failure
-        if required_acks == -1 and len(self.in_sync_replicas) < self.min_insync_replicas:
-            self._check_in_sync(records)
-        if self._refused is not None:
-            skipped = self._refused.skipped(records, self.log.producers)
-            if skipped is not None:
-                raise skipped
-        try:
-            result = self.log.append(records, leader_epoch=self.leader_epoch, origin=origin)
-        except KafkaStorageError as failure:
-            self._note_refused(records, failure)
-            raise
-        if self._refused is not None:
-            self._refused.taken(records)
-            if not self._refused:
-                self._refused = None
-        if not result.is_duplicate:
-            size_bytes = result.size_bytes
-            self.bytes_in += size_bytes
-            self.batches_in += 1
-            self.records_in += result.record_count
-            if self.followers is not None or self.log.must_flush:
-                self._commit_later(result)
-                return result
-            self.high_watermark = result.last_offset + 1
-            if self.waiting:
-                for fetch in tuple(self.waiting):
-                    fetch.advanced(size_bytes)
-        return result
+    def __init__(self, start: ReplicaStart, callbacks: PartitionCallbacks) -> None:
+        self.topic_partition = start.topic_partition
+        self.topic_id = start.topic_id
+        self.is_internal = is_internal_topic(start.topic_partition.topic)
+        self.log = start.log
+        self.replica = Replica(start)
+        self.reader = PartitionReader(self.replica)
+        self.leader: Leader | None = None
+        """While this broker leads."""
+        self.follower: Follower | None = None
+        """While another broker leads, whose log this one has to follow."""
+        self.led_since_epoch: int = NO_LEADER_EPOCH
+        """The leader epoch in which this broker last began to lead; it may lead on through later ones."""
+        self._callbacks = callbacks
+        # The newest leader, also before its epoch is written and after it ended: appends may still wait for a flush.
+        self._last_leader: Leader | None = None
+        self.replica.refusal = NotLeaderOrFollower(
+            f"{self.topic_partition} has no leader yet; refresh the metadata."
+        )
 
-    def _note_refused(self, records: memoryview | bytes, failure: Exception) -> None:
-        if self.gone is not None:
-            return
-        if self._refused is None:
-            self._refused = RefusedBatches(self.context.now)
-        self._refused.note(records, failure)
+    @property
+    def is_leader(self) -> bool:
+        """Whether clients may write here."""
+        return self.leader is not None
 
-    def _commit_later(self, result: AppendResult) -> None:
-        size_bytes = result.size_bytes
-        self._unshown_bytes += size_bytes
-        if self.log.must_flush:
-            self._known_commits().add(result.last_offset + 1, size_bytes)
-        else:
-            self._own_end_offset = result.last_offset + 1
-        if self.followers is None:
-            return
-        for fetch in tuple(self.log_end_watch.waiting):
-            fetch.advanced(size_bytes)
-        if not self.log.must_flush and not self.followers.counted:
-            self._advance_high_watermark()
+    @property
+    def leader_id(self) -> int:
+        """The broker that leads, or NO_LEADER."""
+        return self.replica.leader_id
 
-    def _known_commits(self) -> Commits:
-        if self._commits is None:
-            self._commits = Commits(self.log, flusher=self.context.flusher, on_commit=self._flushed)
-        return self._commits
+    @property
+    def leader_epoch(self) -> int:
+        return self.replica.leader_epoch
 
-    def _flushed(self, end_offset: int, size_bytes: int) -> None:
-        del size_bytes  # It is among what is not shown yet.
-        self._own_end_offset = max(self._own_end_offset, end_offset)
-        if self.refusal is None:
-            self._advance_high_watermark()
+    @property
+    def high_watermark(self) -> int:
+        return self.replica.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.replica.last_stable_offset
+
+    @property
+    def gone(self) -> Exception | None:
+        """Why this broker does not have the partition any more."""
+        return self.replica.gone
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def require_leader(self, current_leader_epoch: int = -1) -> Leader:
+        """The leader. Raises as `Replica.require_leader`."""
+        self.replica.require_leader(current_leader_epoch)
+        assert self.leader is not None, "without a leader there is a refusal"
+        return self.leader
+
+    def reject(self, records: memoryview | bytes) -> Exception:
+        """What to raise for records that came while this broker does not lead; they are remembered as refused."""
+        refusal = self.replica.refusal
+        assert refusal is not None, "a partition without a refusal has a leader"
+        self.replica.note_rejected(records, refusal)
+        return refusal.with_traceback(None)
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether other replicas have to hold what is appended here."""
+        return len(self.replica.replicas) > 1
 
     def is_flush_due(self, last_offset: int) -> bool:
         """Whether the record at `last_offset` waits for a flush that flush.messages asks for."""
-        return self._commits is not None and self._own_end_offset <= last_offset
+        return self._last_leader is not None and self._last_leader.is_flush_due(last_offset)
 
     async def flushed(self, last_offset: int) -> None:
-        """Returns once the record at `last_offset`, which was appended, is as safe here as flush.messages asks for.
-
-        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile.
-        """
-        if self.is_flush_due(last_offset):
-            try:
-                await self._known_commits().wait(last_offset + 1)
-            except KafkaStorageError as failure:
-                raise self.gone or failure from failure
+        """As `Leader.flushed`, also after this broker has ceased to lead."""
+        if self._last_leader is not None:
+            await self._last_leader.flushed(last_offset)
 
     async def committed(self, last_offset: int, *, seconds_max: float) -> None:
-        """Returns once the record at `last_offset`, which was appended, is committed.
+        """As `Leader.committed`, also after this broker has ceased to lead."""
+        if self.replica.high_watermark <= last_offset:
+            await self.require_leader().committed(last_offset, seconds_max=seconds_max)
 
-        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile,
-        NotLeaderOrFollower when another broker leads meanwhile, NotEnoughReplicasAfterAppend, and RequestTimedOut after
-        `seconds_max`: the record is in the log then, and whether it stays is not known.
+    def require_in_sync(self, count: int) -> None:
+        """Set min.insync.replicas. With a smaller one the high watermark may move at once: it may have waited for
+        replicas that are not needed any more.
         """
-        if self.high_watermark > last_offset:
-            return
-        if self.followers is None and self.refusal is None:
-            await self.flushed(last_offset)
-            return
-        self.require_leader()
-        waiter = _FutureWaiter()
-        self.unacknowledged.add(waiter, last_offset + 1)
-        try:
-            async with asyncio.timeout(seconds_max):
-                await waiter.future
-        except TimeoutError:
-            raise RequestTimedOut(
-                f"the replicas {list(self.in_sync_replicas)} of {self.topic_partition} have not all taken offset "
-                f"{last_offset} within {seconds_max:g} s; it is written, and may count or not."
-            ) from None
-        finally:
-            self.unacknowledged.forget(waiter)
+        self.replica.min_insync_replicas = count
+        if self.leader is not None:
+            self.leader.advance_high_watermark()
 
-    # --- enough replicas ---------------------------------------------------------------------------------------------
+    # --- the log's start ---------------------------------------------------------------------------------------------
 
-    def _check_in_sync(self, records: memoryview | bytes) -> None:
-        needed = self.in_sync_needed
-        if len(self.in_sync_replicas) < needed:
-            failure = NotEnoughReplicas(
-                f"{self.topic_partition} has {count(len(self.in_sync_replicas), 'replica')} in sync and needs "
-                f"{needed} for acks=all; nothing was written. Wait for a replica to catch up or lower "
-                "min.insync.replicas."
-            )
-            self._note_refused(records, failure)
-            raise failure
+    def apply_retention(self) -> int:
+        """Delete the segments that are past retention and below the high watermark; how many."""
+        count, has_moved = self.replica.apply_retention()
+        if has_moved:
+            self._callbacks.log_start_moved(self)
+        return count
 
-    def _give_up_without_enough_replicas(self) -> None:
-        """The set has become too small for what waits: it stays in the log, and nobody vouches for it.
+    def advance_log_start(self, offset: int) -> None:
+        """Delete the records below `offset`, unless the log starts there or later. Raises as `Log.advance_log_start`.
 
-        Kafka lets such a producer wait for its time limit; the answer cannot become better meanwhile.
+        `Log.advance_log_start` alone is not enough: the leader or the followers have to learn it.
         """
-        needed = self.in_sync_needed
-        if self.unacknowledged and len(self.in_sync_replicas) < needed:
-            self.unacknowledged.fail(
-                NotEnoughReplicasAfterAppend(
-                    f"{self.topic_partition} has {count(len(self.in_sync_replicas), 'replica')} in sync and needs "
-                    f"{needed} for acks=all; the records were written and may be lost. Send them again."
-                )
-            )
-
-    def _ask_for(self, members: Collection[int]) -> None:
-        if self.followers is not None:
-            self.followers.propose(members)
-            self.context.propose(self)
+        if self.replica.advance_log_start(offset):
+            self._callbacks.log_start_moved(self)
 
     # --- roles -------------------------------------------------------------------------------------------------------
 
     def take_role(self, state: PartitionImage) -> None:
-        """Follow the cluster's image; a state older than the one followed is passed over.
+        """Follow the cluster's image; a state older than the one followed is ignored.
 
-        A new epoch wakes whoever waits, who may have to look for another leader; only producers go on waiting where
-        this broker goes on leading. Raises KafkaStorageError when the epoch cannot be noted; the partition leads
-        nothing then, until the same state is taken again with success.
+        A new epoch answers the requests that wait, so that their clients look for another leader. Produces wait on
+        where this broker leads on. Raises KafkaStorageError when the epoch cannot be written: the partition has no
+        leader then, until the same state is taken again with success.
         """
-        if (state.leader_epoch, state.partition_epoch) < (self.leader_epoch, self.partition_epoch):
+        replica = self.replica
+        if (state.leader_epoch, state.partition_epoch) < (replica.leader_epoch, replica.partition_epoch):
             return
-        if self.gone is not None:
+        if replica.gone is not None:
             return
-        is_new = (state.leader, state.leader_epoch) != (self.leader, self.leader_epoch)
-        goes_on = self.refusal is None and state.leader == self.leader
-        is_settled = state.partition_epoch != self.partition_epoch
-        self.partition_epoch = state.partition_epoch
-        self.replicas = state.replicas
-        self.adding_replicas = state.adding
-        self.in_sync_replicas = state.isr
-        self.eligible_replicas = state.elr
-        self.leader = state.leader
-        self.leader_epoch = state.leader_epoch
+        is_new = (state.leader, state.leader_epoch) != (replica.leader_id, replica.leader_epoch)
+        leads_on = self.leader is not None and state.leader == replica.leader_id
+        settles_proposal = state.partition_epoch != replica.partition_epoch
+        replica.follow(state)
+        if not replica.is_follower:
+            self.follower = None
+        elif self.follower is None:
+            self.follower = Follower(replica)
         try:
-            if state.leader == self.context.broker_id:
-                self._lead(is_new=is_new, goes_on=goes_on, is_settled=is_settled)
+            if state.leader == replica.context.broker_id:
+                self._lead(is_new=is_new, leads_on=leads_on, settles_proposal=settles_proposal)
             elif is_new:
                 self._stop_leading()
         except KafkaStorageError as failure:
-            self._disturb(failure)
+            replica.fail_waiting(failure)
             raise
         finally:
-            # Also where it cannot lead: whom it followed until now it follows no more.
+            # Also where it cannot lead: the leader that it followed until now is followed no more.
             if is_new:
-                self.context.role_changed(self)
+                self._callbacks.role_changed(self)
 
-    def _lead(self, *, is_new: bool, goes_on: bool, is_settled: bool) -> None:
-        now = self.context.now()
-        has_others = len(self.replicas) > 1
+    def _lead(self, *, is_new: bool, leads_on: bool, settles_proposal: bool) -> None:
+        replica = self.replica
+        leader = self._last_leader
         if is_new:
-            self.refusal = self._not_leading()
-            self.epoch_start_offset = self.log.log_end_offset
-            if goes_on:
-                self._wake_readers()
+            self._refuse(self._not_leading())
+            if leads_on and leader is not None:
+                leader.begin_epoch()
+                replica.wake_readers()
+                replica.wake_followers()
             else:
-                self._disturb(self.refusal)
-                self.led_since_epoch = self.leader_epoch
-                # What a former leader of ours left unflushed is as safe as the rest of what was taken from it.
-                self._own_end_offset = self.log.log_end_offset
-                self._unshown_bytes = 0
-            self.followers = None
-        if has_others and self.followers is None:
-            # Also when nothing is ever written in this epoch: followers ask where the one before it ended.
-            self.log.assign_leader_epoch(self.leader_epoch)
-        if not has_others:
-            self.followers = None
-        elif self.followers is None:
-            # While it was alone it vouched for all that it showed.
-            self._own_end_offset = max(self._own_end_offset, self.high_watermark)
-            self.followers = Followers(self.context.broker_id)
-            self.followers.begin(self.replicas, self.in_sync_replicas, now=now)
-        else:
-            self.followers.update(self.replicas, self.in_sync_replicas, now=now, is_settled=is_settled)
-        self.refusal = None
-        self._note_for_followers()
-        self._give_up_without_enough_replicas()
-        self._advance_high_watermark()
+                replica.fail_waiting(self._not_leading())
+                self.led_since_epoch = replica.leader_epoch
+                # Records of the leader before count as flushed, as all that was appended from it does.
+                replica.uncommitted_bytes = 0
+                leader = self._last_leader = Leader(replica, on_proposal=self._proposed)
+        assert leader is not None, "a leader epoch begins as a new one"
+        leader.update_replicas(settles_proposal=settles_proposal)
+        replica.refusal = None
+        self.leader = leader
+        replica.notify_followers()
+        leader.fail_without_enough_replicas()
+        leader.advance_high_watermark()
 
     def _stop_leading(self) -> None:
-        self.followers = None
-        self.refusal = self._not_leading()
-        self._disturb(self.refusal)
+        if self._last_leader is not None:
+            self._last_leader.end()
+        failure = self._not_leading()
+        self._refuse(failure)
+        self.replica.fail_waiting(failure)
+
+    def _refuse(self, why: Exception) -> None:
+        self.replica.refusal = why
+        self.leader = None
 
     def _not_leading(self) -> NotLeaderOrFollower:
-        if self.leader == NO_LEADER:
+        leader_id = self.replica.leader_id
+        if leader_id == NO_LEADER:
             return NotLeaderOrFollower(f"{self.topic_partition} has no leader now; refresh the metadata.")
         return NotLeaderOrFollower(
-            f"{self.topic_partition} is led by broker {self.leader}, not by {self.context.broker_id}; refresh the "
-            "metadata."
+            f"{self.topic_partition} is led by broker {leader_id}, not by {self.replica.context.broker_id}; refresh "
+            "the metadata."
         )
 
-    def _wake_readers(self) -> None:
-        super()._wake_readers()
-        for fetch in tuple(self.log_end_watch.waiting):
-            fetch.disturbed()
+    def _proposed(self) -> None:
+        self._callbacks.in_sync_proposed(self)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def mark_deleted(self) -> None:
+        """The topic was deleted: every later call raises UnknownTopicOrPartition."""
+        self._mark_gone(UnknownTopicOrPartition(f"{self.topic_partition} was deleted."))
+
+    def mark_removed(self) -> None:
+        """The replica was assigned to other brokers: every later call raises NotLeaderOrFollower."""
+        self._mark_gone(
+            NotLeaderOrFollower(f"{self.topic_partition} is not kept here any more; refresh the metadata.")
+        )
+
+    def mark_offline(self, reason: str) -> None:
+        """The log directory failed: every later call raises KafkaStorageError until the broker restarts."""
+        self._mark_gone(
+            KafkaStorageError(
+                f"The log directory of {self.topic_partition}, {self.log.parent_directory}, failed ({reason}); the "
+                "partition is offline until the disk is repaired and the broker restarted."
+            )
+        )
+
+    def _mark_gone(self, why: Exception) -> None:
+        self.replica.gone = why
+        self.follower = None
+        self._refuse(why)
+        self.replica.fail_waiting(why)
 
 
-class _FutureWaiter:
-    """Waits at one place, for a coroutine."""
-
-    __slots__ = ("future",)
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def reached(self, place: Waiters, failure: Exception | None) -> None:
-        del place
-        if self.future.done():
-            return
-        if failure is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(failure)
+def _ignore(partition: Partition) -> None:
+    """Where one broker is the whole cluster, there are no followers and no in-sync sets to decide."""

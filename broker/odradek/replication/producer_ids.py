@@ -1,10 +1,10 @@
-"""Producer ids: numbers of the block that this broker holds, and the next block before it is used up.
+"""Producer ids: numbers of the block that this broker holds, and the next block before the first is used up.
 
-The controller gives out blocks, so that no number is given twice, also after a restart; what is left of a
-block when the broker stops is never used.
+The controller allocates blocks, so that no number is used twice, also after a restart. The rest of a block is lost when
+the broker stops.
 
-The next block is asked for when half of this one is used: no controller can be asked while the registry is away, and
-producers that begin then must not wait for it.
+The next block is requested when half of the current one is used. No controller answers while the registry is away, and
+new producers must not wait for it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class ProducerIds:
-    """Hands out numbers of the blocks that this broker holds: never more than the one in use and the next."""
+    """Gives numbers of the blocks that this broker holds: at most the current one and the next."""
 
     def __init__(self, allocate: Callable[[], Awaitable[tuple[int, int]]]) -> None:
-        """`allocate()` gives something to await for (first, count)."""
+        """`allocate()` requests a block, as (first, count)."""
         self._allocate = allocate
         self._next = 0
         self._end = 0
@@ -31,10 +31,10 @@ class ProducerIds:
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
     async def next(self) -> int:
-        """A number never given out before. Raises what the controller raises."""
+        """A number that was never used. Raises what the controller raises."""
         while self._next >= self._end:
             if self._spare is None:
-                await asyncio.shield(self._asked())
+                await asyncio.shield(self._requested())
             else:
                 self._take_spare()
         number = self._next
@@ -44,9 +44,9 @@ class ProducerIds:
         return number
 
     def prepare(self) -> None:
-        """Ask for the next block, unless it is here or asked for; a failure is tried again with the next number."""
+        """Request the next block, unless it is here or requested; a failure is retried with the next number."""
         if self._spare is None:
-            self._asked()
+            self._requested()
 
     def _take_spare(self) -> None:
         assert self._spare is not None
@@ -54,14 +54,14 @@ class ProducerIds:
         self._spare = None
         self._next, self._half, self._end = first, first + count // 2, first + count
 
-    def _asked(self) -> asyncio.Future[tuple[int, int]]:
-        """All who find the blocks used up wait for the same new one."""
+    def _requested(self) -> asyncio.Future[tuple[int, int]]:
+        """All callers that find the blocks used up wait for the same new one."""
         if self._waiting is None:
             self._waiting = asyncio.ensure_future(self._allocate())
-            self._waiting.add_done_callback(self._came)
+            self._waiting.add_done_callback(self._block_received)
         return self._waiting
 
-    def _came(self, asked: asyncio.Future[tuple[int, int]]) -> None:
+    def _block_received(self, asked: asyncio.Future[tuple[int, int]]) -> None:
         self._waiting = None
         if asked.cancelled():
             return
@@ -74,7 +74,7 @@ class ProducerIds:
             logger.error("the next block of producer ids could not be had", exc_info=failure)
 
     async def stop(self) -> None:
-        """Give up a question that is under way."""
+        """Cancel a request that is in progress."""
         waiting = self._waiting
         if waiting is not None:
             waiting.cancel()

@@ -1,9 +1,8 @@
-"""Fetches that wait until enough bytes have come or their time is up, without anyone looking again and again.
+"""Fetches that wait until enough bytes are there or their time is over, without polling.
 
-A waiting fetch registers with its partitions; an append tells it how many bytes became readable, and the
-one that fills its measure schedules its answer for the loop's next round, so that a burst of appends read
-from one socket costs one answer. One timer each ends the wait. Nothing runs while nothing happens: an idle
-consumer costs memory only.
+A waiting fetch registers with its partitions. An append reports how many bytes became readable. The append that
+fills its minimum schedules the answer for the event loop's next turn. So a burst of appends read from one socket costs
+one answer. A timer ends each wait. Nothing runs while nothing happens: an idle consumer costs memory only.
 
 What it leaves out: what is read and how it is answered; that is the fetch handler's.
 """
@@ -15,35 +14,35 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
-class Listener(Protocol):
-    """Whoever registers with a partition to hear what happens there; above all fetches that wait."""
+class PartitionListener(Protocol):
+    """One that a partition notifies of its changes; above all a fetch that waits."""
 
-    def advanced(self, size_bytes: int) -> None:
-        """So many bytes more can be read."""
+    def became_readable(self, size_bytes: int) -> None:
+        """`size_bytes` more can be read."""
         ...
 
-    def disturbed(self) -> None:
-        """Something changed that a reader has to learn now."""
+    def wake(self) -> None:
+        """Answer at once: something changed that a reader has to learn now."""
         ...
 
-    def noted(self) -> None:
-        """Something changed that a reader may learn whenever it asks next."""
+    def state_changed(self) -> None:
+        """Something changed that a reader may learn with its next fetch."""
         ...
 
 
 class Watched(Protocol):
     """What a waiting fetch registers with; a partition."""
 
-    waiting: dict[Listener, None]
+    waiting: dict[PartitionListener, None]
 
 
 class Watch:
-    """Something of a partition that fetches wait for."""
+    """One event of a partition that fetches wait for."""
 
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self.waiting: dict[Listener, None] = {}
+        self.waiting: dict[PartitionListener, None] = {}
 
 
 class WaitingFetch:
@@ -71,31 +70,29 @@ class WaitingFetch:
             place.waiting[self] = None
         self._timer = loop.call_later(wait_seconds, self._complete)
 
-    def advanced(self, size_bytes: int) -> None:
+    def became_readable(self, size_bytes: int) -> None:
         """`size_bytes` more can be read from one of its partitions."""
         self._bytes_missing -= size_bytes
         if self._bytes_missing <= 0:
-            self.disturbed()
+            self.wake()
 
-    def disturbed(self) -> None:
-        """Something changed that the reader must learn now: enough bytes, a new leader, a partition that is
-        gone.
-        """
+    def wake(self) -> None:
+        """Answer at once: there are enough bytes, a new leader, or the partition is gone."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._complete)
 
-    def noted(self) -> None:
+    def state_changed(self) -> None:
         """Nothing that it waits for."""
 
     def watch_also(self, place: Watched) -> None:
-        """It hears of what happens there too from now on, unless it is about to be answered."""
+        """Wait for `place` too, unless the fetch is about to be answered."""
         if self._on_ready is not None and not self._scheduled and self not in place.waiting:
             place.waiting[self] = None
             self._watched.append(place)
 
     def cancel(self) -> None:
-        """Forget the fetch; its connection is gone. Doing so twice, or after it was answered, is harmless."""
+        """Forget the fetch: its connection is gone. Harmless twice, or after the fetch was answered."""
         self._release()
 
     def _complete(self) -> None:
@@ -120,7 +117,7 @@ class Purgatory:
 
     def __init__(self, *, waiting_max: int) -> None:
         self._waiting_max = waiting_max
-        # In the order they came, in which they are released.
+        # In order of arrival, in which they are released.
         self._waiting: dict[WaitingFetch, None] = {}
 
     def __len__(self) -> int:
@@ -136,8 +133,8 @@ class Purgatory:
     ) -> WaitingFetch | None:
         """Call `on_ready` when `bytes_missing` bytes were appended to `watched` or after `wait_seconds`.
 
-        Returns None when the purgatory is full: the fetch is then answered with what there is, and its client
-        asks again.
+        Returns None when the purgatory is full: the fetch is then answered with what there is, and its client fetches
+        again.
         """
         if len(self._waiting) >= self._waiting_max:
             return None
@@ -159,4 +156,4 @@ class Purgatory:
     def release_all(self) -> None:
         """Answer every waiting fetch now: the broker stops."""
         for fetch in tuple(self._waiting):
-            fetch.disturbed()
+            fetch.wake()

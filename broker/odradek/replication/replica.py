@@ -1,60 +1,43 @@
-"""One replica of a partition on this broker, whatever its role: what readers may see of it.
+"""This broker's replica of one partition: its log, its high watermark, and the requests that wait for either.
 
-Appending and leading are `partition`'s, following is `follower`'s, which extend this. `refusal` says in one place
-why clients may not write here: the partition is gone, its disk failed, or another broker leads it.
+The replica also holds what the controller says of the partition, and why clients may not write here. The roles of a
+broker work on it: `leader.Leader`, `follower.Follower`, and `partition_reader.PartitionReader` for both.
+
+What it leaves out: changes of role (`partition`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from odradek.cluster.image import NO_LEADER
-from odradek.cluster.topic_names import is_internal_topic
-from odradek.foundation.errors import (
-    FencedLeaderEpoch,
-    KafkaStorageError,
-    NotLeaderOrFollower,
-    OffsetOutOfRange,
-    UnknownLeaderEpoch,
-    UnknownTopicOrPartition,
-)
+from odradek.cluster.image import NO_LEADER, PartitionImage
+from odradek.foundation.errors import FencedLeaderEpoch, UnknownLeaderEpoch
 from odradek.foundation.ids import NO_LEADER_EPOCH, TopicId, TopicPartition
-from odradek.log.files import FileSlice
 from odradek.log.log import Log
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.context import ReplicaContext
-from odradek.replication.purgatory import Listener
-
-
-class PartitionRead(NamedTuple):
-    """What a reader got: the records (None when there are none yet) and the offsets as they were then."""
-
-    slice: FileSlice | None
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
+from odradek.replication.purgatory import PartitionListener, Watch
+from odradek.replication.rejected_batches import RejectedBatches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStart:
-    """What a replica begins with, before the cluster's image gives it a role."""
+    """What a replica begins with, before the cluster's image gives its broker a role."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
     log: Log
     context: ReplicaContext
     high_watermark: int
-    """What this broker vouches for; one beyond the log's ends is moved to the nearer end."""
+    """What is known to be committed; an offset outside the log is moved to the log's nearer end."""
     min_insync_replicas: int
     is_unclean_election_allowed: bool = False
 
 
 class Replica:
-    """Its log's bytes belong to the log, its high watermark to this object."""
+    """The log's bytes belong to the log, its high watermark to this object."""
 
     __slots__ = (
-        "_unshown_bytes",
         "adding_replicas",
         "append_failures",
         "batches_in",
@@ -65,23 +48,24 @@ class Replica:
         "gone",
         "high_watermark",
         "in_sync_replicas",
-        "is_internal",
         "is_throttled_as_follower",
         "is_throttled_as_leader",
         "is_unclean_election_allowed",
-        "leader",
         "leader_epoch",
-        "led_since_epoch",
+        "leader_id",
         "log",
+        "log_end_watch",
         "min_insync_replicas",
         "partition_epoch",
+        "pending_deletes",
+        "pending_produces",
         "records_in",
         "refusal",
+        "rejected_batches",
         "replicas",
         "topic_id",
         "topic_partition",
-        "unacknowledged",
-        "undeleted",
+        "uncommitted_bytes",
         "waiting",
     )
 
@@ -89,67 +73,74 @@ class Replica:
         log = start.log
         self.topic_partition = start.topic_partition
         self.topic_id = start.topic_id
-        self.is_internal = is_internal_topic(start.topic_partition.topic)
         self.log = log
         self.context = start.context
-        self.leader = NO_LEADER
+        self.leader_id = NO_LEADER
         self.leader_epoch: int = NO_LEADER_EPOCH
-        self.led_since_epoch: int = NO_LEADER_EPOCH
-        """The leader epoch in which this broker began to lead, last; it may lead on through later ones."""
         self.partition_epoch = -1
-        """Which of the controller's states of the partition this follows."""
+        """Which of the controller's states of the partition the replica follows."""
         self.replicas: tuple[int, ...] = ()
         self.adding_replicas: tuple[int, ...] = ()
-        """Those of `replicas` that a reassignment brings."""
+        """Those of `replicas` that a reassignment adds."""
         self.in_sync_replicas: tuple[int, ...] = ()
         self.eligible_replicas: tuple[int, ...] = ()
-        """Those that may be elected besides the in-sync set (KIP-966), or more where the image has not told yet."""
+        """The brokers that may be elected besides the in-sync set (KIP-966). It may name more until the image comes."""
         self.is_unclean_election_allowed = start.is_unclean_election_allowed
         """unclean.leader.election.enable: whether any replica may be elected."""
         self.min_insync_replicas = start.min_insync_replicas
         self.is_throttled_as_leader = False
-        """Whether what followers are fed from here counts for the broker's throttle, and may wait for it (KIP-73)."""
+        """Whether bytes for followers count for the broker's throttle, and may wait for it (KIP-73)."""
         self.is_throttled_as_follower = False
         self.high_watermark: int = min(max(start.high_watermark, log.log_start_offset), log.log_end_offset)
-        self.waiting: dict[Listener, None] = {}
+        self.uncommitted_bytes = 0
+        """Bytes that were appended above the high watermark."""
+        self.waiting: dict[PartitionListener, None] = {}
         """Clients' fetches that wait for the high watermark."""
-        self.unacknowledged = Waiters()
+        self.log_end_watch = Watch()
+        """Followers' fetches that wait for the log's end, and the parts of their sessions that have nothing new."""
+        self.pending_produces = Waiters()
         """Produces that wait for the high watermark."""
-        self.undeleted = Waiters()
+        self.pending_deletes = Waiters()
         """Deletions that wait for the low watermark."""
+        self.rejected_batches: RejectedBatches | None = None
+        """Batches that have to come again before those after them are accepted; None nearly always."""
         self.gone: Exception | None = None
+        """Why this broker does not have the partition any more."""
         self.refusal: Exception | None = None
-        """Why clients may not write here; None for a leader."""
+        """Why clients may not write here; None while this broker leads."""
         self.append_failures = 0
         self.batches_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.records_in = 0
-        # What was appended above the high watermark.
-        self._unshown_bytes = 0
 
     @property
-    def is_leader(self) -> bool:
-        """Whether clients may write here."""
-        return self.refusal is None
+    def last_stable_offset(self) -> int:
+        """The whole in-sync set holds all below, and no open transaction has records there."""
+        offset: int = self.log.producers.last_stable_offset(high_watermark=self.high_watermark)
+        return offset
 
     @property
     def is_follower(self) -> bool:
         """Whether another broker leads, whose log this one has to follow."""
-        return self.gone is None and self.leader not in (NO_LEADER, self.context.broker_id)
+        return self.gone is None and self.leader_id not in (NO_LEADER, self.context.broker_id)
 
-    @property
-    def last_stable_offset(self) -> int:
-        """All below belongs to no open transaction and is held by the whole in-sync set."""
-        offset: int = self.log.producers.last_stable_offset(high_watermark=self.high_watermark)
-        return offset
+    def follow(self, state: PartitionImage) -> None:
+        """Take over the controller's state of the partition."""
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.adding_replicas = state.adding
+        self.in_sync_replicas = state.isr
+        self.eligible_replicas = state.elr
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
 
-    # --- who may ask -------------------------------------------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------------------
 
     def require_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise unless this broker leads, in the client's epoch if it names one.
 
-        FencedLeaderEpoch, UnknownLeaderEpoch, NotLeaderOrFollower, UnknownTopicOrPartition, KafkaStorageError.
+        Raises FencedLeaderEpoch, UnknownLeaderEpoch, NotLeaderOrFollower, UnknownTopicOrPartition, KafkaStorageError.
         """
         if self.gone is not None:
             raise self.gone.with_traceback(None)
@@ -157,25 +148,6 @@ class Replica:
             self.check_leader_epoch(current_leader_epoch)
         if self.refusal is not None:
             raise self.refusal.with_traceback(None)
-
-    def require_confirmed(self) -> None:
-        """For what clients are told by a leader: raise NotLeaderOrFollower where the registry is silent and another
-        broker may lead by now. What followers ask is answered all the same: that confirms the leader.
-        """
-        if self.context.is_registry_silent and not self.is_confirmed:
-            raise self.unconfirmed()
-
-    def unconfirmed(self) -> NotLeaderOrFollower:
-        """What a client is told by a leader that is not confirmed."""
-        return NotLeaderOrFollower(
-            f"The registry does not answer broker {self.context.broker_id}, and not every replica that may lead "
-            f"{self.topic_partition} instead still follows it; try again."
-        )
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether nobody else led a moment ago, as far as a leader can know without the registry."""
-        raise NotImplementedError
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Raise FencedLeaderEpoch or UnknownLeaderEpoch unless the client's epoch is this one, or -1."""
@@ -191,197 +163,78 @@ class Replica:
             f"{current_leader_epoch}; try again."
         )
 
-    # --- reading -----------------------------------------------------------------------------------------------------
+    # --- watermarks --------------------------------------------------------------------------------------------------
 
-    def read(
-        self,
-        fetch_offset: int,
-        bytes_max: int,
-        *,
-        at_least_one_batch: bool,
-        committed_only: bool,
-        current_leader_epoch: int = -1,
-        leader_only: bool = False,
-    ) -> PartitionRead:
-        """Whole batches from the one that holds `fetch_offset`, below the high watermark (or last stable
-        offset).
-
-        A follower serves readers too, unless they want the `leader_only`: consumers that know nothing of replicas
-        (KIP-392). Raises OffsetOutOfRange below the log's start or above its end, if this broker can know that there is
-        no such record (`require_certainty`), FencedLeaderEpoch, UnknownLeaderEpoch, NotLeaderOrFollower,
-        KafkaStorageError.
-        """
-        if self.refusal is not None:
-            self._require_readable(current_leader_epoch, leader_only=leader_only)
-        elif current_leader_epoch != -1:
-            self.check_leader_epoch(current_leader_epoch)
-        log = self.log
-        high_watermark = self.high_watermark
-        last_stable_offset = self.last_stable_offset
-        log_start_offset = log.log_start_offset
-        limit = last_stable_offset if committed_only else high_watermark
-        if log_start_offset <= fetch_offset < limit:
-            records = None
-            if bytes_max > 0 or at_least_one_batch:
-                records = log.read(
-                    fetch_offset,
-                    bytes_max=bytes_max,
-                    offset_limit=limit,
-                    at_least_one_batch=at_least_one_batch,
-                )
-                self.bytes_out += records.size
-            return PartitionRead(records, high_watermark, last_stable_offset, log_start_offset)
-        if not log_start_offset <= fetch_offset <= log.log_end_offset:
-            self.require_certainty(fetch_offset)
-            self._require_in_range(fetch_offset)
-        return PartitionRead(None, high_watermark, last_stable_offset, log_start_offset)
-
-    def require_certainty(self, offset: int) -> None:
-        """Raise NotLeaderOrFollower when this broker cannot know whether `offset`, which it does not hold, exists.
-
-        Clients that are told OFFSET_OUT_OF_RANGE begin anew at another place. A follower has what it has come to, and
-        whoever was stopped or cut off for some time may lead no more. (Kafka says OFFSET_OUT_OF_RANGE in both cases,
-        and clients that know that they read from a follower ask the leader then. Below a follower's start that is left
-        to them: franz-go goes back to the leader for nothing else, and what retention takes it takes there as well.)
-        """
-        if self.refusal is not None:
-            if offset > self.log.log_end_offset:
-                raise NotLeaderOrFollower(
-                    f"{self.topic_partition} has come to {self.log.log_end_offset} on the follower "
-                    f"{self.context.broker_id}; whether there is {offset} its leader, broker {self.leader}, knows."
-                )
-        elif not self.context.is_sure():
-            raise NotLeaderOrFollower(
-                f"{self.topic_partition} has no {offset} on broker {self.context.broker_id}, which has to hear from "
-                "the controller first whether it still leads; try again."
-            )
-
-    def _require_readable(self, current_leader_epoch: int, *, leader_only: bool) -> None:
-        if leader_only or self.gone is not None or not self.is_follower:
-            self.require_leader(current_leader_epoch)
-        self.check_leader_epoch(current_leader_epoch)
-
-    def _require_in_range(self, fetch_offset: int) -> None:
-        log = self.log
-        if not log.log_start_offset <= fetch_offset <= log.log_end_offset:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition} holds offsets {log.log_start_offset} to {log.log_end_offset}; "
-                f"{fetch_offset} is outside."
-            )
-
-    def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-        """Where a reader's log and this one part, as (epoch, end offset): it has to cut what it has there (KIP-595).
-
-        None when this log has all that the reader has. `last_fetched_epoch` is the epoch of the record before
-        `fetch_offset`. Raises OffsetOutOfRange when this log does not know.
-        """
-        epoch, end_offset = self.end_offset_for_epoch(last_fetched_epoch)
-        if epoch < 0 or end_offset < 0:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition} knows no end of epoch {last_fetched_epoch}, in which the reader fetched last."
-            )
-        if fetch_offset < self.log.log_start_offset:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition} starts at {self.log.log_start_offset}, after {fetch_offset}."
-            )
-        if epoch < last_fetched_epoch or end_offset < fetch_offset:
-            return epoch, end_offset
-        return None
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the newest epoch not after `epoch`; both -1 when there is none.
-
-        A leader's own epoch begins where its log ends, also when nothing has been written in it. Raises
-        UnknownTopicOrPartition, KafkaStorageError.
-        """
-        if self.gone is not None:
-            raise self.gone.with_traceback(None)
-        log = self.log
-        newest = log.epochs.latest_epoch
-        if newest < epoch <= self.leader_epoch and self.refusal is None:
-            known = newest if newest >= 0 and epoch < self.leader_epoch else epoch
-            return known, log.log_end_offset
-        found: tuple[int, int] = log.end_offset_for_epoch(epoch)
-        return found
-
-    def aborted_transactions(self, fetch_offset: int, records: FileSlice) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that reach into `records`, read from
-        `fetch_offset`.
-        """
-        del records  # What is aborted above them is left out by its reader: markers tell it in order.
-        aborted = self.log.aborted_transactions(fetch_offset, self.last_stable_offset)
-        return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
-
-    def apply_retention(self) -> int:
-        """Delete the segments that are past retention and below the high watermark; how many."""
-        before = self.log.log_start_offset
-        count: int = self.log.delete_old_segments(self.high_watermark)
-        if self.log.log_start_offset != before:
-            self._log_start_moved()
-        return count
-
-    def advance_log_start(self, offset: int) -> None:
-        """Give up the records below `offset`, unless the log starts there or later. Raises as `Log.advance_log_start`;
-        nothing else is to call that, as whoever asks a leader, or is asked by a follower, has to hear of it.
-        """
-        before = self.log.log_start_offset
-        self.log.advance_log_start(offset)
-        if self.log.log_start_offset != before:
-            self._log_start_moved()
-
-    def _log_start_moved(self) -> None:
-        self.context.log_start_moved(self)
-
-    # --- the high watermark ------------------------------------------------------------------------------------------
-
-    def _show(self, end_offset: int) -> None:
-        """All below `end_offset`, which is above the high watermark, may be read from now on."""
-        size_bytes = self._unshown_bytes
+    def advance_high_watermark(self, end_offset: int) -> None:
+        """Let readers see all below `end_offset`, which is above the high watermark."""
+        size_bytes = self.uncommitted_bytes
         log_end_offset = self.log.log_end_offset
         if end_offset < log_end_offset:
-            # How many bytes lie below an offset is not known: each record is taken for as long as the others.
+            # The bytes below an offset are not known: all records count as equally long.
             before = self.high_watermark
             size_bytes = size_bytes * (end_offset - before) // (log_end_offset - before)
-        # Also when records came before they were counted here: there is something new.
+        # At least one byte, also for records that came before bytes were counted: there is something new.
         size_bytes = max(size_bytes, 1)
-        self._unshown_bytes -= min(size_bytes, self._unshown_bytes)
+        self.uncommitted_bytes -= min(size_bytes, self.uncommitted_bytes)
         self.high_watermark = end_offset
         for fetch in tuple(self.waiting):
-            fetch.advanced(size_bytes)
-        if self.unacknowledged:
-            self.unacknowledged.release(end_offset)
+            fetch.became_readable(size_bytes)
+        if self.pending_produces:
+            self.pending_produces.release(end_offset)
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    def advance_log_start(self, offset: int) -> bool:
+        """Delete the records below `offset`; whether the log's start moved. Raises as `Log.advance_log_start`."""
+        before = self.log.log_start_offset
+        self.log.advance_log_start(offset)
+        return self._has_log_start_moved(before)
 
-    def mark_deleted(self) -> None:
-        """The topic was deleted: every later call raises UnknownTopicOrPartition."""
-        self._mark_gone(UnknownTopicOrPartition(f"{self.topic_partition} was deleted."))
+    def apply_retention(self) -> tuple[int, bool]:
+        """Delete the segments that are past retention and below the high watermark.
 
-    def mark_removed(self) -> None:
-        """The replica was assigned to other brokers: every later call raises NotLeaderOrFollower."""
-        self._mark_gone(
-            NotLeaderOrFollower(f"{self.topic_partition} is not kept here any more; refresh the metadata.")
-        )
+        Returns how many there were, and whether the log's start moved.
+        """
+        before = self.log.log_start_offset
+        count = self.log.delete_old_segments(self.high_watermark)
+        return count, self._has_log_start_moved(before)
 
-    def mark_offline(self, reason: str) -> None:
-        """The log directory failed: every later call raises KafkaStorageError until the broker restarts."""
-        self._mark_gone(
-            KafkaStorageError(
-                f"The log directory of {self.topic_partition}, {self.log.path_of_directory}, failed ({reason}); the "
-                "partition is offline until the disk is repaired and the broker restarted."
-            )
-        )
+    def _has_log_start_moved(self, before: int) -> bool:
+        if self.log.log_start_offset == before:
+            return False
+        self.notify_followers()
+        return True
 
-    def _mark_gone(self, why: Exception) -> None:
-        self.gone = self.refusal = why
-        self._disturb(why)
+    # --- requests that wait ------------------------------------------------------------------------------------------
 
-    def _disturb(self, why: Exception) -> None:
-        """Whoever waits has to look elsewhere."""
-        self._wake_readers()
-        self.unacknowledged.fail(why)
-        self.undeleted.fail(why)
+    def notify_followers(self) -> None:
+        """Tell followers' sessions that their next fetch has something to learn here."""
+        for listener in tuple(self.log_end_watch.waiting):
+            listener.state_changed()
 
-    def _wake_readers(self) -> None:
+    def wake_followers(self) -> None:
+        """Answer followers' fetches at once."""
+        for fetch in tuple(self.log_end_watch.waiting):
+            fetch.wake()
+
+    def wake_readers(self) -> None:
+        """Answer clients' fetches at once."""
         for fetch in tuple(self.waiting):
-            fetch.disturbed()
+            fetch.wake()
+
+    def fail_waiting(self, failure: Exception) -> None:
+        """Answer all that wait here: they have to ask another broker."""
+        self.wake_readers()
+        self.wake_followers()
+        self.pending_produces.fail(failure)
+        self.pending_deletes.fail(failure)
+
+    @property
+    def has_waiting_clients(self) -> bool:
+        return bool(self.waiting or self.pending_produces or self.pending_deletes)
+
+    def note_rejected(self, records: memoryview | bytes, failure: Exception) -> None:
+        """Remember that these records were refused, so that none after them are accepted before they come again."""
+        if self.gone is not None:
+            return
+        if self.rejected_batches is None:
+            self.rejected_batches = RejectedBatches(self.context.now)
+        self.rejected_batches.note(records, failure)

@@ -1,14 +1,15 @@
-"""How fast replicas that catch up may be fed and may fetch (KIP-73), so that moving partitions leaves room for clients.
+"""Limits on the bytes per second of replicas that catch up (KIP-73), so that moving partitions leaves room for clients.
 
 Topics name the throttled replicas ({leader,follower}.replication.throttled.replicas: `*` or partition:broker pairs),
-brokers the bytes per second ({leader,follower}.replication.throttled.rate). All that flows for a throttled replica is
-counted, but only what is not in sync is held back: a replica that clients wait for is never slowed down.
+brokers the bytes per second ({leader,follower}.replication.throttled.rate). All bytes of a throttled replica count, but
+only replicas outside the in-sync set wait: a replica that clients wait for is never slowed down.
 
-The measure is an allowance that grows with time, up to what one second brings, and may be overdrawn by the last answer;
-what was overdrawn is waited off. Kafka takes the mean over a window instead and forgets what lies before it, so that
-rates below a tenth of an answer's size are exceeded there. Replicas in sync, which nothing holds back, overdraw it by
-no more than such a window brings: what clients write above the rate for an hour is not to be waited off for an hour
-when they cease, or when the rate is raised.
+The measure is an allowance that grows with time, up to one second's worth. The last answer may overdraw it; the debt is
+waited off. Kafka takes the mean over a window instead and forgets what lies before it. There, rates below a tenth of an
+answer's size are exceeded.
+
+Replicas in sync do not wait, and overdraw the allowance by at most the bytes of Kafka's window. Otherwise an hour of
+writes above the rate would be followed by an hour of waiting.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ EVERY_REPLICA: Final = "*"
 _BURST_SECONDS: Final = 1.0
 # As long as Kafka's window.
 _IN_SYNC_DEBT_SECONDS: Final = 10.0
-# The rate may change while somebody waits, so nobody waits longer than this before looking again.
+# The rate may change during a wait, so no wait before the next check is longer.
 PAUSE_SECONDS_MAX: Final = 1.0
 _PAUSE_SECONDS_MIN: Final = 0.02
 
 
 class Throttle:
-    """What one side, the feeding or the fetching, has left. Pure but for the rate and the time, which are asked for."""
+    """What one side, sending or fetching, has left. Pure but for the rate and the time, which are callables."""
 
     __slots__ = ("_allowance", "_as_of", "_now", "_rate", "bytes_total", "times_held_back")
 
     def __init__(self, rate: Callable[[], int], *, now: Callable[[], float]) -> None:
-        """`rate` gives bytes per second as they are now, `now` seconds that never go back."""
+        """`rate` gives the current bytes per second, `now` monotonic seconds."""
         self._rate = rate
         self._now = now
         self._as_of = now()
@@ -48,7 +49,7 @@ class Throttle:
         return None if rate == INT64_MAX else rate
 
     def record(self, size_bytes: int, *, is_in_sync: bool = False) -> float:
-        """So many bytes of throttled replicas went through; how many of them are to be waited off."""
+        """Count `size_bytes` of throttled replicas; how many of them are to be waited off."""
         self.bytes_total += size_bytes
         rate = self.rate
         if rate is None:
@@ -59,12 +60,12 @@ class Throttle:
         return before - self._allowance
 
     def take_back(self, size_bytes: int, debt_bytes: float) -> None:
-        """So many bytes did not go after all; `debt_bytes` is what `record` said of them."""
+        """Uncount `size_bytes` that were not sent after all; `debt_bytes` is what `record` returned for them."""
         self.bytes_total -= size_bytes
         self._allowance += debt_bytes
 
     def holds_back(self) -> bool:
-        """Whether what is not in sync has to wait."""
+        """Whether replicas outside the in-sync set have to wait."""
         if self.rate is None:
             return False
         self._refill()
@@ -74,7 +75,7 @@ class Throttle:
         return True
 
     def pause_seconds(self) -> float:
-        """How long to wait before it is worth asking again."""
+        """How long to wait before the next check."""
         rate = self.rate
         if rate is None:
             return 0.0

@@ -1,4 +1,4 @@
-"""Runs one broker or one controller of a cluster until it is told to stop, as `server.start` runs a single node.
+"""Runs one broker or one controller of a cluster until a signal, as `server.start` runs a single node.
 
 A broker waits for a controller for as long as it takes to come, and a signal ends that waiting too; ZooKeeper must
 answer within zookeeper.connection.timeout.ms. Exit codes are those of `server.start`; 1 also when another broker has
@@ -20,10 +20,10 @@ from odradek.server.start import (
     EXIT_CLEAN,
     EXIT_FAILED,
     EXIT_SETTINGS,
+    error_text,
     follow_signals,
-    leave_alone_what_is_there,
+    freeze_startup_objects,
     run_loop,
-    words_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def run_broker(
 ) -> int:
     """Serve until a signal; returns the exit code.
 
-    `admin` is (host, port) of the HTTP server. After a stop in order the process stays for `linger_seconds`, so that
+    `admin` is (host, port) of the HTTP server. After a controlled stop the process stays for `linger_seconds`, so that
     connections to it are refused while others still think that it is there.
     """
     return run_loop(_serve_broker(settings, registry=registry, admin=admin, linger_seconds=linger_seconds))
@@ -65,13 +65,14 @@ def run_controller(settings: Settings, *, registry: str, admin: Address | None =
 async def _serve_broker(
     settings: Settings, *, registry: str, admin: Address | None, linger_seconds: float
 ) -> int:
-    from odradek.server.cluster_broker import ClusterBroker
+    from odradek.server.broker.broker_process import BrokerProcess
+    from odradek.server.broker.cluster_control import ClusterControl
 
     ending = _Ending()
-    broker = ClusterBroker(settings, registry=registry, on_refused=ending.fail)
+    broker = BrokerProcess(settings, control=ClusterControl(registry=registry, on_fatal=ending.fail))
 
     def make_http(address: Address) -> _Http:
-        from odradek.server.cluster_admin import ClusterAdminServer
+        from odradek.server.http.cluster_admin import ClusterAdminServer
 
         return ClusterAdminServer(broker, host=address[0], port=address[1])
 
@@ -85,14 +86,14 @@ async def _serve_broker(
 
 
 async def _serve_controller(settings: Settings, *, registry: str, admin: Address | None) -> int:
-    from odradek.server.controller_process import ControllerProcess
+    from odradek.server.controller.controller_process import ControllerProcess
 
     ending = _Ending()
     controller = ControllerProcess(settings, registry=registry)
 
     def make_http(address: Address) -> _Http:
-        from odradek.server.admin import HttpServer
-        from odradek.server.cluster_measures import register_controller
+        from odradek.server.http.admin import HttpServer
+        from odradek.server.http.cluster_metrics import register_controller
 
         server = HttpServer(checks={"serving": controller.not_ready}, host=address[0], port=address[1])
         register_controller(controller, server.registry)
@@ -105,7 +106,7 @@ async def _serve_controller(settings: Settings, *, registry: str, admin: Address
 
 
 class _Ending:
-    """That the process is to end, and why if not because it was told to."""
+    """Whether the process must end, and why if not for a signal."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -135,12 +136,12 @@ async def _serve(
     except (OdradekError, OSError) as error:
         if http is not None:
             await http.stop()
-        print(f"odradek: cannot start: {words_of(error)}", file=sys.stderr, flush=True)
+        print(f"odradek: cannot start: {error_text(error)}", file=sys.stderr, flush=True)
         return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
     if is_started:
         line = ready() if http is None else f"{ready()} admin=http://{http.address}"
         print(line, flush=True)
-        leave_alone_what_is_there()
+        freeze_startup_objects()
         ask_for_short_slices()
         await ending.event.wait()
     if http is not None:

@@ -1,8 +1,8 @@
 """Asks Linux for short slices of time, so that a record does not wait for its broker behind programs that compute.
 
 A record on its way through three brokers needs a core a dozen times, for a tenth of a millisecond each. Since 6.12 the
-scheduler takes a wish: whoever asks for a shorter slice is let in sooner after it slept, gets no larger share, and has
-to give way sooner too. It needs no privilege. Older kernels take the wish and pass over it; other systems and
+scheduler takes a request: a thread with a shorter slice runs sooner after it slept, gets no larger share, and is
+preempted sooner too. It needs no privilege. Older kernels accept the request and ignore it; other systems and
 processors are left as they are.
 
 Sources: sched_setattr(2); Linux, "sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion".

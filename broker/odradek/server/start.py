@@ -1,4 +1,4 @@
-"""Runs one broker until it is told to stop: loop, logging of the start, signals, the `ready` line, exit code.
+"""Runs one broker until a signal: loop, logging of the start, signals, the `ready` line, exit code.
 
 The first SIGTERM or SIGINT begins a controlled stop; a second ends the process at once, unclean, unless it follows
 so soon that both are one: timeout(1) and some inits signal a process and then its group, it among them. Exit codes:
@@ -13,11 +13,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.settings import Settings
+
+if TYPE_CHECKING:
+    from odradek.server.broker.broker_process import BrokerProcess
+    from odradek.server.broker.local_control import LocalControl
+    from odradek.server.broker.testing_faults import Faults
+    from odradek.server.http.admin import AdminServer
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +38,7 @@ def run(
     settings: Settings,
     *,
     admin: tuple[str, int] | None = None,
-    on_ready: Callable[[Any], None] | None = None,
+    on_ready: Callable[[BrokerProcess[LocalControl]], None] | None = None,
     testing_faults: bool = False,
 ) -> int:
     """Serve until a signal; returns the exit code.
@@ -43,16 +49,16 @@ def run(
     return run_loop(_serve(settings, admin=admin, on_ready=on_ready, testing_faults=testing_faults))
 
 
-def run_loop(main: Any) -> int:
+def run_loop(main: Coroutine[Any, Any, int]) -> int:
     """Run the coroutine `main` on the fastest loop there is."""
     try:
         try:
             import uvloop
         except ImportError:
             logger.info("uvloop is not installed; the standard event loop serves, more slowly")
-            return asyncio.run(main)  # type: ignore[no-any-return]
+            return asyncio.run(main)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(main)  # type: ignore[no-any-return]
+            return runner.run(main)
     finally:
         # Python would warn of it when Ctrl-C came before the loop ran.
         main.close()
@@ -62,40 +68,38 @@ async def _serve(
     settings: Settings,
     *,
     admin: tuple[str, int] | None,
-    on_ready: Callable[[Any], None] | None,
+    on_ready: Callable[[BrokerProcess[LocalControl]], None] | None,
     testing_faults: bool,
 ) -> int:
-    from odradek.server.broker import Broker
+    from odradek.server.broker.broker_process import BrokerProcess
+    from odradek.server.broker.local_control import LocalControl
 
     stopping = asyncio.Event()
     follow_signals(stopping)
-    options: dict[str, Any] = {}
+    faults: Faults | None = None
     if testing_faults:
-        from odradek.server.faults import FaultingDispatcher, Faults
+        from odradek.server.broker.testing_faults import Faults
 
         faults = Faults()
-        options["make_dispatcher"] = lambda parts: FaultingDispatcher(parts, faults)
-    admin_server: Any = None
+    admin_server: AdminServer | None = None
     try:
-        broker = Broker(settings, **options)
-        if testing_faults:
-            broker.faults = faults
+        broker = BrokerProcess(settings, control=LocalControl(faults=faults))
         if admin is not None:
-            from odradek.server.admin import AdminServer
+            from odradek.server.http.admin import AdminServer
 
-            admin_server = AdminServer(broker, host=admin[0], port=admin[1])
+            admin_server = AdminServer(broker, host=admin[0], port=admin[1], faults=faults)
             await admin_server.start()
         await broker.start()
     except (OdradekError, OSError) as error:
         if admin_server is not None:
             await admin_server.stop()
-        print(f"odradek: cannot start: {words_of(error)}", file=sys.stderr, flush=True)
+        print(f"odradek: cannot start: {error_text(error)}", file=sys.stderr, flush=True)
         return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
-    _tell_guessed_addresses(broker, settings)
+    _warn_of_guessed_addresses(broker, settings)
     print(_ready_line(broker, admin_server), flush=True)
     if on_ready is not None:
         on_ready(broker)
-    leave_alone_what_is_there()
+    freeze_startup_objects()
     await stopping.wait()
     if admin_server is not None:
         await admin_server.stop()
@@ -103,36 +107,37 @@ async def _serve(
     return EXIT_CLEAN
 
 
-def leave_alone_what_is_there() -> None:
-    """Modules, tables and logs that a start has made stay until the end: looking through them for garbage again and
-    again would hold requests up, by some 10 ms for each 100,000 objects.
+def freeze_startup_objects() -> None:
+    """Exclude what the start has created from garbage collection: modules, tables and logs stay until the end.
+
+    Each full collection would delay requests, by about 10 ms for 100,000 objects.
     """
     gc.freeze()
 
 
-def words_of(error: Exception) -> str:
-    """An error without its number, which says nothing to people."""
+def error_text(error: Exception) -> str:
+    """An error's text without its number."""
     if isinstance(error, OSError) and error.strerror and error.filename is None:
         return error.strerror
     return str(error)
 
 
-def _ready_line(broker: Any, admin_server: Any) -> str:
+def _ready_line(broker: BrokerProcess[LocalControl], admin_server: AdminServer | None) -> str:
     addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
     line = f"ready id={broker.broker_id} cluster={broker.images.current.cluster_id} {addresses}"
     return line if admin_server is None else f"{line} admin=http://{admin_server.address}"
 
 
-def _tell_guessed_addresses(broker: Any, settings: Settings) -> None:
-    """A client that cannot reach the name it is told fails far from here, so say which name that is."""
-    for given, told in zip(settings.advertised_endpoints, broker.endpoints, strict=True):
-        if given.host != told.host:
+def _warn_of_guessed_addresses(broker: BrokerProcess[LocalControl], settings: Settings) -> None:
+    """Log the names that clients get: one that cannot reach its name fails on another machine."""
+    for given, resolved in zip(settings.advertised_endpoints, broker.endpoints, strict=True):
+        if given.host != resolved.host:
             logger.warning(
                 "%s listens on every interface, and clients are told to come to %s:%d; when they cannot reach "
                 "that name, name another by advertised.listeners or --advertise HOST:PORT",
-                told.listener_name,
-                told.host,
-                told.port,
+                resolved.listener_name,
+                resolved.host,
+                resolved.port,
             )
 
 

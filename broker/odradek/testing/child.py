@@ -32,7 +32,7 @@ class Commands:
 
     def ready(self, broker: Any) -> None:
         """The broker serves; called in its loop."""
-        broker.faults.spare(FIXTURE_CLIENT_ID)
+        broker.control.faults.spare(FIXTURE_CLIENT_ID)
         self._broker = broker
         self._loop = asyncio.get_running_loop()
         self._is_ready.set()
@@ -64,7 +64,7 @@ class Commands:
         return {}
 
     async def _in_loop(self, command: dict[str, Any]) -> None:
-        faults = self._broker.faults
+        faults = self._broker.control.faults
         if command.pop("do") == "clear":
             faults.clear()
         else:

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
+from odradek.protocol.frames import Frame
+from odradek.transport.pending import Pending
 
-class Slice(Protocol):
-    """A range of a file that is part of an answer; `log.files.FileSlice` is one.
-
-    `read_cached` gives the bytes if that needs no waiting for a device, else None; `read` may wait and
-    raises OSError. `file` has `pread(position, size)` and `pread_cached(position, size)` of the same kind,
-    for large slices that are sent in parts. `fileno` is negative when there is nothing that the kernel
-    could send from.
-    """
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def position(self) -> int: ...
-
-    @property
-    def file(self) -> Any: ...
-
-    def fileno(self) -> int: ...
-
-    def read(self) -> bytes: ...
-
-    def read_cached(self) -> bytes | None: ...
-
-
-Part = bytes | bytearray | memoryview | Slice
-# A whole frame, size included: bytes, or its parts in order.
-Reply = bytes | bytearray | memoryview | list[Part]
-Answer = Reply | Awaitable[Reply | None] | None
+# A pending answer, like one at once, may be None: the request gets none.
+Answer = Frame | Pending[Frame | None] | None
 
 
 class Connection:

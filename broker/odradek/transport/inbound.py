@@ -18,7 +18,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from inspect import iscoroutine
 from typing import Any, Final, cast
 
 from odradek.foundation import words
@@ -31,30 +30,28 @@ from odradek.foundation.limits import (
 )
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
-from odradek.transport.connection import Connection, Dispatch, Part, Reply
-from odradek.transport.pending import PendingReply
-from odradek.transport.sendfile import PartSource
+from odradek.transport.connection import Connection, Dispatch
+from odradek.transport.pending import Pending
+from odradek.transport.sendfile import PartSource, Unsent
 
 logger = logging.getLogger(__name__)
-
-_FRAMES: Final = (bytes, list, bytearray, memoryview)
 
 # Answers of one turn up to this many bytes are joined and sent at once; larger ones are handed over as they
 # are.
 _JOINED_BYTES_MAX: Final = 64 * 1024
 
 
-class _Later:
-    """The place of an answer that is not there yet."""
+class _Place:
+    """The place of an answer that is not there yet, or whose predecessors are not."""
 
-    __slots__ = ("future", "is_there", "pending", "reply")
+    __slots__ = ("frame", "is_ready", "pending")
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[Reply | None] | None = None
-        self.pending: PendingReply | None = None
-        self.reply: Reply | None = None
-        self.is_there = False
+        self.pending: Pending[Frame | None] | None = None
+        self.frame: Frame | None = None
+        self.is_ready = False
 
 
 class InboundConnection(Connection, asyncio.BufferedProtocol):
@@ -116,8 +113,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._source = PartSource(executor=executor, sendfile=sendfile)
         self._transport: Any = None
         self._frames: deque[memoryview] = deque()  # received, not yet dispatched
-        self._answers: deque[_Later] = deque()  # from the first request that is not answered yet
-        self._out: deque[Part] = deque()  # due, not yet with the transport
+        self._answers: deque[_Place] = deque()  # from the first request that is not answered yet
+        self._out: deque[Unsent] = deque()  # due, not yet with the transport
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
@@ -267,70 +264,56 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
 
     # --- answers ------------------------------------------------------------------------------------------
 
-    def _place(self, answer: Any) -> None:
+    def _place(self, answer: Frame | Pending[Frame | None]) -> None:
         """Give an answer its place behind those before it."""
-        if isinstance(answer, _FRAMES):
-            if not self._answers:
-                self._queue(answer)
-                self._pump()
-                return
-            later = _Later()
-            later.reply = answer
-            later.is_there = True
-            self._answers.append(later)
+        if type(answer) is Pending:
+            place = _Place()
+            place.pending = answer
+            self._answers.append(place)
+            answer.start(self._tasks)
+            answer.when_settled(lambda pending: self._settled(place, pending))
             return
-        later = _Later()
-        if type(answer) is PendingReply:
-            later.pending = answer
-            self._answers.append(later)
-            answer.when_settled(lambda pending: self._settled(later, pending))
+        assert not isinstance(answer, Pending)
+        if not self._answers:
+            self._queue(answer)
+            self._pump()
             return
-        later.future = (
-            self._tasks.start(answer, name="request")
-            if iscoroutine(answer)
-            else asyncio.ensure_future(answer)
-        )
-        self._answers.append(later)
-        later.future.add_done_callback(lambda future: self._answered(later, future))
+        place = _Place()
+        place.frame = answer
+        place.is_ready = True
+        self._answers.append(place)
 
-    def _answered(self, later: _Later, future: asyncio.Future[Reply | None]) -> None:
-        if future.cancelled():
+    def _settled(self, place: _Place, pending: Pending[Frame | None]) -> None:
+        if pending.cancelled():
             if not self._is_closing:
                 self._cut_off(OdradekError("the answer to a request was given up"))
             return
-        failure = future.exception()
-        if failure is not None:
+        try:
+            frame = pending.result()
+        except Exception as failure:
             self._cut_off(failure)
             return
-        later.future = None
-        self._is_there(later, future.result())
-
-    def _settled(self, later: _Later, pending: PendingReply) -> None:
-        if not pending.cancelled():
-            later.pending = None
-            self._is_there(later, pending.result())
-
-    def _is_there(self, later: _Later, reply: Reply | None) -> None:
         if self.is_lost:
             return
-        later.reply = reply
-        later.is_there = True
+        place.pending = None
+        place.frame = frame
+        place.is_ready = True
         answers = self._answers
-        if not answers or answers[0] is not later:
+        if not answers or answers[0] is not place:
             return
-        while answers and answers[0].is_there:
-            reply = answers.popleft().reply
-            if reply is not None:
-                self._queue(reply)
+        while answers and answers[0].is_ready:
+            frame = answers.popleft().frame
+            if frame is not None:
+                self._queue(frame)
         self._pump()
         self._go_on()
         self._close_when_done()
 
-    def _queue(self, reply: Reply) -> None:
-        if isinstance(reply, list):
-            self._out.extend(reply)
+    def _queue(self, frame: Frame) -> None:
+        if isinstance(frame, list):
+            self._out.extend(frame)
         else:
-            self._out.append(reply)
+            self._out.append(frame)
 
     def _send_ready(self, ready: list[bytes], ready_bytes: int) -> None:
         if self._out or self._is_writing_paused or self._is_loading:
@@ -433,14 +416,10 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._transport.close()
 
     def _drop(self) -> None:
-        """Forget what was received and what is due. Waiting futures are cancelled; tasks run to their end."""
+        """Drop what was received and what is due. Pending answers are cancelled; tasks run to their end."""
         self._frames.clear()
         self._out.clear()
         answers, self._answers = self._answers, deque()
-        for later in answers:
-            # A coroutine may be half-way through a change, and must not be stopped because nobody listens
-            # any more.
-            if later.future is not None and not isinstance(later.future, asyncio.Task):
-                later.future.cancel()
-            if later.pending is not None:
-                later.pending.cancel()
+        for place in answers:
+            if place.pending is not None:
+                place.pending.cancel()

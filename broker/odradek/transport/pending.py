@@ -1,73 +1,144 @@
-"""An answer that is not there yet, and its one reader, the connection: a future for the hot road.
+"""An answer that is not there yet, and its one reader, the connection.
 
-The callbacks of a future run a turn of the loop after its result was set; here they run at once. So it is to be settled
-only from where any handler could be called: from a callback of the loop, not from within a request of another
+It is settled by its owner (`settle`, `fail`) or by work that it is given: a coroutine, or a future. A coroutine runs
+from `start` on, as a task of the connection. What has to be made of the answer before it is sent is added by `then`,
+as the request passes the handler and the dispatcher.
+
+The callbacks of a future run a turn of the loop after its result was set; here they run at once. So the owner settles
+it only from where any handler could be called: from a callback of the loop, not from within a request of another
 connection (`settle_soon` is for that).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Final, Generic, TypeVar, cast
 
-from odradek.transport.connection import Reply
+from odradek.foundation.tasks import TaskOwner
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _UNSETTLED: Final = object()
-_GIVEN_UP: Final = object()
+_CANCELLED: Final = object()
 
 
-class PendingReply:
-    """Settled once, with a frame or with None for no answer, unless it is given up first."""
+class Pending(Generic[T]):
+    """Settled once, with a value or with an error, unless it is cancelled first."""
 
-    __slots__ = ("_callbacks", "_reply")
+    __slots__ = ("_callbacks", "_error", "_steps", "_value", "_work")
 
-    def __init__(self) -> None:
-        self._reply: Any = _UNSETTLED
-        self._callbacks: list[Callable[[PendingReply], None]] = []
+    def __init__(self, work: Awaitable[T] | None = None) -> None:
+        """With `work`, a coroutine or a future, its outcome is the answer."""
+        self._value: Any = _UNSETTLED
+        self._error: Exception | None = None
+        self._steps: list[tuple[Callable[[Any], Any], Callable[[Exception], Any] | None]] = []
+        self._callbacks: list[Callable[[Pending[T]], None]] = []
+        self._work = work
+        if isinstance(work, asyncio.Future):
+            work.add_done_callback(self._future_done)
+
+    def then(
+        self, respond: Callable[[T], U], *, failed: Callable[[Exception], U] | None = None
+    ) -> Pending[U]:
+        """This answer, once `respond` has made another of its value, or `failed` of its error.
+
+        An exception that either raises is the error of the answer. A cancelled answer passes through neither.
+        """
+        if self._value is _UNSETTLED:
+            self._steps.append((respond, failed))
+        elif self._value is not _CANCELLED:
+            self._value, self._error = _stepped(respond, failed, self._value, self._error)
+        return cast("Pending[U]", self)
+
+    def start(self, tasks: TaskOwner) -> None:
+        """Run the coroutine that it was given, if any, as a task of `tasks`."""
+        work = self._work
+        if isinstance(work, Coroutine):
+            self._work = None
+            task = tasks.start(_outcome(work), name="request")
+            # Nobody stops it halfway through a change: it runs to its end, whoever still reads the answer.
+            self._work = task
+            task.add_done_callback(self._task_done)
 
     def done(self) -> bool:
-        """Whether it is over, by an answer or because it was given up."""
-        return self._reply is not _UNSETTLED
+        """Whether it is over, by an answer or because it was cancelled."""
+        return self._value is not _UNSETTLED
 
     def cancelled(self) -> bool:
-        return self._reply is _GIVEN_UP
+        return self._value is _CANCELLED
 
-    def result(self) -> Reply | None:
-        """The answer; only after it was settled, and not given up."""
-        assert self._reply is not _UNSETTLED and self._reply is not _GIVEN_UP, "there is no answer"
-        return self._reply  # type: ignore[no-any-return]
+    def result(self) -> T:
+        """The answer, once it is settled and not cancelled. Raises its error."""
+        assert self._value is not _UNSETTLED and self._value is not _CANCELLED, "there is no answer"
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
 
-    def when_settled(self, callback: Callable[[PendingReply], None]) -> None:
-        """Call it when this is settled or given up; at once if it is already."""
-        if self.done():
+    def when_settled(self, callback: Callable[[Pending[T]], None]) -> None:
+        """Call it when this is settled or cancelled; at once if it is already."""
+        if self._value is not _UNSETTLED:
             callback(self)
         else:
             self._callbacks.append(callback)
 
-    def settle(self, reply: Reply | None) -> None:
-        """This is the answer. Does nothing when one was given or it was given up."""
-        self._end(reply)
+    def settle(self, value: T) -> None:
+        """Set the answer. Does nothing when one was set or it was cancelled."""
+        self._end(value, None)
 
-    def settle_soon(self, reply: Reply | None) -> None:
+    def settle_soon(self, value: T) -> None:
         """The same in the loop's next turn."""
-        asyncio.get_running_loop().call_soon(self._end, reply)
+        asyncio.get_running_loop().call_soon(self._end, value, None)
+
+    def fail(self, error: Exception) -> None:
+        """Set an error instead of an answer. Does nothing when one was set or it was cancelled."""
+        self._end(None, error)
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
-        self._end(_GIVEN_UP)
-
-    def _end(self, outcome: Any) -> None:
-        if self._reply is not _UNSETTLED:
+        """End the wait for the answer: nobody reads it any more. A coroutine that runs goes on."""
+        if isinstance(self._work, asyncio.Task):
             return
-        self._reply = outcome
+        if isinstance(self._work, asyncio.Future):
+            self._work.cancel()
+        self._end(_CANCELLED, None)
+
+    def _end(self, value: Any, error: Exception | None) -> None:
+        if self._value is not _UNSETTLED:
+            return
+        self._value = value
+        if value is not _CANCELLED and self._steps:
+            for respond, failed in self._steps:
+                value, error = _stepped(respond, failed, value, error)
+            self._value = value
+        self._error = error
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
 
-    def __await__(self) -> Generator[Any, None, Reply | None]:
+    def _future_done(self, future: asyncio.Future[T]) -> None:
+        if future.cancelled():
+            self._end(_CANCELLED, None)
+            return
+        failure = future.exception()
+        if failure is None:
+            self._end(future.result(), None)
+        else:
+            self._end(None, _as_exception(failure))
+
+    def _task_done(self, task: asyncio.Task[tuple[T | None, Exception | None]]) -> None:
+        if task.cancelled():
+            self._end(_CANCELLED, None)
+        else:
+            self._end(*task.result())
+
+    def __await__(self) -> Generator[Any, None, T]:
         """For callers that are no connection."""
-        if not self.done():
+        work = self._work
+        if isinstance(work, Coroutine):
+            self._work = None
+            self._end(*(yield from _outcome(work).__await__()))
+        elif self._value is _UNSETTLED:
             over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.when_settled(lambda _: None if over.done() else over.set_result(None))
             try:
@@ -75,6 +146,41 @@ class PendingReply:
             except asyncio.CancelledError:
                 self.cancel()
                 raise
-        if self.cancelled():
+        if self._value is _CANCELLED:
             raise asyncio.CancelledError
         return self.result()
+
+
+def when_ready(
+    result: T | Awaitable[T], respond: Callable[[T], U], *, failed: Callable[[Exception], U] | None = None
+) -> U | Pending[U]:
+    """What `respond` makes of `result`, at once if it is there, else pending; `failed` of the error of a later one."""
+    if isinstance(result, Awaitable):
+        return Pending(result).then(respond, failed=failed)
+    return respond(result)
+
+
+def _stepped(
+    respond: Callable[[Any], Any],
+    failed: Callable[[Exception], Any] | None,
+    value: Any,
+    error: Exception | None,
+) -> tuple[Any, Exception | None]:
+    try:
+        if error is None:
+            return respond(value), None
+        return (None, error) if failed is None else (failed(error), None)
+    except Exception as raised:
+        return None, raised
+
+
+async def _outcome(work: Awaitable[T]) -> tuple[T | None, Exception | None]:
+    """(value, error): a task of a connection that fails is no failure of the process."""
+    try:
+        return await work, None
+    except Exception as error:
+        return None, error
+
+
+def _as_exception(failure: BaseException) -> Exception:
+    return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))

@@ -1,13 +1,15 @@
-"""From file slices to the socket: read and written, or sent by the kernel.
+"""From slices of files to the socket: read and written, or sent by the kernel.
 
-Where a connection has a socket of its own and the file a descriptor, the kernel sends from the page cache, which takes
-two thirds of the processor's time that reading and writing take; else, and for small slices, bytes are read and
-written. Both send a large slice in parts as the socket takes them, and neither waits for a device on the event loop: a
-part that is not in the page cache is read on a thread. Whether it is there is asked for one byte in every so many, as
-the kernel brings in and drops more than a page at a time.
+Where a connection has a plain socket and the file a descriptor, the kernel sends from the page cache, which takes two
+thirds of the processor time that reading and writing take. Otherwise, and for small slices, bytes are read and written.
+Both send a large slice in parts as the socket takes them, and neither waits for a device on the event loop: a part that
+is not in the page cache is read on a thread. Whether it is there is asked for one byte in every so many, since the
+kernel loads and drops more than a page at a time.
 
-With sendfile the transport must have nothing unsent, or bytes would overtake each other: its high-water mark is zero
-then, so it says when it is empty. A full socket is waited for by handing the transport a few bytes to send.
+A TLS transport shows its socket too, and the kernel would send plain text through it: there nothing is sent by kernel.
+
+With sendfile the transport must have nothing unsent, or bytes would overtake each other. Its high-water mark is zero
+then, so it reports when it is empty. To wait for a full socket, the transport is given a few bytes to send.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Final
+from typing import Final, cast
 
 from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENDFILE_BYTES_MIN, SLICE_PART_BYTES
+from odradek.protocol.frames import Part, Slice
 
 LOADING: Final = -1
 
@@ -32,12 +35,13 @@ _PROBE_BYTES: Final = 128 * 1024
 _HANDED_OVER_BYTES: Final = 1024
 
 
-class _Rest:
+class RemainingSlice:
     """What is still to be sent of a large slice, or a part of it that a thread reads."""
 
     __slots__ = ("_cached_until", "file", "position", "size", "whole")
 
-    def __init__(self, whole: Any, position: int, size: int) -> None:
+    def __init__(self, whole: Slice, position: int, size: int) -> None:
+        assert whole.file is not None, "an empty slice has no parts"
         self.whole = whole  # keeps the file open
         self.file = whole.file
         self.position = position
@@ -68,22 +72,36 @@ class _Rest:
         return min(until, end) - position
 
     def fileno(self) -> int:
-        descriptor: int = self.whole.fileno()
-        return descriptor
+        return self.whole.fileno()
 
     def read(self) -> bytes:
-        data: bytes = self.file.pread(self.position, self.size)
+        data = self.file.pread(self.position, self.size)
         if len(data) != self.size:
             raise _short(data, self)
         return data
 
     def read_cached(self) -> bytes | None:
-        data: bytes | None = self.file.pread_cached(self.position, self.size)
-        return data
+        return self.file.pread_cached(self.position, self.size)
 
 
-def _short(data: bytes, slice: Any) -> OSError:
+# What a slice on its way out may be, and what the queue of a connection holds.
+_Sendable = Slice | RemainingSlice
+Unsent = Part | RemainingSlice
+
+
+def _short(data: bytes, slice: _Sendable) -> OSError:
     return OSError(f"{len(data)} of {slice.size} bytes are left at position {slice.position} of a log file")
+
+
+def _plain_socket_descriptor(transport: asyncio.Transport) -> int:
+    """The descriptor of a socket that the kernel may write to: -1 without one, and below TLS."""
+    if (
+        transport.get_extra_info("sslcontext") is not None
+        or transport.get_extra_info("ssl_object") is not None
+    ):
+        return -1
+    opened = transport.get_extra_info("socket")
+    return -1 if opened is None else int(opened.fileno())
 
 
 class PartSource:
@@ -95,31 +113,30 @@ class PartSource:
         self._executor = executor
         self._sendfile = sendfile
         self._socket_descriptor = -1
-        self._transport: Any = None
+        self._transport: asyncio.Transport
 
-    def prepare(self, transport: Any, *, unsent_max: int) -> None:
+    def prepare(self, transport: asyncio.Transport, *, unsent_max: int) -> None:
         """Bind to a connection that was just made."""
         self._transport = transport
-        if self._sendfile:
-            opened = transport.get_extra_info("socket")
-            self._socket_descriptor = -1 if opened is None else opened.fileno()
+        self._socket_descriptor = _plain_socket_descriptor(transport) if self._sendfile else -1
         if self._socket_descriptor >= 0:
             transport.set_write_buffer_limits(high=0)
         else:
             transport.set_write_buffer_limits(high=unsent_max, low=unsent_max // 4)
 
-    def send_next(self, out: deque[Any], loaded: Callable[[BaseException | None], None]) -> int:
+    def send_next(self, out: deque[Unsent], loaded: Callable[[BaseException | None], None]) -> int:
         """Send from the head of `out` what goes in one write, and take from `out` what was sent.
 
         Gives the number of bytes, or LOADING when they must first come from the device: then `loaded` is
         called later, with None when the head of `out` has been replaced by its bytes. Raises OSError.
         """
-        run: list[Any] = []
+        run: list[bytes | bytearray | memoryview] = []
         run_bytes = 0
         while out and run_bytes < SLICE_PART_BYTES:
             head = out[0]
             if isinstance(head, _IN_MEMORY):
-                run.append(out.popleft())
+                out.popleft()
+                run.append(head)
                 run_bytes += len(head)
                 continue
             size = head.size
@@ -129,7 +146,7 @@ class PartSource:
                 sent = self._send_by_kernel(out, head)
                 if sent:
                     return sent
-                head = out[0]
+                head = cast(_Sendable, out[0])
             if size > SLICE_PART_BYTES:
                 head = self._first_part(out, head)
             data = head.read_cached()
@@ -149,48 +166,51 @@ class PartSource:
             self._transport.writelines(run)
         return run_bytes
 
-    def _first_part(self, out: deque[Any], head: Any) -> _Rest:
+    def _first_part(self, out: deque[Unsent], head: _Sendable) -> RemainingSlice:
         """Split the large slice at the head of `out` in two, and give the first."""
-        rest = self._rest(out, head)
-        part = _Rest(rest.whole, rest.position, SLICE_PART_BYTES)
-        rest.shorten(SLICE_PART_BYTES)
+        remaining = self._remaining(out, head)
+        part = RemainingSlice(remaining.whole, remaining.position, SLICE_PART_BYTES)
+        remaining.shorten(SLICE_PART_BYTES)
         out.appendleft(part)
         return part
 
-    def _rest(self, out: deque[Any], head: Any) -> _Rest:
+    def _remaining(self, out: deque[Unsent], head: _Sendable) -> RemainingSlice:
         """The slice at the head of `out` as one of which parts can be taken."""
-        if isinstance(head, _Rest):
+        if isinstance(head, RemainingSlice):
             return head
-        rest = out[0] = _Rest(head, head.position, head.size)
-        return rest
+        remaining = RemainingSlice(head, head.position, head.size)
+        out[0] = remaining
+        return remaining
 
-    def _send_by_kernel(self, out: deque[Any], head: Any) -> int:
+    def _send_by_kernel(self, out: deque[Unsent], head: _Sendable) -> int:
         """Bytes sent by sendfile: 0 when the transport's own must go first, or the file is cold."""
         if self._transport.get_write_buffer_size() or self._transport.is_closing():
             return 0
-        rest = self._rest(out, head)
-        size = rest.cached(SENDFILE_BYTES_MAX)
+        remaining = self._remaining(out, head)
+        size = remaining.cached(SENDFILE_BYTES_MAX)
         if not size:
             return 0
         try:
-            sent = os.sendfile(self._socket_descriptor, rest.fileno(), rest.position, size)
+            sent = os.sendfile(self._socket_descriptor, remaining.fileno(), remaining.position, size)
         except BlockingIOError:
             sent = 0
         else:
             if sent == 0:
-                raise OSError(f"no bytes are left at position {rest.position} of a log file")
-            rest.shorten(sent)
+                raise OSError(f"no bytes are left at position {remaining.position} of a log file")
+            remaining.shorten(sent)
         if sent < size:
             # The socket is full. Give the transport a little to send, so that it says when there is room.
-            data = rest.file.pread(rest.position, min(rest.size, _HANDED_OVER_BYTES))
+            data = remaining.file.pread(remaining.position, min(remaining.size, _HANDED_OVER_BYTES))
             self._transport.write(data)
-            rest.shorten(len(data))
+            remaining.shorten(len(data))
             sent += len(data)
-        if not rest.size:
+        if not remaining.size:
             out.popleft()
         return sent
 
-    def _load(self, out: deque[Any], part: Any, loaded: Callable[[BaseException | None], None]) -> None:
+    def _load(
+        self, out: deque[Unsent], part: _Sendable, loaded: Callable[[BaseException | None], None]
+    ) -> None:
         reading = asyncio.get_running_loop().run_in_executor(self._executor, part.read)
 
         def done(future: asyncio.Future[bytes]) -> None:

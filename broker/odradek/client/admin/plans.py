@@ -8,7 +8,7 @@ All plans keep to the same rules: no broker twice in a partition, replicas in as
 moves as possible, brokers with equally many replicas and, among the partitions that move, preferred leaders. The same
 question always has the same answer. Replicas are counted, not bytes.
 
-What it leaves out: asking and telling brokers (`reassignments`, `brokers`).
+What it leaves out: requests to brokers (`reassignments`, `brokers`).
 """
 
 from __future__ import annotations
@@ -36,46 +36,48 @@ def plan_drain(assignment: Assignment, racks: Racks, *, leaving: Collection[int]
 
     Raises InvalidReplicationFactor where too few brokers are left for a partition's replicas.
     """
-    places = _Places(assignment, {broker: rack for broker, rack in racks.items() if broker not in leaving})
+    placement = _Placement(
+        assignment, {broker: rack for broker, rack in racks.items() if broker not in leaving}
+    )
     for where in _in_order(assignment):
         staying = [broker for broker in assignment[where] if broker not in leaving]
         missing = len(assignment[where]) - len(staying)
         for _ in range(missing):
-            staying.append(places.choose(where, staying, wanted=len(assignment[where])))
-            places.replicas[staying[-1]] += 1
+            staying.append(placement.choose(where, staying, wanted=len(assignment[where])))
+            placement.replicas[staying[-1]] += 1
         if missing:
-            places.assign(where, tuple(staying))
-    return places.plan()
+            placement.assign(where, tuple(staying))
+    return placement.plan()
 
 
 def plan_spread(assignment: Assignment, racks: Racks, *, onto: Collection[int] | None = None) -> Plan:
     """Brokers come to have as many replicas as each other, give or take one; with `onto` only those are given any."""
-    places = _Places(assignment, racks)
-    givers = _Givers(places)
-    hungry = set(racks if onto is None else onto) & racks.keys()
-    while hungry:
-        receiver = min(hungry, key=lambda broker: (places.replicas[broker], broker))
-        if not givers.give_to(receiver):
-            hungry.discard(receiver)
-    return places.plan()
+    placement = _Placement(assignment, racks)
+    donors = _Donors(placement)
+    receivers = set(racks if onto is None else onto) & racks.keys()
+    while receivers:
+        receiver = min(receivers, key=lambda broker: (placement.replicas[broker], broker))
+        if not donors.give_to(receiver):
+            receivers.discard(receiver)
+    return placement.plan()
 
 
 def plan_factor(assignment: Assignment, racks: Racks, *, topics: Collection[str], factor: int) -> Plan:
     """Every partition of `topics` gets `factor` replicas. Raises InvalidReplicationFactor."""
     if factor < 1:
         raise InvalidReplicationFactor(f"the replication factor is {factor}; it must be at least 1")
-    places = _Places(assignment, racks)
+    placement = _Placement(assignment, racks)
     for where in _in_order(assignment):
         replicas = list(assignment[where])
         if where.topic not in topics or len(replicas) == factor:
             continue
         while len(replicas) < factor:
-            replicas.append(places.choose(where, replicas, wanted=factor))
-            places.replicas[replicas[-1]] += 1
+            replicas.append(placement.choose(where, replicas, wanted=factor))
+            placement.replicas[replicas[-1]] += 1
         while len(replicas) > factor:
-            replicas.remove(places.most_dispensable(replicas))
-        places.assign(where, tuple(replicas), keeps_leader=assignment[where][0] in racks)
-    return places.plan()
+            replicas.remove(placement.best_to_remove(replicas))
+        placement.assign(where, tuple(replicas), keeps_leader=assignment[where][0] in racks)
+    return placement.plan()
 
 
 def _in_order(assignment: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -83,7 +85,7 @@ def _in_order(assignment: Iterable[TopicPartition]) -> list[TopicPartition]:
     return sorted(assignment, key=lambda where: (where.partition, where.topic))
 
 
-class _Places:
+class _Placement:
     """An assignment that is changed, and how much that is for each broker."""
 
     def __init__(self, assignment: Assignment, racks: Racks) -> None:
@@ -107,10 +109,10 @@ class _Places:
             )
         return min(fit, key=lambda broker: (taken[self.rack(broker)], self.replicas[broker], broker))
 
-    def most_dispensable(self, replicas: list[int]) -> int:
-        """The one to go: away, or in the rack of another, or with the most; the first only if it is away."""
+    def best_to_remove(self, replicas: list[int]) -> int:
+        """The replica to remove: away, else in a shared rack, else where most are; the first only if it is away."""
 
-        def merit(broker: int) -> tuple[bool, bool, bool, int, int]:
+        def score(broker: int) -> tuple[bool, bool, bool, int, int]:
             rest = [self.rack(other) for other in replicas if other != broker]
             is_first = broker == replicas[0] and broker in self.racks
             return (
@@ -121,12 +123,12 @@ class _Places:
                 -broker,
             )
 
-        return min(replicas, key=merit)
+        return min(replicas, key=score)
 
-    def keeps_racks(self, where: TopicPartition, giver: int, receiver: int) -> bool:
+    def keeps_racks(self, where: TopicPartition, donor: int, receiver: int) -> bool:
         """Whether the partition's replicas are in as many racks as before after a move."""
-        rest = {self.rack(broker) for broker in self.now[where] if broker != giver}
-        return self.rack(receiver) not in rest or self.rack(giver) in rest
+        rest = {self.rack(broker) for broker in self.now[where] if broker != donor}
+        return self.rack(receiver) not in rest or self.rack(donor) in rest
 
     def assign(self, where: TopicPartition, replicas: tuple[int, ...], *, keeps_leader: bool = False) -> None:
         """With `keeps_leader` the first stays first, whoever leads how much."""
@@ -154,39 +156,39 @@ class _Places:
         return plan
 
 
-class _Givers:
-    """Takes single replicas from who has the most."""
+class _Donors:
+    """Takes single replicas from the brokers that have the most."""
 
-    def __init__(self, places: _Places) -> None:
-        self._places = places
-        self._order = _in_order(places.now)
+    def __init__(self, placement: _Placement) -> None:
+        self._placement = placement
+        self._order = _in_order(placement.now)
         self._candidates: dict[tuple[int, int], Iterator[TopicPartition]] = {}
 
     def give_to(self, receiver: int) -> bool:
         """Move one replica to `receiver` from the fullest broker that has one to give; False when nobody has."""
-        places = self._places
-        fullest_first = sorted(places.racks, key=lambda broker: (-places.replicas[broker], broker))
-        for giver in fullest_first:
-            if places.replicas[giver] - places.replicas[receiver] <= 1:
+        placement = self._placement
+        fullest_first = sorted(placement.racks, key=lambda broker: (-placement.replicas[broker], broker))
+        for donor in fullest_first:
+            if placement.replicas[donor] - placement.replicas[receiver] <= 1:
                 return False
-            where = next(self._from(giver, receiver), None)
+            where = next(self._from(donor, receiver), None)
             if where is not None:
-                moved = tuple(receiver if broker == giver else broker for broker in places.now[where])
-                places.assign(where, moved)
-                places.replicas[giver] -= 1
-                places.replicas[receiver] += 1
+                moved = tuple(receiver if broker == donor else broker for broker in placement.now[where])
+                placement.assign(where, moved)
+                placement.replicas[donor] -= 1
+                placement.replicas[receiver] += 1
                 return True
         return False
 
-    def _from(self, giver: int, receiver: int) -> Iterator[TopicPartition]:
-        """Each partition is looked at once for each pair, or planning for thousands would take minutes."""
-        if (giver, receiver) not in self._candidates:
-            places = self._places
-            self._candidates[giver, receiver] = (
+    def _from(self, donor: int, receiver: int) -> Iterator[TopicPartition]:
+        """Each partition is considered once for each pair; otherwise a plan for thousands would take minutes."""
+        if (donor, receiver) not in self._candidates:
+            placement = self._placement
+            self._candidates[donor, receiver] = (
                 where
                 for where in self._order
-                if giver in places.now[where]
-                and receiver not in places.now[where]
-                and places.keeps_racks(where, giver, receiver)
+                if donor in placement.now[where]
+                and receiver not in placement.now[where]
+                and placement.keeps_racks(where, donor, receiver)
             )
-        return self._candidates[giver, receiver]
+        return self._candidates[donor, receiver]

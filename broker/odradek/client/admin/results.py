@@ -191,7 +191,7 @@ class LogDirectory:
     @property
     def is_full(self) -> bool:
         """Whether the broker refuses writes there, or is about to. The protocol does not tell, so this is the bound by
-        which the broker takes writes again (`log.room`).
+        which the broker takes writes again (`log.disk_space`).
         """
         return self.error is None and 0 <= self.usable_bytes < LOG_DIRECTORY_ROOM_BYTES_MIN
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from odradek.foundation.ids import TopicPartition
 from odradek.records.batch import BatchHeader, BatchView
-from odradek.records.bulk import all_records, values
+from odradek.records.bulk_decoding import all_records, values
 from odradek.records.record import Headers, Record
 
 _new_tuple = tuple.__new__

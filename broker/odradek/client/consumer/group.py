@@ -24,7 +24,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.outage import Outage
-from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
+from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.foundation.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -284,7 +284,7 @@ class GroupConsumer:
                     self._consumer.wake()
             except REJOIN as failure:
                 self._lost(failure)
-            except (*RETRIABLE, ClientTimeout) as failure:
+            except RETRIABLE_OR_LATE as failure:
                 logger.debug("group %s: a heartbeat failed: %s", self._group_id, failure)
             except (FencedInstanceId, OdradekError) as failure:
                 self._failure = failure

@@ -12,7 +12,8 @@ from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.assignors import RANGE
 from odradek.client.consumer.outage import COORDINATOR, Outage
-from odradek.client.errors import MEMBER_ID_REQUIRED_CODE, ClientTimeout, ConnectionFailed, raise_for
+from odradek.client.errors import ClientTimeout, ConnectionFailed, raise_for
+from odradek.foundation.errors import MemberIdRequired
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
 from odradek.protocol.consumer import (
@@ -21,6 +22,7 @@ from odradek.protocol.consumer import (
     build_subscription,
     parse_assignment,
 )
+from odradek.protocol.errors import code_of
 
 T = TypeVar("T")
 
@@ -32,6 +34,7 @@ COMMIT_VERSIONS = (5, 9)
 # The range assignor needs no more.
 SUBSCRIPTION_VERSION = 1
 ASSIGNMENT_VERSION = 0
+_MEMBER_ID_REQUIRED = code_of(MemberIdRequired)
 # Beyond the rebalance timeout, for which the broker may hold the answer back.
 JOIN_ANSWER_MS = 5_000
 
@@ -95,12 +98,12 @@ class Membership:
                 protocols=[{"name": RANGE, "metadata": subscription}],
                 reason=None,
             )
-            if int(response.error_code) != MEMBER_ID_REQUIRED_CODE:
+            if int(response.error_code) != _MEMBER_ID_REQUIRED:
                 self._check(response)
             return response
 
         response = await self._on_coordinator(ask)
-        if int(response.error_code) == MEMBER_ID_REQUIRED_CODE:
+        if int(response.error_code) == _MEMBER_ID_REQUIRED:
             self.member_id = str(response.member_id)
             response = await self._on_coordinator(ask)
             self._check(response)

@@ -24,7 +24,7 @@ from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
-from odradek.client.errors import RETRIABLE, ClientClosed, ClientTimeout
+from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
 
@@ -261,5 +261,5 @@ class Consumer:
             if new:
                 starts = await self._logs.offsets_at(new, EARLIEST)
                 source.assign({key: source.position(key) for key in source.assignment} | starts)
-        except (*RETRIABLE, ClientTimeout) as failure:
+        except RETRIABLE_OR_LATE as failure:
             logger.debug("looking for new partitions later: %s", failure)

@@ -1,1 +1,0 @@
-"""What `cluster.zookeeper_store` is made of: one session, lasting watches, addresses, access and encryption."""

@@ -1,0 +1,103 @@
+"""The active controller's work on partitions that move to other brokers, on request (KIP-455, KIP-860).
+
+`reassignment_steps` holds the rules. A request begins here. The reassignment ends in `leadership`: with the in-sync set
+that has all new replicas, or with the return of the one broker that can lead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from odradek.cluster.cordons import placeable
+from odradek.cluster.image import ImageHolder, PartitionImage
+from odradek.controller import eligible_replicas, reassignment_steps
+from odradek.controller.leadership import Leadership
+from odradek.controller.requests import Outcome, Reassignment
+from odradek.foundation.errors import LeaderNotAvailable, RequestError
+from odradek.foundation.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionReassignment:
+    """Keeps nothing of its own: what is under way is in the image."""
+
+    def __init__(self, leadership: Leadership, images: ImageHolder) -> None:
+        self._leadership = leadership
+        self._images = images
+
+    async def reassign(self, wanted: Sequence[Reassignment], *, may_change_factor: bool) -> list[Outcome]:
+        """Begin, replace or take back reassignments; one outcome each, in order, None for success.
+
+        Raises StoreError and NotController.
+        """
+        return await self._leadership.decisions.make(lambda: self._reassign(wanted, may_change_factor))
+
+    async def _reassign(self, wanted: Sequence[Reassignment], may_change_factor: bool) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        changed: dict[TopicPartition, PartitionImage] = {}
+        for one in wanted:
+            where = one.topic_partition
+            try:
+                before = changed.get(where) or self._leadership.states.find(where)
+                after = self._changed(one, before, may_change_factor=may_change_factor)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            outcomes.append(None)
+            if after is not None:
+                changed[where] = after
+        await self._leadership.states.write(changed.items())
+        if changed:
+            ended = sum(not reassignment_steps.is_under_way(after) for after in changed.values())
+            logger.info(
+                "%d reassignments asked for: %d begin, %d are at their end, %d refused",
+                len(wanted),
+                len(changed) - ended,
+                ended,
+                sum(outcome is not None for outcome in outcomes),
+            )
+        return outcomes
+
+    def _changed(
+        self, wanted: Reassignment, partition: PartitionImage, *, may_change_factor: bool
+    ) -> PartitionImage | None:
+        where = wanted.topic_partition
+        if partition.partition_epoch < 0:
+            raise LeaderNotAvailable(f"{where} was never led yet; try again when its brokers are up.")
+        live = self._leadership.eligible()
+        min_in_sync = eligible_replicas.min_in_sync(self._images.current, where.topic, partition.leader)
+        if wanted.replicas is None:
+            unclean = self._leadership.allows_unclean_election(where.topic)
+            return reassignment_steps.cancelled(
+                where, partition, live=live, min_in_sync=min_in_sync, unclean=unclean
+            )
+        members = self._images.current.brokers
+        reassignment_steps.check_target(
+            where,
+            partition,
+            wanted.replicas,
+            placeable=placeable(self._images.current),
+            live=members,
+            may_change_factor=may_change_factor,
+        )
+        return reassignment_steps.begun(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)
+
+    def under_way(
+        self, wanted: Iterable[TopicPartition] | None
+    ) -> list[tuple[TopicPartition, PartitionImage]]:
+        """The partitions among `wanted` (None: among all) that are being reassigned; those that are not there are
+        passed over.
+        """
+        states = self._leadership.states
+        if wanted is None:
+            return [one for one in states if reassignment_steps.is_under_way(one[1])]
+        found: dict[TopicPartition, PartitionImage] = {}
+        for where in wanted:
+            topic = self._images.current.topics.get(where.topic)
+            if topic is not None and 0 <= where.partition < len(topic.partitions):
+                partition = topic.partitions[where.partition]
+                if reassignment_steps.is_under_way(partition):
+                    found[where] = partition
+        return list(found.items())

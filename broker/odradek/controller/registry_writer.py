@@ -1,0 +1,133 @@
+"""The only place where the cluster's metadata is written: the registry first, then the image and its subscribers.
+
+Every write checks in the same step that this controller's term continues. So a controller that has a successor without
+knowing it (a long pause, an expired session) changes nothing. A write becomes changes of nodes. The image is built from
+them as every broker builds it, and they go to the change log: there is no second interpretation of a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from odradek.cluster import paths
+from odradek.cluster.change_log import ChangeLog, NodeChange
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.cluster.image_building import apply
+from odradek.cluster.loading import load_nodes
+from odradek.controller.terms import ControllerTerm
+from odradek.foundation.errors import (
+    NotController,
+    PolicyViolation,
+    StoreError,
+    StoreWriteTooLarge,
+    VersionConflict,
+)
+from odradek.registry.store import ANY_VERSION, Create, Delete, Operation, Put, Store, size_bytes
+
+_NO_TERM: Final = ControllerTerm(-1, 0, 0)
+
+
+class RegistryWriter:
+    """The active controller's writes to the registry. Call `begin` first."""
+
+    def __init__(self, store: Store, images: ImageHolder) -> None:
+        self._store = store
+        self._images = images
+        self._ended = ""
+        self.on_failure: Callable[[StoreError | NotController], None] | None = None
+        """Called for each write that failed: the registry and the image may differ from then on."""
+        self.term = _NO_TERM
+        self.change_log = ChangeLog(0)
+
+    def end(self, reason: str) -> None:
+        """Write nothing any more: the image may lack what the registry has, or another term may have begun."""
+        self._ended = self._ended or reason
+
+    async def begin(self, term: ControllerTerm) -> None:
+        """Load the registry at the start of a term. Raises StoreError."""
+        nodes = await load_nodes(self._store)
+        self.term = term
+        self.change_log = ChangeLog(term.epoch, nodes)
+        self._images.replace(apply(ClusterImage(), nodes))
+
+    async def write(self, operations: Sequence[Operation]) -> None:
+        """Write all or none, then update the image and the change log.
+
+        Raises NotController when another term has begun or this one was ended, PolicyViolation for more than the
+        registry takes at once, and what the operations raise.
+        """
+        if self._ended:
+            raise NotController(f"this controller's term is over: {self._ended}; nothing was changed")
+        try:
+            await self._write_fenced(operations)
+        except StoreWriteTooLarge as failure:
+            # The registry got no request: this request ends, not the term.
+            raise PolicyViolation(f"What is asked for cannot be kept: {failure}.") from failure
+        except (StoreError, NotController) as failure:
+            if self.on_failure is not None:
+                self.on_failure(failure)
+            raise
+        changes = [change for operation in operations if (change := _change(operation)) is not None]
+        self.observe(changes)
+
+    async def write_in_parts(self, groups: Iterable[Sequence[Operation]]) -> None:
+        """Write groups of operations in their order, as many in one step as the registry takes; none is parted.
+
+        Each part is in the image before the next is written. A controller that dies in between leaves the rest undone:
+        so the first parts must be such that the next term completes them. Raises as `write`.
+        """
+        for part in _parts(groups, self.write_bytes_max):
+            await self.write(part)
+
+    @property
+    def write_bytes_max(self) -> int | None:
+        """How much one `write` may write, by `size_bytes`; None where the registry bounds nothing."""
+        bytes_max = self._store.write_bytes_max
+        return None if bytes_max is None else bytes_max - size_bytes(self.term.fence)
+
+    async def _write_fenced(self, operations: Sequence[Operation]) -> None:
+        try:
+            await self._store.multi([self.term.fence, *operations])
+        except VersionConflict as conflict:
+            if (await self._store.get(paths.CONTROLLER_EPOCH)).version != self.term.epoch_version:
+                raise NotController(
+                    f"another controller's term began after term {self.term.epoch}; nothing was changed"
+                ) from conflict
+            raise
+
+    def observe(self, changes: Sequence[NodeChange]) -> None:
+        """Add to the image and the change log what others wrote: brokers register themselves."""
+        if not changes:
+            return
+        image = apply(self._images.current, changes)
+        self.change_log.append(changes)
+        if image is not self._images.current:
+            self._images.replace(image)
+
+
+def _parts(groups: Iterable[Sequence[Operation]], bytes_max: int | None) -> Iterator[list[Operation]]:
+    part: list[Operation] = []
+    left_bytes = bytes_max or 0
+    for group in groups:
+        group_bytes = sum(map(size_bytes, group))
+        if part and bytes_max is not None and group_bytes > left_bytes:
+            yield part
+            part, left_bytes = [], bytes_max
+        part.extend(group)
+        left_bytes -= group_bytes
+    if part:
+        yield part
+
+
+def _change(operation: Operation) -> NodeChange | None:
+    """What a node is after an operation that was done. The version matters where it is given: a partition's state."""
+    if isinstance(operation, Create):
+        return NodeChange(operation.path, operation.data, 0)
+    if isinstance(operation, Put):
+        return NodeChange(
+            operation.path, operation.data, 0 if operation.version == ANY_VERSION else operation.version + 1
+        )
+    if isinstance(operation, Delete):
+        return NodeChange(operation.path, None)
+    return None

@@ -1,0 +1,1 @@
+"""What every coordinator shares: an internal topic's partitions in memory, their writer and their timers."""

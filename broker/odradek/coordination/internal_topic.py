@@ -1,0 +1,112 @@
+"""An internal topic of a running broker: `InternalTopicLog` over the partitions that this broker leads.
+
+With one replica an append is committed when it returns, or with flush.messages once it is flushed. Data that is not in
+the page cache is read in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Protocol
+
+from odradek.cluster.image import ImageHolder, TopicImage
+from odradek.log.log import AppendResult, Origin
+from odradek.replication.flusher import Flusher
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.partition import Partition
+
+
+class TopicCreator(Protocol):
+    """The controller, in this process or in another one."""
+
+    async def ensure_topic(self, name: str) -> TopicImage: ...
+
+
+class ReplicatedTopicLog:
+    """An `InternalTopicLog`.
+
+    `new_topic_partitions` is how many partitions the topic gets when it is created. `commit_timeout_ms` is how long a
+    client waits for an append.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        partitions: HostedPartitions,
+        images: ImageHolder,
+        controller: TopicCreator,
+        flusher: Flusher,
+        new_topic_partitions: int,
+        commit_timeout_ms: int,
+    ) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._images = images
+        self._controller = controller
+        self._flusher = flusher
+        self._new_topic_partitions = new_topic_partitions
+        self._commit_timeout_ms = commit_timeout_ms
+
+    def partition_count(self) -> int:
+        topic = self._images.current.topics.get(self._topic)
+        return self._new_topic_partitions if topic is None else len(topic.partitions)
+
+    def led_partitions(self) -> Iterable[int]:
+        topic = self._images.current.topics.get(self._topic)
+        count = 0 if topic is None else len(topic.partitions)
+        return [partition for partition in range(count) if self.is_ready(partition)]
+
+    def is_ready(self, partition: int) -> bool:
+        found = self._partitions.find(self._topic, partition)
+        return found is not None and (found.leader is None or found.leader.is_confirmed)
+
+    def led_since_epoch(self, partition: int) -> int:
+        return self._partitions.get(self._topic, partition).led_since_epoch
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        found = self._partitions.get(self._topic, partition)
+        # To the log's end, as Kafka does: a new leader may know an old high watermark, and the records above it were
+        # acknowledged or will be.
+        return found.log.log_start_offset, found.log.log_end_offset
+
+    def size_bytes(self, partition: int) -> int:
+        return int(self._partitions.get(self._topic, partition).log.size_bytes)
+
+    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+        """Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError, RequestTimedOut, what logs raise."""
+        found = self._partitions.get(self._topic, partition)
+        if found.leader is None:
+            raise found.reject(memoryview(batch))
+        result = found.leader.append(memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR)
+        if found.high_watermark > result.last_offset:
+            return result.first_offset
+        # A controller, where there is one, has removed a follower this slow from the in-sync set by then.
+        seconds_max = self._commit_timeout_ms / 1000 + 2 * found.replica.context.lag_seconds_max
+        return _when_committed(found, result, seconds_max=seconds_max)
+
+    def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
+        """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
+        log = self._partitions.get(self._topic, partition).log
+        if offset == log.log_end_offset:
+            return b""
+        # Not as clients read, who get nothing above the high watermark: see `bounds`.
+        found = log.read(offset, bytes_max=bytes_max, at_least_one_batch=True)
+        data = found.read_cached()
+        return asyncio.to_thread(found.read) if data is None else data
+
+    async def flush(self, partition: int) -> None:
+        await self._flusher.flush(self._partitions.get(self._topic, partition).log)
+
+    def advance_start(self, partition: int, offset: int) -> None:
+        # Not `delete_records`, which is for clients and refuses compacted topics.
+        self._partitions.get(self._topic, partition).advance_log_start(offset)
+
+    async def ensure_topic(self) -> None:
+        await self._controller.ensure_topic(self._topic)
+
+
+async def _when_committed(partition: Partition, result: AppendResult, *, seconds_max: float) -> int:
+    await partition.committed(result.last_offset, seconds_max=seconds_max)
+    return result.first_offset

@@ -1,0 +1,223 @@
+"""Runs the shards of one coordinator: finds the shard of a key, loads the partitions led here, unloads the others.
+
+A key belongs to the partition that it hashes to (Java's `String.hashCode`), and that partition's leader coordinates it.
+Partitions are loaded when this broker becomes their leader, and forgotten when it no longer is. Kafka's
+`CoordinatorRuntime` (KIP-848) does the same. What the records mean is left to the state machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic
+
+from odradek.coordination.loading import holds_nothing, load
+from odradek.coordination.rewriting import is_due, rewrite
+from odradek.coordination.shard import Machine_co, Shard, ShardParts, ShardState
+from odradek.coordination.timers import SessionTimers
+from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+    OdradekError,
+)
+from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.group_partitions import partition_of
+
+logger = logging.getLogger(__name__)
+
+LOAD_RETRY_SECONDS: Final = 1.0
+LOAD_RETRY_SECONDS_MAX: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSettings:
+    """How a coordinator reads and writes its topic."""
+
+    load_buffer_bytes: int
+    compression: int
+    late_after_ms: int
+
+
+class CoordinatorRuntime(Generic[Machine_co]):
+    """The shards of one coordinator on one broker. Everything happens on the event loop.
+
+    `make_machine` makes the state machine of a new shard.
+    """
+
+    def __init__(
+        self,
+        topic: CoordinatedTopic,
+        log: InternalTopicLog,
+        *,
+        clock: Clock,
+        settings: RuntimeSettings,
+        make_machine: Callable[[Shard[Machine_co]], Machine_co],
+    ) -> None:
+        self.topic = topic
+        self.log = log
+        self.is_running = False
+        self._settings = settings
+        self._make_machine = make_machine
+        self._timers = SessionTimers()
+        self._parts = ShardParts(
+            topic=topic,
+            log=log,
+            clock=clock,
+            timers=self._timers,
+            compression=settings.compression,
+            late_after_ms=settings.late_after_ms,
+        )
+        self._shards: dict[int, Shard[Machine_co]] = {}
+        self._resigned: list[Shard[Machine_co]] = []
+        self._tasks: TaskOwner | None = None
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def start(self, tasks: TaskOwner) -> None:
+        """Begin to serve: load the partitions that this broker leads, in the background. `tasks` owns the loads."""
+        self._tasks = tasks
+        self.is_running = True
+        self.refresh()
+
+    def resign(self) -> None:
+        """Serve no more, and answer every request that waits with NotCoordinator.
+
+        A broker's stop begins so, while there are connections for the answers. A member may wait for others as long
+        as its rebalance timeout.
+        """
+        self.is_running = False
+        self._resigned += self._shards.values()
+        for partition in list(self._shards):
+            self._unload(partition)
+
+    async def stop(self) -> None:
+        """Resign, and end the appends under way and the timers. The caller closes `tasks` afterwards."""
+        self.resign()
+        for shard in self._resigned:
+            await shard.writer.end()
+        self._resigned.clear()
+        self._timers.close()
+
+    def refresh(self) -> None:
+        """Load the partitions that this broker leads now, and forget those that it leads no more."""
+        led = set(self.log.led_partitions())
+        for partition, shard in list(self._shards.items()):
+            if partition not in led or self.log.led_since_epoch(partition) != shard.led_since_epoch:
+                self._unload(partition)
+        for partition in led:
+            if partition not in self._shards:
+                self._begin_load(partition)
+
+    def _begin_load(self, partition: int) -> Shard[Machine_co]:
+        shard = Shard(
+            partition,
+            parts=self._parts,
+            led_since_epoch=self.log.led_since_epoch(partition),
+            make_machine=self._make_machine,
+        )
+        self._shards[partition] = shard
+        if holds_nothing(partition, self.log):
+            shard.activate()
+        else:
+            assert self._tasks is not None, "start() comes first"
+            self._tasks.start(self._load(shard), name=f"load-{partition}")
+        return shard
+
+    async def _load(self, shard: Shard[Machine_co]) -> None:
+        """Load until it succeeds: a disk that fails now may come back, and damage may be repaired.
+
+        What lies before and after damage is not served meanwhile. Members would go back to old offsets, and a rewrite
+        would make the loss permanent.
+        """
+        pause_seconds = LOAD_RETRY_SECONDS
+        while shard.is_to_be_loaded:
+            try:
+                await load(shard, self.log, bytes_max=self._settings.load_buffer_bytes)
+            except (OdradekError, OSError) as error:
+                if shard.state is ShardState.CLOSED:
+                    return  # another broker leads by now and may have truncated this log: nothing is wrong with it
+                logger.error("%s", self._refusal(shard.partition, error))
+                shard.fail(error)
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, LOAD_RETRY_SECONDS_MAX)
+                continue
+            shard.activate()
+
+    def _unload(self, partition: int) -> None:
+        self._shards.pop(partition).close(NotCoordinator(self.topic.moved))
+
+    # --- shards ---------------------------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """The partition of the topic that the key belongs to."""
+        return partition_of(key, self.log.partition_count())
+
+    def shard(self, key: str) -> Shard[Machine_co]:
+        """The key's shard. Raises NotCoordinator, CoordinatorLoadInProgress, CoordinatorNotAvailable."""
+        subject = self.topic.subject
+        if not self.is_running:
+            raise CoordinatorNotAvailable(f"the {subject} coordinator is not running; try again")
+        partition = self.partition_for(key)
+        # Also for a known shard: another broker may lead the partition while the registry does not answer this one.
+        if not self.log.is_ready(partition):
+            raise NotCoordinator(
+                f"the {subject} {key!r} is coordinated elsewhere; find its coordinator again"
+            )
+        shard = self._shards.get(partition)
+        if shard is None:
+            shard = self._begin_load(partition)
+        if shard.state is ShardState.LOADING:
+            raise CoordinatorLoadInProgress(f"the {subject} {key!r} is being loaded; try again")
+        if shard.state is ShardState.FAILED:
+            raise CoordinatorNotAvailable(
+                f"the {subject} {key!r} is not served: {self._refusal(partition, shard.failure)}"
+            )
+        return shard
+
+    def _refusal(self, partition: int, error: BaseException | None) -> str:
+        """Why the keys of a partition are not served, and what can be done."""
+        topic = self.topic
+        return (
+            f"partition {partition} of {topic.name} cannot be loaded ({error}). Its {topic.subject}s are refused, and "
+            f"its log is left as it is, until it can be read: put the partition's directory back from a copy, or stop "
+            f"the broker and delete the directory to begin without {topic.contents}. Loading is tried again "
+            f"every {LOAD_RETRY_SECONDS_MAX:.0f} s at the least"
+        )
+
+    def shards(self) -> list[Shard[Machine_co]]:
+        """All shards, whatever their state."""
+        return list(self._shards.values())
+
+    def loaded_shards(self) -> Iterator[Shard[Machine_co]]:
+        """The shards that are served."""
+        return (shard for shard in list(self._shards.values()) if shard.state is ShardState.ACTIVE)
+
+    @property
+    def is_loading(self) -> bool:
+        return any(shard.state is ShardState.LOADING for shard in self._shards.values())
+
+    @property
+    def failed_partitions(self) -> int:
+        """Partitions of the topic that could not be loaded, whose keys are refused."""
+        return sum(shard.state is ShardState.FAILED for shard in self._shards.values())
+
+    async def loaded(self) -> None:
+        """Wait until every partition led now is loaded."""
+        for shard in list(self._shards.values()):
+            await shard.loaded.wait()
+
+    async def rewrite_long_logs(self) -> None:
+        """Shorten the logs that have outgrown their state, one after the other."""
+        for shard in self.loaded_shards():
+            try:
+                if is_due(shard, self.log):
+                    await rewrite(shard, self.log)
+            except (OdradekError, OSError) as error:
+                logger.warning(
+                    "%s, partition %d, was not rewritten: %s", self.topic.title, shard.partition, error
+                )

@@ -1,0 +1,86 @@
+"""What a coordinator needs of the log under its internal topic, such as `__consumer_offsets`.
+
+A broker gives it the partitions that it leads (`internal_topic`), a test gives it a list in memory. The contract suite
+in `tests/groups` holds for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+EncodedRecord = tuple[bytes, bytes | None]  # key and value of one record; a value of None is a tombstone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatedTopic:
+    """An internal topic, and the words that errors and log lines use for it."""
+
+    name: str  # as clients see it: `__consumer_offsets`
+    title: str  # "the offsets topic"
+    subject: str  # what a key names: "group"
+    contents: str  # what a partition holds: "its groups and their offsets"
+    late_setting: str  # the setting that bounds how long a commit may wait for replicas
+
+    @property
+    def moved(self) -> str:
+        """What clients read when another broker coordinates the key by now."""
+        return f"this broker no longer coordinates the {self.subject}; find its coordinator again"
+
+
+class InternalTopicLog(Protocol):
+    """The partitions of one internal topic, by number."""
+
+    def partition_count(self) -> int:
+        """How many partitions the topic has, or will have when it does not exist yet. It never changes after that."""
+        ...
+
+    def led_partitions(self) -> Iterable[int]:
+        """The partitions that this broker leads now; none before the topic exists."""
+        ...
+
+    def is_ready(self, partition: int) -> bool:
+        """Whether this broker leads the partition now. It must know so, also while the registry does not answer."""
+        ...
+
+    def led_since_epoch(self, partition: int) -> int:
+        """The leader epoch from which on this broker has led the partition without a break.
+
+        When it has grown, the partition must be loaded again.
+        """
+        ...
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """The log's start offset and end offset."""
+        ...
+
+    def size_bytes(self, partition: int) -> int:
+        """The bytes that the log occupies."""
+        ...
+
+    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+        """Append one batch; gives its first offset once it is committed. Raises what partitions raise.
+
+        The log keeps the order of the calls.
+        """
+        ...
+
+    def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
+        """Batches from the one that holds `offset`; nothing where `offset` is the end.
+
+        The first batch is whole, the last one may be cut off by `bytes_max`.
+        """
+        ...
+
+    def flush(self, partition: int) -> Awaitable[None]:
+        """Everything appended so far is on the disk when this is done."""
+        ...
+
+    def advance_start(self, partition: int, offset: int) -> None:
+        """Delete everything below `offset`."""
+        ...
+
+    def ensure_topic(self) -> Awaitable[None]:
+        """Create the topic when it does not exist. Raises what the controller raises."""
+        ...

@@ -1,0 +1,287 @@
+"""Writes records of one partition of an internal topic: the submissions of one turn of the loop become one batch.
+
+One append is under way at a time, and later submissions go together into the next one. So all commits of a turn share
+the cost of an append, and with slow replicas batches grow instead of queues. The records of one submission are never
+divided: a batch is written whole or not at all.
+
+When an append fails, every submission behind it fails too, because it may build on what was not written. When the
+replicas only take long, the writer calls `on_late` after `late_after_ms`, so that the client gets an answer. The append
+goes on, and it counts when it succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from odradek.coordination.topic_log import CoordinatedTopic, EncodedRecord, InternalTopicLog
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    KafkaStorageError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OdradekError,
+    RecordListTooLarge,
+    RecordTooLarge,
+    RequestTimedOut,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.limits import COORDINATOR_BATCH_BYTES_MAX, COORDINATOR_WAITING_BYTES_MAX
+from odradek.records.builder import build_batch
+from odradek.records.compression import Compression
+
+logger = logging.getLogger(__name__)
+
+OnWritten = Callable[[OdradekError | None], None]
+OnLate = Callable[[OdradekError], None]
+
+
+class _Submission:
+    __slots__ = ("late_at", "on_late", "on_written", "records", "size_bytes")
+
+    def __init__(
+        self,
+        records: Sequence[EncodedRecord],
+        size_bytes: int,
+        on_written: OnWritten,
+        on_late: OnLate | None = None,
+        late_at: float = 0.0,
+    ) -> None:
+        self.records = records
+        self.size_bytes = size_bytes
+        self.on_written = on_written
+        self.on_late = on_late
+        self.late_at = late_at  # the loop's time
+
+
+class RecordWriter:
+    """The only writer of one partition."""
+
+    def __init__(
+        self,
+        topic: CoordinatedTopic,
+        log: InternalTopicLog,
+        partition: int,
+        clock: Clock,
+        *,
+        compression: int = Compression.NONE,
+        late_after_ms: int = 5000,
+    ) -> None:
+        self._topic = topic
+        self._log = log
+        self._partition = partition
+        self._clock = clock
+        self._compression = Compression(compression)
+        self._late_after_seconds = late_after_ms / 1000
+        self._under_way: list[_Submission] = []
+        # Waits until the replicas have the append under way.
+        self._waiting_for_replicas: asyncio.Task[int] | None = None
+        self._late_timer: asyncio.TimerHandle | None = None
+        self._waiting: deque[_Submission] = deque()
+        self._waiting_bytes = 0
+        self._is_scheduled = False
+        self._closed: OdradekError | None = None
+        # The failure of the last append: a full disk refuses every append, for hours.
+        self._trouble: type[BaseException] | None = None
+        self._rewrite: tuple[Callable[[], Sequence[EncodedRecord]], OnWritten] | None = None
+        self.bytes_written = 0
+
+    def submit(
+        self, records: Sequence[EncodedRecord], on_written: OnWritten, *, on_late: OnLate | None = None
+    ) -> None:
+        """Write `records` in one batch, and call `on_written` later, or at once with an error.
+
+        `on_late` may be called once before that.
+        """
+        size_bytes = sum(len(key) + len(value or b"") + 24 for key, value in records)
+        if self._closed is not None:
+            on_written(self._closed)
+            return
+        if self._waiting_bytes + size_bytes > COORDINATOR_WAITING_BYTES_MAX:
+            on_written(
+                CoordinatorNotAvailable(
+                    f"too many {self._topic.subject} changes wait to be written; try again"
+                )
+            )
+            return
+        submission = _Submission(records, size_bytes, on_written)
+        if on_late is not None:
+            submission.on_late = on_late
+            submission.late_at = asyncio.get_running_loop().time() + self._late_after_seconds
+        self._waiting.append(submission)
+        self._waiting_bytes += size_bytes
+        self._schedule()
+
+    def rewrite(self, produce: Callable[[], Sequence[EncodedRecord]], on_written: OnWritten) -> None:
+        """Write records that repeat what is written already, one such call at a time.
+
+        `produce` is called when no append is under way, and its records go before every submission that waits.
+        So they never hide a newer record of the same key.
+        """
+        if self._closed is not None:
+            on_written(self._closed)
+            return
+        assert self._rewrite is None, "one rewrite at a time"
+        self._rewrite = (produce, on_written)
+        self._schedule()
+
+    def close(self, error: OdradekError) -> None:
+        """Fail every submission that waits or comes with `error`. An append under way goes on."""
+        self._closed = error
+        if self._late_timer is not None:
+            self._late_timer.cancel()
+        if self._rewrite is not None:
+            on_written = self._rewrite[1]
+            self._rewrite = None
+            on_written(error)
+        self._notify(self._take_all(), error)
+
+    async def end(self) -> None:
+        """After `close`: end the wait for the append under way. It is in the log, and may count or not."""
+        task = self._waiting_for_replicas
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._append)
+
+    def _append(self) -> None:
+        batch = self._take_batch()
+        if not batch:
+            self._is_scheduled = False
+            return
+        now_ms = self._clock.wall_ms()
+        records = [(now_ms, key, value) for submission in batch for key, value in submission.records]
+        if not records:
+            self._appended(batch, None)
+            return
+        data = build_batch(records, compression=self._compression)
+        self.bytes_written += len(data)
+        try:
+            outcome = self._log.append(self._partition, data)
+        except Exception as error:
+            self._appended(batch, error)
+            return
+        if isinstance(outcome, int):
+            self._appended(batch, None)
+        else:
+            self._under_way = batch
+            if self._late_timer is None:
+                self._watch()
+            task = asyncio.get_running_loop().create_task(
+                _value_of(outcome), name=f"offsets/append-{self._partition}"
+            )
+            self._waiting_for_replicas = task
+            task.add_done_callback(lambda done: self._ended(batch, done))
+
+    def _ended(self, batch: list[_Submission], done: asyncio.Task[int]) -> None:
+        self._waiting_for_replicas = None
+        if done.cancelled():
+            # The broker stops: no callback may begin another append, because no task would end it.
+            stopping = CoordinatorNotAvailable("the broker is stopping; find the coordinator again")
+            self.close(stopping)
+            self._appended(batch, stopping)
+        else:
+            self._appended(batch, done.exception())
+
+    def _take_batch(self) -> list[_Submission]:
+        batch: list[_Submission] = []
+        if self._rewrite is not None:
+            produce, on_written = self._rewrite
+            self._rewrite = None
+            return [_Submission(produce(), 0, on_written)]
+        size_bytes = 0
+        while self._waiting:
+            submission = self._waiting[0]
+            if batch and size_bytes + submission.size_bytes > COORDINATOR_BATCH_BYTES_MAX:
+                break
+            size_bytes += submission.size_bytes
+            batch.append(self._waiting.popleft())
+        self._waiting_bytes -= size_bytes
+        return batch
+
+    def _take_all(self) -> list[_Submission]:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        return waiting
+
+    def _appended(self, batch: list[_Submission], error: BaseException | None) -> None:
+        self._is_scheduled = False
+        self._under_way = []
+        if error is None:
+            if self._trouble is not None:
+                self._trouble = None
+                logger.info("%s, partition %d, is written again", self._topic.title, self._partition)
+            self._notify(batch, None)
+        else:
+            level = logging.DEBUG if self._trouble is type(error) else logging.WARNING
+            self._trouble = type(error)
+            logger.log(
+                level, "a write to %s, partition %d, failed: %s", self._topic.title, self._partition, error
+            )
+            self._notify(batch + self._take_all(), self._client_error(error))
+        if self._waiting or self._rewrite is not None:
+            self._schedule()
+
+    def _watch(self) -> None:
+        """Call `on_late` of submissions that have waited too long, and set the timer for the next one."""
+        self._late_timer = None
+        loop = asyncio.get_running_loop()
+        for submission in (*self._under_way, *self._waiting):
+            on_late = submission.on_late
+            if on_late is None:
+                continue
+            if submission.late_at > loop.time():
+                self._late_timer = loop.call_at(submission.late_at, self._watch)
+                return
+            submission.on_late = None
+            on_late(
+                CoordinatorNotAvailable(
+                    f"the replicas of {self._topic.title}, partition {self._partition}, have not taken the commit "
+                    f"within {self._topic.late_setting}; try again"
+                )
+            )
+
+    def _notify(self, submissions: list[_Submission], error: OdradekError | None) -> None:
+        for submission in submissions:
+            try:
+                submission.on_written(error)
+            except Exception:
+                # A bug of one submission must not keep the answers of all others in this batch.
+                logger.exception("a %s failed to take note of its write", self._topic.subject)
+
+    def _client_error(self, error: BaseException) -> OdradekError:
+        """The error for clients when the topic cannot be written. Kafka maps the errors so."""
+        subject = self._topic.subject
+        match error:
+            case (
+                UnknownTopicOrPartition()
+                | NotEnoughReplicas()
+                | NotEnoughReplicasAfterAppend()
+                | RequestTimedOut()
+            ):
+                return CoordinatorNotAvailable(
+                    f"the {subject}'s log cannot be written at the moment: {error}"
+                )
+            case NotLeaderOrFollower() | KafkaStorageError():
+                return NotCoordinator(f"the {subject}'s log is not to be written here: {error}")
+            case RecordTooLarge() | RecordListTooLarge():
+                return UnknownServerError(f"the {subject}'s state is larger than its log allows: {error}")
+            case OdradekError():
+                return error
+        logger.error("an unexpected failure while writing %s", self._topic.title, exc_info=error)
+        return UnknownServerError(f"the {subject}'s log could not be written; the broker's log tells why")
+
+
+async def _value_of(outcome: Awaitable[int]) -> int:
+    return await outcome

@@ -1,0 +1,88 @@
+"""The record of a classic group in `__consumer_offsets`, byte for byte that of Apache Kafka 4.1: kind 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.coordination.records import RecordKey, RecordValue
+from odradek.protocol.declared import Declaration, Row
+
+KIND_CLASSIC_GROUP: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMemberValue:
+    """One member of a stored classic group. Times in milliseconds."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int = -1
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicGroupValue:
+    """A stored classic group: its last generation and who was assigned what."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int = -1
+    members: tuple[ClassicMemberValue, ...] = ()
+
+
+class _GroupKey(NamedTuple):
+    group_id: str
+
+
+_MEMBER: Final = Declaration(
+    ClassicMemberValue,
+    Row("member_id", "string"),
+    Row("group_instance_id", "string", since=3, is_nullable=True),
+    Row("client_id", "string"),
+    Row("client_host", "string"),
+    Row("rebalance_timeout_ms", "int32", since=1),
+    Row("session_timeout_ms", "int32"),
+    Row("subscription", "bytes"),
+    Row("assignment", "bytes"),
+)
+_GROUP: Final = Declaration(
+    ClassicGroupValue,
+    Row("protocol_type", "string"),
+    Row("generation", "int32"),
+    Row("protocol", "string", is_nullable=True),
+    Row("leader", "string", is_nullable=True),
+    Row("state_timestamp_ms", "int64", since=2),
+    Row("members", structure=_MEMBER, is_array=True),
+)
+_KEY: Final[RecordKey[_GroupKey]] = RecordKey(
+    KIND_CLASSIC_GROUP, Declaration(_GroupKey, Row("group_id", "string"))
+)
+# Version 3 is the newest that brokers before flexible values can read, and the one that Kafka 4.1 writes.
+_VALUE: Final[RecordValue[ClassicGroupValue]] = RecordValue(
+    "a classic group", _GROUP, version_written=3, version_max=4, flexible_since=4
+)
+
+
+def encode_classic_group_key(group_id: str) -> bytes:
+    return _KEY.encode(_GroupKey(group_id))
+
+
+def decode_classic_group_key(key: bytes) -> str:
+    """The group's id. Raises CorruptRecord."""
+    return _KEY.decode(key).group_id
+
+
+def encode_classic_group_value(value: ClassicGroupValue) -> bytes:
+    return _VALUE.encode(value)
+
+
+def decode_classic_group_value(value: bytes) -> ClassicGroupValue:
+    """Versions 0 to 4. Raises CorruptRecord."""
+    return _VALUE.decode(value)

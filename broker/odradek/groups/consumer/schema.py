@@ -1,0 +1,288 @@
+"""Records of consumer groups (KIP-848) in `__consumer_offsets`, byte for byte those of Apache Kafka 4.1.
+
+    3   the group's epoch and a hash of its topics' metadata     group
+    4   partition counts (no longer written since 4.1)           group
+    5   a member: what it asks for                               group, member
+    6   the epoch of the target assignment                       group
+    7   a member's target assignment                             group, member
+    8   a member's current assignment and epochs                 group, member
+    16  the topics that a subscribed pattern stands for          group, pattern
+
+Values are flexible structures of version 0. The rows below name the fields of each kind in the order of the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from odradek.coordination.records import RecordKey, RecordValue, check_version
+from odradek.protocol.declared import Declaration, Row
+
+KIND_GROUP: Final = 3
+KIND_PARTITIONS: Final = 4
+KIND_MEMBER: Final = 5
+KIND_TARGET_EPOCH: Final = 6
+KIND_TARGET: Final = 7
+KIND_CURRENT: Final = 8
+KIND_PATTERN: Final = 16
+
+KINDS_OF_GROUP: Final = frozenset({KIND_GROUP, KIND_PARTITIONS, KIND_TARGET_EPOCH})
+KINDS_OF_MEMBER: Final = frozenset({KIND_MEMBER, KIND_TARGET, KIND_CURRENT, KIND_PATTERN})
+KINDS: Final = KINDS_OF_GROUP | KINDS_OF_MEMBER
+
+# Partitions by topic id. Members hold many of these, so equal empty ones are shared.
+Assignment = Mapping[UUID, frozenset[int]]
+EMPTY_ASSIGNMENT: Final[Assignment] = {}
+
+_NULL_ID: Final = UUID(int=0)
+
+
+class TopicPartitions(NamedTuple):
+    """The partitions of one topic, as on the wire."""
+
+    topic_id: UUID | None
+    partitions: Sequence[int]
+
+
+def _topic_partitions(assignment: Assignment) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id, sorted(indexes)) for topic_id, indexes in sorted(assignment.items())]
+
+
+def _assignment(topics: Sequence[TopicPartitions]) -> Assignment:
+    if not topics:
+        return EMPTY_ASSIGNMENT
+    return {topic_id or _NULL_ID: frozenset(indexes) for topic_id, indexes in topics}
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to its target assignment; the numbers are stored."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+class ConsumerKey(NamedTuple):
+    """Names a record of a consumer group. `name` is a member id or a pattern, empty where the kind has none."""
+
+    kind: int
+    group_id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupValue:
+    epoch: int
+    metadata_hash: int = 0
+
+
+class SupportedProtocol(NamedTuple):
+    """One assignor that a member of the classic protocol supports."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicProtocols:
+    """The session timeout and assignors of a member that speaks the classic protocol to a consumer group."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def of(
+        cls, *, session_timeout_ms: int, supported_protocols: tuple[SupportedProtocol, ...]
+    ) -> ClassicProtocols:
+        return cls(session_timeout_ms, supported_protocols)
+
+    @property
+    def supported_protocols(self) -> list[SupportedProtocol]:
+        return [SupportedProtocol(name, metadata) for name, metadata in self.protocols]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberValue:
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...]
+    topic_regex: str | None
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+    classic: ClassicProtocols | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEpochValue:
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetValue:
+    partitions: Assignment
+
+    @property
+    def topic_partitions(self) -> list[TopicPartitions]:
+        return _topic_partitions(self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentValue:
+    member_epoch: int
+    previous_member_epoch: int
+    state: MemberState
+    assigned: Assignment
+    pending_revocation: Assignment
+
+    @property
+    def assigned_partitions(self) -> list[TopicPartitions]:
+        return _topic_partitions(self.assigned)
+
+    @property
+    def partitions_pending_revocation(self) -> list[TopicPartitions]:
+        return _topic_partitions(self.pending_revocation)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternValue:
+    """`version` is the metadata version that it was matched against, `timestamp_ms` when."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+Value = GroupValue | MemberValue | TargetEpochValue | TargetValue | CurrentValue | PatternValue
+
+
+# --- rows ---------------------------------------------------------------------------------------------------
+
+
+def _target(*, topic_partitions: Sequence[TopicPartitions]) -> TargetValue:
+    return TargetValue(_assignment(topic_partitions))
+
+
+def _current(
+    *,
+    state: int,
+    assigned_partitions: Sequence[TopicPartitions],
+    partitions_pending_revocation: Sequence[TopicPartitions],
+    **epochs: int,
+) -> CurrentValue:
+    return CurrentValue(
+        state=MemberState(state) if state in _KNOWN_STATES else MemberState.UNKNOWN,
+        assigned=_assignment(assigned_partitions),
+        pending_revocation=_assignment(partitions_pending_revocation),
+        **epochs,
+    )
+
+
+_KNOWN_STATES: Final = frozenset({0, 1, 2})
+
+_TOPIC_PARTITIONS: Final = Declaration(
+    TopicPartitions, Row("topic_id", "uuid"), Row("partitions", "int32", is_array=True)
+)
+_CLASSIC_PROTOCOLS: Final = Declaration(
+    ClassicProtocols.of,
+    Row("session_timeout_ms", "int32"),
+    Row(
+        "supported_protocols",
+        structure=Declaration(SupportedProtocol, Row("name", "string"), Row("metadata", "bytes")),
+        is_array=True,
+    ),
+)
+_DECLARATIONS: Final = {
+    KIND_GROUP: Declaration(
+        GroupValue, Row("epoch", "int32"), Row("metadata_hash", "int64", tag=0, default=0)
+    ),
+    KIND_MEMBER: Declaration(
+        MemberValue,
+        Row("instance_id", "string", is_nullable=True),
+        Row("rack_id", "string", is_nullable=True),
+        Row("client_id", "string"),
+        Row("client_host", "string"),
+        Row("topic_names", "string", is_array=True),
+        Row("topic_regex", "string", is_nullable=True),
+        Row("rebalance_timeout_ms", "int32"),
+        Row("server_assignor", "string", is_nullable=True),
+        Row("classic", structure=_CLASSIC_PROTOCOLS, is_nullable=True, tag=0, default=None),
+    ),
+    KIND_TARGET_EPOCH: Declaration(TargetEpochValue, Row("epoch", "int32")),
+    KIND_TARGET: Declaration(_target, Row("topic_partitions", structure=_TOPIC_PARTITIONS, is_array=True)),
+    KIND_CURRENT: Declaration(
+        _current,
+        Row("member_epoch", "int32"),
+        Row("previous_member_epoch", "int32"),
+        Row("state", "int8"),
+        Row("assigned_partitions", structure=_TOPIC_PARTITIONS, is_array=True),
+        Row("partitions_pending_revocation", structure=_TOPIC_PARTITIONS, is_array=True),
+    ),
+    KIND_PATTERN: Declaration(
+        PatternValue,
+        Row("topics", "string", is_array=True),
+        Row("version", "int64"),
+        Row("timestamp_ms", "int64"),
+    ),
+}
+_VALUES: Final[Mapping[int, RecordValue[Any]]] = {
+    kind: RecordValue(
+        f"a consumer group record of kind {kind}",
+        declaration,
+        version_written=0,
+        version_max=0,
+        flexible_since=0,
+    )
+    for kind, declaration in _DECLARATIONS.items()
+}
+_KINDS_OF_VALUES: Final = {
+    GroupValue: KIND_GROUP,
+    MemberValue: KIND_MEMBER,
+    TargetEpochValue: KIND_TARGET_EPOCH,
+    TargetValue: KIND_TARGET,
+    CurrentValue: KIND_CURRENT,
+    PatternValue: KIND_PATTERN,
+}
+_GROUP_ID: Final = Row("group_id", "string")
+_KEYS: Final[Mapping[int, RecordKey[ConsumerKey]]] = {
+    kind: RecordKey(
+        kind,
+        Declaration(
+            partial(ConsumerKey, kind),
+            *((_GROUP_ID, Row("name", "string")) if kind in KINDS_OF_MEMBER else (_GROUP_ID,)),
+        ),
+    )
+    for kind in KINDS
+}
+
+
+def encode_key(kind: int, group_id: str, name: str | None = None) -> bytes:
+    return _KEYS[kind].encode(ConsumerKey(kind, group_id, name or ""))
+
+
+def decode_key(kind: int, key: bytes) -> ConsumerKey:
+    """The whole key, its kind included. Raises CorruptRecord."""
+    return _KEYS[kind].decode(key)
+
+
+def encode_value(value: Value) -> bytes:
+    return _VALUES[_KINDS_OF_VALUES[type(value)]].encode(value)
+
+
+def decode_value(kind: int, value: bytes) -> Value | None:
+    """The value of a record of `kind`; None for partition counts, which are no longer used.
+
+    Raises CorruptRecord.
+    """
+    if kind == KIND_PARTITIONS:
+        check_version(value, f"a consumer group record of kind {kind}", 0)
+        return None
+    decoded: Value = _VALUES[kind].decode(value)
+    return decoded

@@ -1,0 +1,69 @@
+"""What the coordinator does from time to time: it forgets expired offsets and groups, and shortens logs."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from odradek.coordination.runtime import CoordinatorRuntime
+from odradek.coordination.shard import ShardState
+from odradek.foundation.errors import OdradekError
+from odradek.groups.context import GroupContext
+from odradek.groups.group import Group
+from odradek.groups.offsets import expired_offsets
+from odradek.groups.state_machine import GroupStateMachine
+
+GROUPS_PER_TURN: Final = 200
+REWRITE_CHECK_SECONDS: Final = 60.0
+
+
+class Expiration:
+    """Runs as long as the coordinator does."""
+
+    def __init__(self, runtime: CoordinatorRuntime[GroupStateMachine], context: GroupContext) -> None:
+        self._runtime = runtime
+        self._context = context
+
+    async def run(self) -> None:
+        """Expire offsets every `offsets.retention.check.interval.ms`, and look at logs every minute."""
+        loop = asyncio.get_running_loop()
+        interval = self._context.settings.offsets_retention_check_interval_ms / 1000
+        next_expiry = loop.time() + interval
+        while True:
+            await asyncio.sleep(min(REWRITE_CHECK_SECONDS, max(next_expiry - loop.time(), 0.001)))
+            if loop.time() >= next_expiry:
+                next_expiry = loop.time() + interval
+                await self.expire_offsets()
+            await self._runtime.rewrite_long_logs()
+
+    async def expire_offsets(self) -> None:
+        """Forget offsets whose retention is over, and groups without members and offsets."""
+        for shard in self._runtime.loaded_shards():
+            machine = shard.machine
+            for number, group in enumerate(list(machine.groups.values())):
+                if number % GROUPS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                if shard.state is ShardState.ACTIVE and machine.groups.get(group.group_id) is group:
+                    shard.when_free(group.group_id, partial(self._expire, machine, group))
+
+    def _expire(self, machine: GroupStateMachine, group: Group) -> None:
+        if machine.groups.get(group.group_id) is not group:
+            return
+        offsets = machine.offsets.of_group(group.group_id)
+        expired = expired_offsets(
+            offsets,
+            now_ms=self._context.clock.wall_ms(),
+            retention_ms=self._context.settings.offsets_retention_minutes * 60_000,
+            counted_from=group.retention_start(),
+            is_subscribed_to=group.is_subscribed_to,
+        )
+        self._context.offsets_expired += len(expired)
+        if len(expired) == len(offsets) and group.is_removable:
+            machine.remove(group, _ignore)
+        else:
+            machine.remove_in_batches([(group.group_id, topic, partition) for topic, partition in expired])
+
+
+def _ignore(_error: OdradekError | None) -> None:
+    """A later round tries again."""

@@ -1,0 +1,32 @@
+"""What a handler is, and how its module is loaded: when the first request for it comes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+
+from odradek.handlers.context import RequestContext
+from odradek.handlers.table import Handler
+from odradek.protocol.frames import Frame
+from odradek.protocol.messages import Message
+from odradek.transport.pending import Pending
+
+# A message of the request's version, a whole frame, either of them later, or None where no answer is due.
+Answer = (
+    Message
+    | Frame
+    | Pending[Message]
+    | Pending[Frame]
+    | Pending[Frame | None]
+    | Pending[Message | Frame | None]
+    | None
+)
+# The request is decoded, or the frame where the handler takes frames.
+Handle = Callable[[object, RequestContext], Answer]
+
+
+def load(api_key: int, table: Mapping[int, Handler]) -> Handle:
+    """Import the module that serves `api_key` and return its `handle`. Raises KeyError for an API not served."""
+    module = importlib.import_module(f"odradek.handlers.{table[api_key].module}")
+    handle: Handle = module.handle
+    return handle

@@ -1,0 +1,134 @@
+"""Writes `protocol.requests`: the types of the requests that handlers read, from kio's classes of all their versions.
+
+A type has the fields of every version. Where a version lacks one, the request has the schema's default, of the newest
+version that has it. So a handler reads any field of any version, and mypy knows its type.
+
+`python -m odradek.handlers.request_types` writes the modules, and a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
+from odradek.protocol import requests
+from odradek.protocol.api import ApiKey
+from odradek.protocol.reading import EPOCH, default_of
+from odradek.protocol.requests import GROUPS
+from odradek.protocol.schema import REQUEST, STRUCTURE, FieldSchema, fields_of, message_class, versions_of
+
+HOME: Final = Path(requests.__file__).parent
+_HEAD: Final = '''"""Requests of {what}, as handlers read them.
+
+Written by `odradek.handlers.request_types`; edits are lost.
+"""'''
+_TYPES: Final = {
+    "bool": "bool",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "bytes",
+    "uuid": "UUID",
+    "float64": "float",
+    "timedelta_i32": "timedelta | int",
+    "timedelta_i64": "timedelta | int",
+    "datetime_i64": "datetime | int",
+}
+# kio's type is None for the zero of these.
+_NONE_FOR_ZERO: Final = ("uuid", "datetime_i64")
+
+
+def modules() -> dict[str, str]:
+    """The source of each module, by its name in `protocol.requests`."""
+    handlers = {**HANDLERS, **CONTROLLER_HANDLERS}
+    decoded = [ApiKey(api) for api in sorted(handlers) if not handlers[api].takes_frame]
+    return {
+        "groups": _module("groups", [api for api in decoded if api in GROUPS]),
+        "cluster": _module("topics, logs and the cluster", [api for api in decoded if api not in GROUPS]),
+    }
+
+
+def _module(what: str, apis: Sequence[ApiKey]) -> str:
+    written: dict[str, list[str]] = {}
+    roots = [(api, _write(api, _classes(api), written)) for api in apis]
+    body = [line for lines in written.values() for line in lines]
+    text = "\n".join(body)
+    times = [name for name in ("datetime", "timedelta") if f"{name} " in text or f"{name}(" in text]
+    lines = [_HEAD.format(what=what), "", "from __future__ import annotations", ""]
+    lines += [f"from datetime import {', '.join(times)}"] if times else []
+    lines += ["from typing import ClassVar, Final"]
+    lines += ["from uuid import UUID"] if "UUID" in text else []
+    lines += ["", "from odradek.protocol.api import ApiKey", "", "", *body]
+    lines += ["TYPES: Final[dict[int, type]] = {"]
+    lines += [f"    ApiKey.{api.name}: {name}," for api, name in roots]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _classes(api: ApiKey) -> list[type]:
+    """kio's classes of all versions, newest first."""
+    return [message_class(api, version, REQUEST) for version in reversed(versions_of(api))]
+
+
+def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]]) -> str:
+    """Write the class that has the fields of `classes`, after those that it is made of; gives its name."""
+    name = classes[0].__name__
+    if name in written:
+        name = _joined(api.kafka_name, name)
+    by_version = [{field.name: field for field in fields_of(one)} for one in classes]
+    names = dict.fromkeys(field for fields in by_version for field in fields)
+    nested: dict[str, str] = {}
+    rows: list[str] = []
+    for field_name in names:
+        found = [fields[field_name] for fields in by_version if field_name in fields]
+        if found[0].wire_type == STRUCTURE:
+            nested[field_name] = _write(api, [one.structure for one in found], written)
+        declared = _declared(found, nested.get(field_name))
+        is_in_all = len(found) == len(classes)
+        rows.append(f"    {field_name}: {declared}" + ("" if is_in_all else f" = {_default(found[0])}"))
+    lines = [f"class {name}:", "    __slots__ = ()"]
+    if nested:
+        pairs = ", ".join(f'"{field}": {of}' for field, of in nested.items())
+        lines.append(f"    nested: ClassVar[dict[str, type]] = {{{pairs}}}")
+    written[name] = [*lines, *rows, "", ""]
+    return name
+
+
+def _joined(prefix: str, name: str) -> str:
+    """Both, with what the one ends and the other begins by written once."""
+    overlap = max(size for size in range(len(name)) if size == 0 or prefix.endswith(name[:size]))
+    return prefix + name[overlap:]
+
+
+def _declared(found: Sequence[FieldSchema], nested: str | None) -> str:
+    first = found[0]
+    declared = nested or _TYPES.get(first.wire_type, "int")
+    is_nullable = any(field.is_nullable for field in found) or default_of(first) is None
+    if first.is_array:
+        if first.wire_type in _NONE_FOR_ZERO:
+            declared += " | None"
+        return f"tuple[{declared}, ...]" + (" | None" if is_nullable else "")
+    return declared + (" | None" if is_nullable or first.wire_type in _NONE_FOR_ZERO else "")
+
+
+def _default(field: FieldSchema) -> str:
+    value = default_of(field)
+    if isinstance(value, timedelta):
+        return f"timedelta(milliseconds={value // timedelta(milliseconds=1)})"
+    if isinstance(value, datetime):
+        return f"datetime.fromtimestamp({int((value - EPOCH).total_seconds())}, UTC)"
+    assert value is None or isinstance(value, bool | int | str | bytes | tuple), field
+    return repr(value)
+
+
+def _write_all() -> Iterator[Path]:
+    for name, source in modules().items():
+        path = HOME / f"{name}.py"
+        path.write_text(source)
+        yield path
+
+
+if __name__ == "__main__":
+    for written_path in _write_all():
+        print(written_path)

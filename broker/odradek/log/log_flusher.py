@@ -1,0 +1,179 @@
+"""Brings a log to the device, in three steps so that the middle one, which waits, can run on another thread.
+
+`LogFlusher.begin_flush` collects what has to be synced. `Flush.sync` syncs it and touches nothing else.
+`LogFlusher.end_flush` moves the recovery point. `flush` does all three where waiting does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.foundation.clock import Clock
+from odradek.log.config import LogConfig
+from odradek.log.files import Disk, DiskFile
+from odradek.log.log_health import LogHealth
+from odradek.log.log_offsets import LogOffsets
+from odradek.log.producer_snapshots import snapshot_name
+from odradek.log.producers import ProducerStates
+from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from odradek.log.segment_set import SegmentSet
+from odradek.log.unsynced_files import UnsyncedFiles
+
+
+class Flush:
+    """What has to reach the device so that all records below `offset` are safe."""
+
+    __slots__ = ("_directories", "_disk", "_files", "_paths", "offset", "truncations")
+
+    def __init__(
+        self,
+        *,
+        offset: int,
+        truncations: int,
+        files: Sequence[DiskFile],
+        paths: Sequence[str],
+        directories: Sequence[str],
+        disk: Disk,
+    ) -> None:
+        self.offset = offset
+        # A flush that a truncation overtook says nothing of the records that have its offsets since.
+        self.truncations = truncations
+        self._files = files
+        self._paths = paths
+        self._directories = directories
+        self._disk = disk
+
+    def sync(self) -> None:
+        """Wait for the device; on any thread. Raises OSError, to be handed to `LogFlusher.end_flush`."""
+        for file in self._files:
+            file.sync()
+        for path in self._paths:
+            # These files are seldom open, so each opens here; one may have been deleted meanwhile.
+            try:
+                file = self._disk.open(path)
+            except FileNotFoundError:
+                continue
+            file.sync()
+        for directory in self._directories:
+            try:
+                self._disk.sync_directory(directory)
+            except FileNotFoundError:
+                continue
+
+    def try_sync(self) -> OSError | None:
+        """As `sync`; the error instead of raising it."""
+        try:
+            self.sync()
+        except OSError as error:
+            return error
+        return None
+
+
+class LogFlusher:
+    """Knows what of one log is not on the device yet."""
+
+    def __init__(
+        self,
+        *,
+        segments: SegmentSet,
+        offsets: LogOffsets,
+        health: LogHealth,
+        producers: ProducerStates,
+        unsynced: UnsyncedFiles,
+        disk: Disk,
+        clock: Clock,
+    ) -> None:
+        self._segments = segments
+        self._offsets = offsets
+        self._health = health
+        self._producers = producers
+        self._unsynced = unsynced
+        self._disk = disk
+        self._clock = clock
+        self._flushed_at_ms = clock.wall_ms()
+
+    def is_flush_due(self, now_ms: int, config: LogConfig) -> bool:
+        """Whether a segment was closed since the last flush, or records wait for longer than flush.ms."""
+        recovery_point = self._offsets.recovery_point
+        if recovery_point >= self._offsets.log_end_offset or self._health.failure is not None:
+            return False
+        if recovery_point < self._segments.active.base_offset:
+            return True
+        return now_ms - self._flushed_at_ms >= config.flush_ms
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Return once everything below `up_to`, or the log's end, is on the device. Raises KafkaStorageError."""
+        flush = self.begin_flush(up_to)
+        if flush is not None:
+            self.end_flush(flush, flush.try_sync())
+
+    def begin_flush(self, up_to: int | None = None) -> Flush | None:
+        """What has to be synced; None when everything is. The caller hands it to `end_flush` after its `sync`."""
+        self._health.require_usable()
+        end = self._offsets.log_end_offset if up_to is None else up_to
+        return None if end <= self._offsets.recovery_point else self._prepare(with_active_indexes=False)
+
+    def _prepare(self, *, with_active_indexes: bool) -> Flush:
+        unsynced, segments = self._unsynced, self._segments
+        paths = list(unsynced.paths)
+        directories = list(unsynced.directories)
+        try:
+            # The segment before the recovery point may have been closed since, its indexes written but not synced.
+            synced = segments.from_offset(self._offsets.recovery_point - 1)
+            files = [segment.file for segment in synced]
+        except OSError as error:
+            raise self._health.disk_failed("a flush", error, may_pass=False) from error
+        for segment in synced:
+            # A crash rebuilds the active segment's indexes, so only those of closed ones have to be safe.
+            if with_active_indexes or segment is not segments.active:
+                paths += (segment.path + INDEX_SUFFIX, segment.path + TIME_INDEX_SUFFIX)
+        unsynced.clear()
+        self._flushed_at_ms = self._clock.wall_ms()
+        return Flush(
+            offset=self._offsets.log_end_offset,
+            truncations=self._offsets.truncations,
+            files=files,
+            paths=paths,
+            directories=directories,
+            disk=self._disk,
+        )
+
+    def end_flush(self, flush: Flush, error: OSError | None = None) -> None:
+        """Move the recovery point; `error` is what `flush.sync` raised. Raises KafkaStorageError for it."""
+        if error is not None:
+            # Also after a shortage: the kernel may have dropped the pages that it could not write.
+            raise self._health.disk_failed("a flush", error, may_pass=False) from error
+        offsets = self._offsets
+        if flush.truncations == offsets.truncations and flush.offset > offsets.recovery_point:
+            offsets.recovery_point = flush.offset
+
+    # --- end -------------------------------------------------------------------------------------------------------
+
+    def begin_close(self, *, with_parent: bool = True) -> Flush | None:
+        """Write what is only in memory; what has to be synced then, None for nothing.
+
+        The caller syncs it, on any thread, and hands it to `end_close`; nothing may be appended in between. Without
+        `with_parent` the caller syncs the log directory's own names, once for many logs. Raises KafkaStorageError.
+        """
+        self._health.require_usable()
+        offsets, unsynced = self._offsets, self._unsynced
+        try:
+            self._segments.active.write_indexes(final=True)
+            if self._producers.take_snapshot(offsets.log_end_offset, sync=False):
+                unsynced.paths.add(f"{self._health.directory}/{snapshot_name(offsets.log_end_offset)}")
+                unsynced.add_names()
+            elif not unsynced.has_changed_files and offsets.log_end_offset <= min(
+                offsets.opened_at_offset, offsets.recovery_point
+            ):
+                return None
+            if not with_parent:
+                unsynced.directories.discard(self._health.parent_directory)
+            return self._prepare(with_active_indexes=True)
+        except OSError as error:
+            raise self._health.disk_failed("the close", error) from error
+
+    def end_close(self, flush: Flush | None, error: OSError | None = None) -> None:
+        """The log is closed; `error` is what the sync raised. Raises KafkaStorageError for it."""
+        if flush is not None:
+            self.end_flush(flush, error)
+        self._health.fail("it was closed")

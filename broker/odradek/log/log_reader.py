@@ -1,0 +1,198 @@
+"""Reads one log: ranges of its files for consumers and followers, and look-ups by time and epoch.
+
+A read looks at a few batch headers: the index gives a position to start from, and the positions of readers that follow
+the log's end are remembered. It returns a range of a file, not bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.foundation.errors import OffsetOutOfRange
+from odradek.log import lookup
+from odradek.log.config import LogConfig
+from odradek.log.epochs import EpochEntry, LeaderEpochs
+from odradek.log.files import EMPTY_SLICE, FileSlice
+from odradek.log.index import IndexDamagedError
+from odradek.log.log_health import LogHealth
+from odradek.log.log_offsets import LogOffsets
+from odradek.log.lookup import TimestampOffset
+from odradek.log.recovery import rebuild_indexes
+from odradek.log.segment import Segment
+from odradek.log.segment_set import SegmentSet
+from odradek.log.transaction_index import AbortedTransaction
+
+
+class LogReader:
+    """Changes nothing but remembered positions, and indexes that turn out to be damaged."""
+
+    __slots__ = ("_config", "_epochs", "_health", "_offsets", "_segments")
+
+    def __init__(
+        self,
+        *,
+        segments: SegmentSet,
+        offsets: LogOffsets,
+        health: LogHealth,
+        epochs: LeaderEpochs,
+        config: LogConfig,
+    ) -> None:
+        self._segments = segments
+        self._offsets = offsets
+        self._health = health
+        self._epochs = epochs
+        self.reconfigure(config)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use these settings from now on."""
+        self._config = config
+
+    # --- read ------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        fetch_offset: int,
+        *,
+        bytes_max: int,
+        offset_limit: int | None = None,
+        at_least_one_batch: bool = True,
+    ) -> FileSlice:
+        """The batches from the one that holds `fetch_offset` on: at most `bytes_max`, all below `offset_limit`.
+
+        The bound may tear the last batch, as in Kafka; a reader asks for it again. The first is whole: when it is
+        larger than `bytes_max`, `at_least_one_batch` returns it and else nothing is returned. Empty at the end.
+        Raises OffsetOutOfRange, KafkaStorageError, CorruptRecord when the file is damaged.
+        """
+        if self._health.failure is not None:
+            raise self._health.unusable()
+        offsets = self._offsets
+        end_offset = offsets.log_end_offset
+        if not offsets.log_start_offset <= fetch_offset <= end_offset:
+            raise OffsetOutOfRange(
+                f"offset {fetch_offset} of {self._health.topic_partition} is asked for; it has "
+                f"{offsets.log_start_offset} to {end_offset}"
+            )
+        if offset_limit is None or offset_limit > end_offset:
+            offset_limit = end_offset
+        segments = self._segments
+        if fetch_offset >= offset_limit:
+            if fetch_offset == end_offset:
+                # A reader that waits here asks for this offset again once it has a record.
+                segments.active.remember_position(end_offset, segments.active.size_bytes)
+            return EMPTY_SLICE
+        try:
+            for number in range(max(segments.floor(fetch_offset), 0), len(segments.all)):
+                segment = segments.all[number]
+                position = self._position_of(segment, fetch_offset)
+                # No batch of this segment reaches up to the offset when its last ones were compacted away.
+                if 0 <= position < segment.size_bytes:
+                    return self._slice(number, segment, position, bytes_max, offset_limit, at_least_one_batch)
+        except OSError as error:
+            raise self._health.disk_failed("a read", error) from error
+        return EMPTY_SLICE
+
+    def _slice(
+        self,
+        number: int,
+        segment: Segment,
+        position: int,
+        bytes_max: int,
+        offset_limit: int,
+        at_least_one_batch: bool,
+    ) -> FileSlice:
+        end = segment.size_bytes
+        if offset_limit < self._segments.upper_offset(number, end_offset=self._offsets.log_end_offset):
+            limit_position = self._position_of(segment, offset_limit)
+            if limit_position >= 0:
+                end = limit_position
+        available = end - position
+        if available <= 0:
+            return EMPTY_SLICE
+        if available <= bytes_max:
+            # The reader comes back for what follows this slice.
+            segment.remember_position(offset_limit, end)
+            return segment.slice(position, available)
+        first_batch_bytes = segment.batch_size_at(position)
+        if first_batch_bytes > bytes_max:
+            return segment.slice(position, first_batch_bytes) if at_least_one_batch else EMPTY_SLICE
+        return segment.slice(position, bytes_max)
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        try:
+            return segment.position_of(offset)
+        except IndexDamagedError as damage:
+            rebuild_indexes(
+                segment, config=self._config, name=str(self._health.topic_partition), why=str(damage)
+            )
+            return segment.position_of(offset)
+
+    # --- look up ---------------------------------------------------------------------------------------------------
+
+    def highest_timestamp(self) -> int:
+        """The newest timestamp in the log in ms, -1 for none. Raises KafkaStorageError."""
+        self._health.require_usable()
+        try:
+            return max(segment.max_timestamp()[0] for segment in self._segments.all)
+        except OSError as error:
+            raise self._health.disk_failed("a look-up", error) from error
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, offset_limit: int | None = None
+    ) -> TimestampOffset | None:
+        """The first record that is not older than `timestamp_ms`; None when all below `offset_limit` are.
+
+        Raises KafkaStorageError, CorruptRecord.
+        """
+        return self._look_up(
+            lambda limit: lookup.first_at_or_after(
+                self._segments.all,
+                timestamp_ms,
+                offset_min=self._offsets.log_start_offset,
+                offset_limit=limit,
+            ),
+            offset_limit,
+        )
+
+    def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
+        """The first of the records with the newest timestamp; None in an empty log. Raises as the other."""
+        return self._look_up(
+            lambda limit: lookup.newest(
+                self._segments.all, offset_min=self._offsets.log_start_offset, offset_limit=limit
+            ),
+            offset_limit,
+        )
+
+    def _look_up(
+        self, search: Callable[[int], TimestampOffset | None], offset_limit: int | None
+    ) -> TimestampOffset | None:
+        self._health.require_usable()
+        limit = self._offsets.log_end_offset if offset_limit is None else offset_limit
+        try:
+            return search(limit)
+        except IndexDamagedError as damage:
+            for segment in self._segments.all:
+                rebuild_indexes(
+                    segment, config=self._config, name=str(self._health.topic_partition), why=str(damage)
+                )
+            return search(limit)
+        except OSError as error:
+            raise self._health.disk_failed("a look-up", error) from error
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
+        """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""
+        return self._epochs.end_offset_for(epoch, log_end_offset=self._offsets.log_end_offset)
+
+    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [fetch_offset, upper_offset). Raises KafkaStorageError."""
+        self._health.require_usable()
+        found = []
+        try:
+            for segment in self._segments.from_offset(fetch_offset):
+                for entry in segment.transaction_index.entries():
+                    if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
+                        found.append(entry)
+                    if entry.last_stable_offset >= upper_offset:
+                        return found
+        except OSError as error:
+            raise self._health.disk_failed("a look-up", error) from error
+        return found

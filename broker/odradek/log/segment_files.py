@@ -1,0 +1,57 @@
+"""The files of a log's directory as its listing has them: which belong to which segment."""
+
+from __future__ import annotations
+
+from odradek.log.files import DirectoryEntry, Disk
+from odradek.log.open_files import OpenFiles
+from odradek.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
+
+Files = dict[str, DirectoryEntry]
+"""Files by name."""
+
+
+def listed_files(disk: Disk, directory: str) -> Files:
+    """The files of a log's directory. Raises OSError."""
+    return {entry.name: entry for entry in disk.entries(directory) if not entry.is_directory}
+
+
+def base_offset_of(name: str) -> int | None:
+    """The offset in the name of a segment's file; None for other files."""
+    stem, _, suffix = name.partition(".")
+    return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() and suffix else None
+
+
+def listed_segment(
+    directory: str,
+    base_offset: int,
+    files: Files,
+    *,
+    disk: Disk,
+    open_files: OpenFiles,
+    now_ms: int,
+    suffix: str = "",
+) -> Segment:
+    """The segment whose log file is among the listed `files`."""
+    stem = f"{base_offset:020d}"
+    log = files[stem + LOG_SUFFIX + suffix]
+    index = files.get(stem + INDEX_SUFFIX + suffix)
+    times = files.get(stem + TIME_INDEX_SUFFIX + suffix)
+    return Segment(
+        directory,
+        base_offset,
+        disk=disk,
+        open_files=open_files,
+        now_ms=now_ms,
+        size_bytes=log.size_bytes,
+        index_bytes=index.size_bytes if index else 0,
+        time_index_bytes=times.size_bytes if times else 0,
+        has_transaction_index=stem + TRANSACTION_INDEX_SUFFIX + suffix in files,
+        modified_ms=log.modified_ms,
+        suffix=suffix,
+    )

@@ -1,0 +1,224 @@
+"""The bytes of a Produce request, read by hand: the request that brokers get most often.
+
+    transactional_id nullable string, acks int16, timeout int32 ms,
+    topics [ name string | from v13 topic id 16 bytes,
+             partitions [ index int32, records nullable bytes ] ]
+
+From v9 on lengths are compact and each structure ends with tagged fields. A topic's bytes are kept as they stand, for
+the response. Records are slices of the frame.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
+from odradek.protocol.varint import read_unsigned_varint, skip_tagged_fields
+
+FIRST_FLEXIBLE: Final = 9
+FIRST_WITH_TOPIC_IDS: Final = 13
+
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_INDEX_AND_LENGTH: Final = struct.Struct(">ii")
+# The usual request up to its records' length: no transactional id, acks, timeout, one topic, one partition.
+_ONE_BY_ID: Final = struct.Struct(">BhiB16sBi")
+_ONE_BY_ID_BYTES: Final = _ONE_BY_ID.size
+_ONE_BY_NAME: Final = struct.Struct(">BhiBB")
+_ONE_BY_NAME_BYTES: Final = _ONE_BY_NAME.size
+_ONE_INDEX: Final = struct.Struct(">Bi")
+_ONE_INDEX_BYTES: Final = _ONE_INDEX.size
+
+_short_at = _SHORT.unpack_from
+_int_at = _INT.unpack_from
+_acks_at = _ACKS_AND_TIMEOUT.unpack_from
+_index_and_length_at = _INDEX_AND_LENGTH.unpack_from
+_one_by_id_at = _ONE_BY_ID.unpack_from
+_one_by_name_at = _ONE_BY_NAME.unpack_from
+_one_index_at = _ONE_INDEX.unpack_from
+# A named tuple's own constructor takes three times as long.
+_new = tuple.__new__
+
+
+class ProducedTopic(NamedTuple):
+    """One topic of a request: its bytes there, its name or the 16 bytes of its id, and its partitions'
+    records.
+    """
+
+    raw: bytes
+    key: str | bytes
+    partitions: list[tuple[int, memoryview | None]]
+
+
+class ProduceRequest(NamedTuple):
+    """A request's parts."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[ProducedTopic]
+
+
+def parse_produce_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
+    """The request whose body begins at `position`. Raises InvalidRequest when the bytes are no such
+    request.
+    """
+    try:
+        if version >= FIRST_FLEXIBLE:
+            return _parse_flexible(frame, position, has_ids=version >= FIRST_WITH_TOPIC_IDS)
+        return _parse_plain(frame, position)
+    except (struct.error, IndexError) as failure:
+        raise InvalidRequest(
+            f"PRODUCE version {version}: the frame of {len(frame)} bytes ends within a field; it was cut off"
+        ) from failure
+    except UnicodeDecodeError as failure:
+        raise InvalidRequest(f"PRODUCE version {version}: a name is not UTF-8: {failure}") from failure
+
+
+class OnePartition(NamedTuple):
+    """A request with records for one partition only: the topic's bytes there, its name or the 16 bytes of its id."""
+
+    acks: int
+    raw: bytes
+    key: str | bytes
+    partition: int
+    records: memoryview
+    timeout_ms: int
+
+
+def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePartition | None:
+    """The usual request of the versions from 9 on: records for one partition, no transaction.
+
+    None for any other request, and for one that is cut off: `parse_produce_request` says what is wrong with it.
+    """
+    key: str | bytes
+    try:
+        if version >= FIRST_WITH_TOPIC_IDS:
+            transaction, acks, timeout_ms, topics, raw, partitions, index = _one_by_id_at(frame, position)
+            key = raw
+            position += _ONE_BY_ID_BYTES
+        else:
+            transaction, acks, timeout_ms, topics, name_length = _one_by_name_at(frame, position)
+            position += _ONE_BY_NAME_BYTES
+            end = position + name_length - 1
+            if not 1 <= name_length < 0x80:
+                return None
+            raw = bytes(frame[position - 1 : end])
+            key = str(frame[position:end], "utf-8")
+            partitions, index = _one_index_at(frame, end)
+            position = end + _ONE_INDEX_BYTES
+        if transaction or topics != 2 or partitions != 2:
+            return None
+        length = frame[position]
+        if length < 0x80:
+            position += 1
+        else:
+            length, position = read_unsigned_varint(frame, position)
+        end = position + length - 1
+        # Three structures end with tagged fields, of which there are none.
+        if length <= 1 or end + 3 != len(frame) or frame[end] or frame[end + 1] or frame[end + 2]:
+            return None
+    except (struct.error, IndexError, UnicodeDecodeError, InvalidRequest):
+        return None
+    return _new(OnePartition, (acks, raw, key, index, frame[position:end], timeout_ms))
+
+
+def _varint(frame: memoryview, position: int) -> tuple[int, int]:
+    first = frame[position]
+    if first < 0x80:
+        return first, position + 1
+    return read_unsigned_varint(frame, position)
+
+
+def _tags(frame: memoryview, position: int) -> int:
+    return position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+
+
+def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> ProduceRequest:
+    length, position = _varint(frame, position)
+    transactional_id = None
+    if length:
+        transactional_id = str(_slice(frame, position, length - 1), "utf-8")
+        position += length - 1
+    acks, timeout_ms = _acks_at(frame, position)
+    topic_count, position = _varint(frame, position + 6)
+    elements = topic_count
+    topics: list[ProducedTopic] = []
+    for _ in range(topic_count - 1):
+        start = position
+        key: str | bytes
+        if has_ids:
+            position += 16
+            raw = key = bytes(_slice(frame, start, 16))
+        else:
+            length, position = _varint(frame, position)
+            key = str(_slice(frame, position, length - 1), "utf-8")
+            position += length - 1
+            raw = bytes(frame[start:position])
+        partition_count, position = _varint(frame, position)
+        elements += partition_count
+        if elements > REQUEST_ARRAY_ELEMENTS_MAX:
+            raise _too_many(elements)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count - 1):
+            (index,) = _int_at(frame, position)
+            length, position = _varint(frame, position + 4)
+            if length:
+                partitions.append((index, _slice(frame, position, length - 1)))
+                position = _tags(frame, position + length - 1)
+            else:
+                partitions.append((index, None))
+                position = _tags(frame, position)
+        position = _tags(frame, position)
+        topics.append(_new(ProducedTopic, (raw, key, partitions)))
+    _tags(frame, position)
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
+
+
+def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
+    (length,) = _short_at(frame, position)
+    position += 2
+    transactional_id = None
+    if length >= 0:
+        transactional_id = str(_slice(frame, position, length), "utf-8")
+        position += length
+    acks, timeout_ms = _acks_at(frame, position)
+    (topic_count,) = _int_at(frame, position + 6)
+    position += 10
+    elements = topic_count
+    topics: list[ProducedTopic] = []
+    for _ in range(topic_count):
+        (length,) = _short_at(frame, position)
+        raw = bytes(_slice(frame, position, 2 + length))
+        position += 2 + length
+        (partition_count,) = _int_at(frame, position)
+        position += 4
+        elements += partition_count
+        if elements > REQUEST_ARRAY_ELEMENTS_MAX:
+            raise _too_many(elements)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count):
+            index, length = _index_and_length_at(frame, position)
+            position += 8
+            if length >= 0:
+                partitions.append((index, _slice(frame, position, length)))
+                position += length
+            else:
+                partitions.append((index, None))
+        topics.append(ProducedTopic(raw, str(raw[2:], "utf-8"), partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _too_many(elements: int) -> InvalidRequest:
+    # A hundred megabytes of nearly empty entries would become gigabytes of objects.
+    return InvalidRequest(f"a request announces {elements} topics and partitions; split it")
+
+
+def _slice(frame: memoryview, position: int, size: int) -> memoryview:
+    end = position + size
+    if size < 0 or end > len(frame):
+        raise IndexError(end)
+    return frame[position:end]

@@ -1,0 +1,49 @@
+"""The types of the requests that handlers read: each has the fields of every version of its API.
+
+`handlers.request_types` writes the modules from kio's classes. `complete` joins a type with kio's class of one version:
+what decoding gives is both, and has the schema's default for each field that the version lacks.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from odradek.protocol.api import ApiKey
+
+GROUPS: Final = frozenset(
+    (
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+    )
+)
+
+
+def request_type(api_key: int) -> type:
+    """The type of an API's requests. Raises KeyError for one that no handler reads."""
+    module = import_module(f"odradek.protocol.requests.{'groups' if api_key in GROUPS else 'cluster'}")
+    types: dict[int, type] = module.TYPES
+    return types[api_key]
+
+
+@cache
+def complete(structure: type, request: type) -> type:
+    """kio's class `structure` of one version, with the defaults that `request` has for the fields it lacks."""
+    return type(structure.__name__, (structure, request), {"__slots__": ()})
+
+
+def nested_type(request: type | None, field: str) -> type | None:
+    """The type of the structures in a field of `request`."""
+    return None if request is None else request.__dict__.get("nested", {}).get(field)

@@ -1,0 +1,40 @@
+"""A registry by its name, as a setting or an option gives it:
+
+memory:                        in this process, gone with it
+sqlite:FILE                    one file, for one process
+zookeeper:HOST:PORT,…/CHROOT   a ZooKeeper ensemble; `zookeeper:` may be left out
+
+Each implementation is imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.foundation.errors import SettingError
+from odradek.registry.store import Store
+
+
+async def open_registry(name: str, *, entries: Mapping[str, str] | None = None) -> Store:
+    """Open the registry of that name; `entries` are the caller's settings, of which `zookeeper.*` are used.
+
+    Raises SettingError for a name or settings that cannot be, StoreError when the registry cannot be opened.
+    """
+    scheme, colon, rest = name.partition(":")
+    if (scheme, rest) == ("memory", "") and colon:
+        from odradek.registry.memory_store import MemoryStore
+
+        return MemoryStore()
+    if scheme == "sqlite":
+        if not rest:
+            raise SettingError(
+                f"the registry {name!r} names no file; it must be as sqlite:/var/lib/odradek/registry"
+            )
+        from odradek.registry.sqlite_store import SqliteStore
+
+        return SqliteStore.open(rest)
+    from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
+    from odradek.registry.zookeeper_store import ZookeeperStore
+
+    connect = rest if scheme == "zookeeper" else name
+    return await ZookeeperStore.open(ZookeeperSettings({**(entries or {}), "zookeeper.connect": connect}))

@@ -1,0 +1,50 @@
+"""A checksum over all of a registry's lasting nodes, updated with each change.
+
+SQLite detects damage to its own structure, not to what it stores: one flipped bit would make another topic id or
+another name. The checksum is written in the transaction of each change and compared when the file is opened. It is a
+sum of checksums of single nodes, so that a change reads no other node. It also covers nodes that are missing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from odradek.registry.node_tree import Row
+
+# What fits into SQLite's signed integers.
+_MASK: Final = (1 << 63) - 1
+
+
+class RegistryChecksum(NamedTuple):
+    """How many nodes there are, and the sum of their checksums."""
+
+    node_count: int = 0
+    total: int = 0
+
+    @classmethod
+    def over(cls, nodes: Iterable[tuple[str, Row]]) -> RegistryChecksum:
+        """The checksum of these nodes. Raises TypeError or AttributeError for rows whose values are of wrong types."""
+        checksum = cls()
+        for path, row in nodes:
+            checksum = checksum.after(path, None, row)
+        return checksum
+
+    def after(self, path: str, old: Row | None, new: Row | None) -> RegistryChecksum:
+        """The checksum once the node at `path` is `new` instead of `old`; None where there is no node."""
+        count, total = self
+        if old is not None:
+            count, total = count - 1, total - _checksum(path, old)
+        if new is not None:
+            count, total = count + 1, total + _checksum(path, new)
+        return RegistryChecksum(count, total & _MASK)
+
+    def text(self, *, opening: int) -> str:
+        """As it is stored: it covers the number of the opening too."""
+        return f"{self.node_count}:{self.total:x}:{zlib.crc32(b'opening %d' % opening):x}"
+
+
+def _checksum(path: str, row: Row) -> int:
+    name = path.encode()
+    return zlib.crc32(row.data, zlib.crc32(b"%d %d %d %b" % (len(name), row.version, row.created, name)))

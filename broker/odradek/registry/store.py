@@ -1,0 +1,211 @@
+"""The interface to the registry: a tree of small versioned nodes, as in ZooKeeper.
+
+A path is `/` or `/a/b`. A node has bytes, a version (0 when created, one more at each `put`) and children. A parent
+must exist before its child, and a node with children cannot be deleted. `multi` does all of its operations or none.
+Watches are lasting: the event loop calls a callback after changes of its node, or of the node's list of children, until
+the watch is removed. The callback gets the path, not the change, so read again. Changes close together may be reported
+once, and one change twice.
+
+A store is one *session* at a time. An ephemeral node lives as long as the session that created it. The session is
+suspended while the registry does not answer: every call raises StoreConnectionLost, and the ephemerals stay. The
+session expires when the registry has not received anything from it for its timeout: its ephemerals are gone, every call
+raises StoreSessionExpired, and nothing works until a caller uses `reopen`. So no write can slip into a session that its
+author does not know of. Watches outlive both, and report what changed meanwhile.
+
+StoreConnectionLost does not say whether a write was done, or will still be done. Wait for the session, `sync`, read,
+and decide again. Conditional writes make that safe: a version that moved on, or a node whose `owner` is this session,
+says that the write was done.
+
+Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), `zookeeper_store`. One
+contract suite covers all three, and `registries` chooses by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from odradek.foundation.errors import NoNode, StoreWriteTooLarge
+
+ANY_VERSION: Final = -1
+
+
+class Create(NamedTuple):
+    """Create a node. NodeExists if it exists, NoNode if its parent does not."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+class Put(NamedTuple):
+    """Replace a node's bytes. NoNode; VersionConflict when its version is not the one given."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    """Remove a node. NoNode; VersionConflict; NodeNotEmpty."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+class Check(NamedTuple):
+    """Only check that a node has this version. NoNode; VersionConflict."""
+
+    path: str
+    version: int
+
+
+Operation = Create | Put | Delete | Check
+
+# What an operation takes in a request to ZooKeeper besides its path and bytes, an access list included.
+_OVERHEAD_BYTES: Final = 200
+
+
+def size_bytes(operation: Operation) -> int:
+    """About how many bytes an operation takes in a request; never less than it does."""
+    data = operation.data if isinstance(operation, Create | Put) else b""
+    return len(operation.path.encode()) + len(data) + _OVERHEAD_BYTES
+
+
+class Node(NamedTuple):
+    """What `get` answers.
+
+    `created` is the number of the registry's change that created the node: of two nodes the one created later has the
+    higher one, restarts of the registry included. `owner` is the session of an ephemeral node, 0 for a lasting one.
+    """
+
+    data: bytes
+    version: int
+    created: int = 0
+    owner: int = 0
+
+
+class SessionState(StrEnum):
+    """What a store's session is at the moment."""
+
+    CONNECTED = "connected"
+    # The registry does not answer; the session may live, or may have expired unnoticed.
+    SUSPENDED = "suspended"
+    # The registry expired the session. `reopen` starts a new one.
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+WatchCallback = Callable[[str], None]
+SessionCallback = Callable[[SessionState], None]
+
+
+class Store(Protocol):
+    """The registry. Every operation may also raise StoreConnectionLost and StoreSessionExpired."""
+
+    @property
+    def session_state(self) -> SessionState: ...
+
+    @property
+    def session_id(self) -> int:
+        """The number of the present session, or of the last when there is none; never 0."""
+        ...
+
+    @property
+    def session_timeout_seconds(self) -> float | None:
+        """How long the registry keeps a session without any request; None when sessions end only by `close`."""
+        ...
+
+    @property
+    def write_bytes_max(self) -> int | None:
+        """How large one write may be, by `size_bytes` of its operations; None where that is not bounded."""
+        ...
+
+    def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
+        """Call `callback(state)` on the event loop at each change; the result ends it.
+
+        It is called before any operation can see the new state.
+        """
+        ...
+
+    async def reopen(self) -> None:
+        """Begin a new session after the last has expired; nothing to do when it has not.
+
+        Several callers may wait for the same session. Raises StoreConnectionLost when the registry cannot be reached
+        for the time of a connection (call again), StoreSessionExpired when the store is closed.
+        """
+        ...
+
+    async def sync(self) -> None:
+        """Make the next reads see every write that was acknowledged to anybody before this call."""
+        ...
+
+    async def get(self, path: str) -> Node:
+        """The node's bytes and version. Raises NoNode."""
+        ...
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """The nodes in the order of `paths`, None where there is none: as many `get`, but much cheaper."""
+        ...
+
+    async def exists(self, path: str) -> bool: ...
+
+    async def children(self, path: str) -> list[str]:
+        """The names (not paths) of the node's children, sorted. Raises NoNode."""
+        ...
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        """Create a node; its `created`. Raises NodeExists; NoNode when the parent is missing or ephemeral."""
+        ...
+
+    async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
+        """Replace the bytes; the new version. Raises NoNode, VersionConflict."""
+        ...
+
+    async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
+        """Raises NoNode, VersionConflict, NodeNotEmpty."""
+        ...
+
+    async def multi(self, operations: Sequence[Operation]) -> None:
+        """All or none, in order; raises what the first failing operation raises, with its index in `.operation`, and
+        StoreWriteTooLarge, with nothing asked of the registry, for more than `write_bytes_max`.
+        """
+        ...
+
+    def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
+        """Call `callback(path)` after changes; the result removes the watch. The node need not exist yet.
+
+        A caller that watches first and then reads misses nothing.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes go."""
+        ...
+
+
+def check_size(operations: Sequence[Operation], bytes_max: int) -> None:
+    """Raise StoreWriteTooLarge for a write of more bytes."""
+    size = sum(size_bytes(operation) for operation in operations)
+    if size > bytes_max:
+        raise StoreWriteTooLarge(
+            f"a write of {size} bytes, the first to {operations[0].path}, is more than the {bytes_max} that the "
+            "registry takes at once; write less, or in several steps"
+        )
+
+
+async def get_or_none(store: Store, path: str) -> Node | None:
+    """The node, or None when there is none."""
+    try:
+        return await store.get(path)
+    except NoNode:
+        return None
+
+
+async def children_or_none(store: Store, path: str) -> list[str]:
+    """The children's names, or none when the node is not there."""
+    try:
+        return await store.children(path)
+    except NoNode:
+        return []

@@ -1,0 +1,155 @@
+"""The bridge between kazoo's thread and the event loop.
+
+kazoo speaks to ZooKeeper from a thread of its own and hands answers, watch events and changes of state to two more
+threads. Here only the first runs. Whatever it hands over goes to the event loop, in the order in which ZooKeeper sent
+it, so that a watch event arrives before an answer that shows the change.
+
+A handler serves one session. After `end` it makes no connection: kazoo, which would start a new session by itself once
+the old one has expired, cannot do so unnoticed by the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+logger = logging.getLogger(__name__)
+
+
+class _LoopQueue:
+    """What kazoo takes for the queue of its completion thread."""
+
+    def __init__(self, deliver: Callable[[Callable[[], object]], None]) -> None:
+        self.put = deliver
+
+
+class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's interface to threads, sockets and callbacks, for one session.
+
+    `connect_seconds_max` bounds one attempt on one server. `last_failure` is why the last attempt failed, and
+    `distrusted_count` how often a server's certificate was the reason.
+    """
+
+    running = True
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        tls: ssl.SSLContext | None,
+        connect_seconds_max: float,
+        on_pause: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._tls = tls
+        self._connect_seconds_max = connect_seconds_max
+        # Called on the loop after each round of failed attempts.
+        self._on_pause = on_pause
+        self._is_over = threading.Event()
+        self._socket: socket.socket | None = None
+        self.last_failure: Exception | None = None
+        self.distrusted_count = 0
+        super().__init__()
+        self.completion_queue = _LoopQueue(self.deliver)
+
+    # --- from kazoo's thread to the loop --------------------------------------------------------------------------
+
+    def deliver(self, work: Callable[[], object]) -> None:
+        """Have the event loop call `work`, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            # Nobody is left to receive it.
+            logger.debug("the event loop is closed; %r from ZooKeeper is dropped", work)
+
+    def dispatch_callback(self, callback: Any) -> None:
+        """kazoo's: call a watch."""
+        self.deliver(lambda: callback.func(*callback.args))
+
+    # --- kazoo's thread -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Nothing to start: kazoo's worker threads are not needed."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+    def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
+        def work() -> None:
+            # How kazoo ends a thread that was waiting to connect again.
+            with contextlib.suppress(InterruptedError):
+                func(*args, **kwargs)
+
+        thread = threading.Thread(target=work, name="zookeeper", daemon=True)
+        thread.start()
+        return thread
+
+    def sleep_func(self, seconds: float) -> None:
+        """kazoo's pause between rounds of attempts; over at once when the session is."""
+        self.deliver(self._on_pause)
+        self._is_over.wait(seconds)
+
+    def select(
+        self, read: list[Any], write: list[Any], _: list[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """As select.select, for any number of descriptors.
+
+        What TLS has decrypted already is readable although the kernel has nothing: kazoo's own way would wait for it.
+        """
+        decrypted = [each for each in read if isinstance(each, ssl.SSLSocket) and each.pending()]
+        if decrypted:
+            return decrypted, [], []
+        poller = select.poll()
+        for each in read:
+            poller.register(each, select.POLLIN)
+        for each in write:
+            poller.register(each, select.POLLOUT)
+        ready = {descriptor for descriptor, _ in poller.poll(None if timeout is None else timeout * 1000)}
+        return (
+            [each for each in read if each.fileno() in ready],
+            [each for each in write if each.fileno() in ready],
+            [],
+        )
+
+    def create_connection(self, address: tuple[str, int], hostname: str, **_: Any) -> socket.socket:
+        """A connection to one server. Raises OSError. kazoo's own arguments for TLS are not used."""
+        try:
+            if self._is_over.is_set():
+                raise ConnectionAbortedError("the session is over")
+            connection = socket.create_connection(address, timeout=self._connect_seconds_max)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                connection = self._encrypt(connection, hostname)
+        except OSError as error:
+            self.last_failure = error
+            self.distrusted_count += isinstance(error, ssl.SSLCertVerificationError)
+            raise
+        self._socket = connection
+        if self._is_over.is_set():
+            self.end()
+        return connection
+
+    def _encrypt(self, connection: socket.socket, hostname: str) -> socket.socket:
+        assert self._tls is not None
+        try:
+            return self._tls.wrap_socket(connection, server_hostname=hostname)
+        except OSError:
+            connection.close()
+            raise
+
+    def end(self) -> None:
+        """Make no more connections, and cut the one that is there; from any thread."""
+        self._is_over.set()
+        if self._socket is not None:
+            # Closed by kazoo, in its thread.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,265 @@
+"""One session with ZooKeeper: kazoo's client of that session, used from the event loop.
+
+A request is a future; one callback reports the session's state. Requests are handed to kazoo only while the session is
+connected. kazoo would keep others in a queue without a bound and send them after a reconnection, when their author has
+long got an error. A request can still slip in between the end of the connection and its report. So StoreConnectionLost
+also means "may still be done", before anything that is requested after the reconnection.
+
+What it leaves out: ZooKeeper's read-only mode, and the timeout that the server agreed to (kazoo does not report it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, KazooException
+from kazoo.protocol.states import KazooState, KeeperState
+
+from odradek.foundation.errors import StoreAccessDenied, StoreConnectionLost, StoreSessionExpired
+from odradek.registry.store import SessionState
+from odradek.registry.zookeeper.address import Ensemble
+from odradek.registry.zookeeper.failures import store_error
+from odradek.registry.zookeeper.handler import LoopHandler
+
+logger = logging.getLogger(__name__)
+
+# kazoo writes a line for each attempt to connect. The store reports what users need; the last failure is kept.
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
+
+# How long a clean end may take before the connection is closed: the server then finds out by its timeout.
+_CLOSE_SECONDS_MAX: Final = 2.0
+# A start without an answer is logged long before it fails.
+_SILENCE_LOGGED_SECONDS: Final = 2.0
+# Pauses between rounds of attempts, and the part of a session's timeout that a round may take. A server that is back
+# counts the session from its own start: a client that reconnects later than the timeout has lost it.
+_RECONNECT_SECONDS: Final = 0.05
+_RECONNECT_SECONDS_MAX: Final = 1.0
+_ROUNDS_PER_TIMEOUT: Final = 4
+_ROUND_SECONDS_MIN: Final = 1.0
+
+
+def _round_seconds(timeout_seconds: float) -> float:
+    """How long an attempt on each of the servers may take: a server that is cut off answers none."""
+    return min(timeout_seconds, max(_ROUND_SECONDS_MIN, timeout_seconds / _ROUNDS_PER_TIMEOUT))
+
+
+class ZooKeeperSession:
+    """One session. `open` it once; when it has expired or was closed, create another.
+
+    `on_change` receives CONNECTED, SUSPENDED and EXPIRED, not CLOSED.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        *,
+        timeout_seconds: float,
+        credentials: Sequence[tuple[str, str]],
+        tls: ssl.SSLContext | None,
+        on_change: Callable[[SessionState], None],
+    ) -> None:
+        self._ensemble = ensemble
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._handler = LoopHandler(
+            self._loop,
+            tls=tls,
+            connect_seconds_max=_round_seconds(timeout_seconds) / len(ensemble.servers),
+            on_pause=self._round_failed,
+        )
+        # The store handles the chroot: it also has to create it.
+        self._client = KazooClient(
+            hosts=ensemble.hosts,
+            timeout=timeout_seconds,
+            handler=self._handler,
+            logger=_kazoo_logger,
+            auth_data=list(credentials),
+            connection_retry={
+                "max_tries": -1,
+                "delay": _RECONNECT_SECONDS,
+                "max_delay": _RECONNECT_SECONDS_MAX,
+                "sleep_func": self._handler.sleep_func,
+            },
+            command_retry={"max_tries": 0, "sleep_func": self._handler.sleep_func},
+        )
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._was_refused = False
+        self.state = SessionState.SUSPENDED
+        self.id = 0
+
+    async def open(self, *, seconds_max: float) -> None:
+        """Connect for the first time. Raises StoreConnectionLost when no server answers in time, StoreAccessDenied
+        when the credentials are refused; the session is closed then.
+        """
+        self._client.add_listener(self._kazoo_changed)
+        self._client.start_async()
+        silence = self._loop.call_later(_SILENCE_LOGGED_SECONDS, self._log_silence, seconds_max)
+        try:
+            async with asyncio.timeout(seconds_max):
+                await self._opened
+        except TimeoutError:
+            reason = self._handler.last_failure
+            await self.close()
+            raise StoreConnectionLost(
+                f"no ZooKeeper of {self._ensemble} answered within {seconds_max:g} s"
+                f"{'' if reason is None else f' ({reason})'}; is it running, and is zookeeper.connect right?"
+            ) from reason
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            silence.cancel()
+
+    def _log_silence(self, seconds_max: float) -> None:
+        reason = self._handler.last_failure
+        logger.info(
+            "no ZooKeeper of %s answers yet%s; it is asked for up to %g s",
+            self._ensemble,
+            "" if reason is None else f" ({reason})",
+            seconds_max,
+        )
+
+    def _round_failed(self) -> None:
+        """A round of attempts failed. Two rounds of certificates that are not trusted need no third."""
+        reason = self._handler.last_failure
+        if self._handler.distrusted_count >= 2 * len(self._ensemble.servers) and not self._opened.done():
+            self._opened.set_exception(
+                StoreConnectionLost(
+                    f"the certificate of ZooKeeper at {self._ensemble} is not trusted ({reason}); "
+                    "check zookeeper.ssl.truststore.location, and that the certificate names the server"
+                )
+            )
+
+    def ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> asyncio.Future[Any]:
+        """Have kazoo's `method` (one whose name ends in _async) do something about `path`; the future of its answer.
+
+        What is asked first is done first. The future fails with an error of ours.
+        """
+        return self.send(path, lambda: getattr(self._client, method)(*arguments, **keywords))
+
+    def send(self, path: str, start: Callable[[], Any]) -> asyncio.Future[Any]:
+        """As `ask`, for anything that gives a kazoo result."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self.state is not SessionState.CONNECTED:
+            future.set_exception(self._unreachable_error())
+            return future
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        start().rawlink(partial(self._settle, future, path))
+        return future
+
+    def _settle(self, future: asyncio.Future[Any], path: str, result: Any) -> None:
+        """On the loop: kazoo has an answer."""
+        if isinstance(result.exception, ConnectionLoss):
+            # kazoo reports it only after it has failed what was under way, whose callers must find the state changed.
+            self._changed(KazooState.SUSPENDED, "", None)
+        if future.done():
+            return
+        if result.successful():
+            future.set_result(result.value)
+        else:
+            future.set_exception(store_error(result.exception, path))
+
+    @property
+    def client(self) -> Any:
+        """kazoo's client, for what is built before it is sent."""
+        return self._client
+
+    def _unreachable_error(self) -> Exception:
+        if self.state is SessionState.SUSPENDED:
+            return StoreConnectionLost("ZooKeeper does not answer at the moment; nothing was asked of it")
+        return StoreSessionExpired("the session with ZooKeeper is over; open a new one")
+
+    # --- its state -----------------------------------------------------------------------------------------------
+
+    def _kazoo_changed(self, state: str) -> None:
+        """In kazoo's thread."""
+        if state == KazooState.LOST:
+            self._handler.end()
+        client_id = self._client.client_id
+        work = partial(self._changed, state, self._client.client_state, client_id[0] if client_id else None)
+        self._handler.deliver(work)
+
+    def _changed(self, state: str, detail: str, session_id: int | None) -> None:
+        if self.state in (SessionState.EXPIRED, SessionState.CLOSED):
+            return
+        before = self.state
+        if state == KazooState.CONNECTED:
+            self.id = session_id or self.id
+            self.state = SessionState.CONNECTED
+            if not self._opened.done():
+                self._opened.set_result(None)
+        elif state == KazooState.SUSPENDED:
+            self.state = SessionState.SUSPENDED
+        else:
+            self._was_refused = detail == KeeperState.AUTH_FAILED
+            self.state = SessionState.EXPIRED
+            if not self._opened.done():
+                self._opened.set_exception(self._end_before_opening())
+        if self.state is not before:
+            self._fail_waiting()
+            self._on_change(self.state)
+
+    def _end_before_opening(self) -> Exception:
+        if self._was_refused:
+            return StoreAccessDenied(
+                f"ZooKeeper at {self._ensemble} refuses the credentials; check zookeeper.digest.*"
+            )
+        return StoreConnectionLost(f"ZooKeeper at {self._ensemble} ended the session before it began")
+
+    def _fail_waiting(self) -> None:
+        """kazoo fails what it sent; this is for what slipped into its queue after that."""
+        if self.state is not SessionState.CONNECTED:
+            for future in list(self._waiting):
+                if not future.done():
+                    future.set_exception(
+                        StoreConnectionLost(
+                            "the connection to ZooKeeper ended: whether it was done is not known"
+                        )
+                        if self.state is SessionState.SUSPENDED
+                        else self._unreachable_error()
+                    )
+
+    async def close(self) -> None:
+        """End the session, so that its ephemerals go at once where ZooKeeper can be reached. Takes a few seconds at
+        most.
+        """
+        was_connected = self.state is SessionState.CONNECTED
+        self.state = SessionState.CLOSED
+        self._fail_waiting()
+        if not self._opened.done():
+            self._opened.cancel()
+        if not was_connected:
+            self._handler.end()
+        ended = self._loop.create_future()
+        threading.Thread(
+            target=self._stop_kazoo, args=(ended,), name="zookeeper-farewell", daemon=True
+        ).start()
+        _, late = await asyncio.wait([ended], timeout=_CLOSE_SECONDS_MAX)
+        if late:
+            self._handler.end()
+            await asyncio.wait([ended], timeout=_CLOSE_SECONDS_MAX)
+
+    def _stop_kazoo(self, ended: asyncio.Future[None]) -> None:
+        """In a thread of its own, since kazoo waits for its own one."""
+        try:
+            self._client.stop()
+            self._client.close()
+        except (KazooException, OSError) as error:
+            logger.warning("the session with ZooKeeper could not be ended in order: %s", error)
+        finally:
+            self._handler.deliver(partial(_finish, ended))
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,290 @@
+"""The registry in ZooKeeper, through kazoo: for clusters.
+
+Reads and writes are one request each, answered in their order. A read may lag behind what other sessions wrote, but
+never behind what this session has seen; `sync` catches up. The store outlives its sessions: `reopen` starts the next
+one, and watches continue.
+
+Everything is below the chroot of the connect string, which the store creates if missing. With `zookeeper.set.acl` nodes
+belong to the digest user; existing nodes keep their access lists.
+
+This module imports kazoo, which takes about 80 ms: import it only where ZooKeeper is used (`registries` does so).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
+from odradek.foundation.errors import (
+    NodeExists,
+    SettingError,
+    StoreConnectionLost,
+    StoreSessionExpired,
+)
+from odradek.foundation.limits import REGISTRY_READS_PER_REQUEST_MAX, REGISTRY_WRITE_BYTES_MAX
+from odradek.foundation.tasks import TaskOwner
+from odradek.registry.node_tree import check_path
+from odradek.registry.session_listeners import SessionListeners
+from odradek.registry.store import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Put,
+    SessionCallback,
+    SessionState,
+    WatchCallback,
+    check_size,
+)
+from odradek.registry.zookeeper import security
+from odradek.registry.zookeeper.address import Ensemble, parse_ensemble
+from odradek.registry.zookeeper.failures import batch_error
+from odradek.registry.zookeeper.lasting_watches import LastingWatches
+from odradek.registry.zookeeper.multi_read import MultiRead, nodes_read
+from odradek.registry.zookeeper.session import ZooKeeperSession
+
+logger = logging.getLogger(__name__)
+
+
+class ZookeeperStore:
+    """The registry below one node of a ZooKeeper ensemble. Make it with `open`."""
+
+    def __init__(self, settings: ZookeeperSettings, ensemble: Ensemble, tls: ssl.SSLContext | None) -> None:
+        self._settings = settings
+        self._ensemble = ensemble
+        self._tls = tls
+        self._access = security.owned if settings.zookeeper_set_acl else security.open_to_all
+        self._in_flight = asyncio.Semaphore(settings.zookeeper_max_in_flight_requests)
+        self._watches = LastingWatches(root=ensemble.chroot)
+        self._listeners = SessionListeners()
+        self._listeners.state = SessionState.EXPIRED
+        self._reopening = asyncio.Lock()
+        self._tasks = TaskOwner("zookeeper-store")
+        self._session: ZooKeeperSession | None = None
+        self._session_id = 0
+
+    @classmethod
+    async def open(cls, settings: ZookeeperSettings) -> ZookeeperStore:
+        """Connect, within zookeeper.connection.timeout.ms.
+
+        Raises StoreConnectionLost when no server answers in time, StoreAccessDenied for wrong credentials,
+        SettingError for a connect string or TLS files that cannot be used.
+        """
+        if settings.zookeeper_connect is None:
+            raise SettingError(
+                "zookeeper.connect is not given; it says where ZooKeeper is, as zk1:2181,zk2:2181/odradek"
+            )
+        tls = security.tls_context(settings)
+        store = cls(settings, parse_ensemble(settings.zookeeper_connect), tls)
+        try:
+            await store.reopen()
+            await store._make_chroot()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def _make_chroot(self) -> None:
+        steps = self._ensemble.chroot.split("/")[1:]
+        for count in range(1, len(steps) + 1):
+            path = "/" + "/".join(steps[:count])
+            # Checked first: a user who may not create nodes there may still use the existing one.
+            if await self._ask(path, "exists_async", path) is None:
+                with contextlib.suppress(NodeExists):
+                    await self._ask(path, "create_async", path, acl=self._access(path))
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    async def get(self, path: str) -> Node:
+        data, stat = await self._ask(path, "get_async", self._full(path))
+        return Node(data, stat.version, stat.czxid, stat.ephemeralOwner)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        nodes: list[Node | None] = []
+        for start in range(0, len(paths), REGISTRY_READS_PER_REQUEST_MAX):
+            some = paths[start : start + REGISTRY_READS_PER_REQUEST_MAX]
+            request = MultiRead([self._full(path) for path in some])
+            async with self._in_flight:
+                session = self._session_now()
+                results = await session.send(some[0], partial(request.start, session.client))
+            nodes += nodes_read(results, some)
+        if not paths:
+            self._session_now()
+        return nodes
+
+    async def exists(self, path: str) -> bool:
+        return await self._ask(path, "exists_async", self._full(path)) is not None
+
+    async def children(self, path: str) -> list[str]:
+        names: list[str] = await self._ask(path, "get_children_async", self._full(path))
+        return sorted(names)
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        full = self._full(path)
+        check_size([Create(path, data)], self.write_bytes_max)
+        _, stat = await self._ask(
+            path,
+            "create_async",
+            *(full, data),
+            acl=self._access(path),
+            ephemeral=ephemeral,
+            include_data=True,
+        )
+        created: int = stat.czxid
+        return created
+
+    async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
+        check_size([Put(path, data)], self.write_bytes_max)
+        stat = await self._ask(path, "set_async", self._full(path), data, version)
+        new_version: int = stat.version
+        return new_version
+
+    async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
+        await self._ask(path, "delete_async", self._full(path), version)
+
+    async def multi(self, operations: Sequence[Operation]) -> None:
+        check_size(operations, self.write_bytes_max)
+        if not operations:
+            self._session_now()
+            return
+        paths = [self._full(operation.path) for operation in operations]
+
+        def start(session: ZooKeeperSession) -> asyncio.Future[Any]:
+            transaction = session.client.transaction()
+            for operation, full in zip(operations, paths, strict=True):
+                if isinstance(operation, Create):
+                    access = self._access(operation.path)
+                    transaction.create(full, operation.data, acl=access, ephemeral=operation.ephemeral)
+                elif isinstance(operation, Put):
+                    transaction.set_data(full, operation.data, operation.version)
+                elif isinstance(operation, Delete):
+                    transaction.delete(full, operation.version)
+                else:
+                    assert isinstance(operation, Check)
+                    transaction.check(full, operation.version)
+            return session.send(operations[0].path, transaction.commit_async)
+
+        async with self._in_flight:
+            results = await start(self._session_now())
+        error = batch_error(results, operations)
+        if error is not None:
+            raise error
+
+    async def sync(self) -> None:
+        await self._ask("/", "sync_async", self._full("/"))
+
+    def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
+        check_path(path)
+        return self._watches.add(path, callback)
+
+    async def _ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> Any:
+        async with self._in_flight:
+            return await self._session_now().ask(path, method, *arguments, **keywords)
+
+    def _full(self, path: str) -> str:
+        check_path(path)
+        return (self._ensemble.chroot or "/") if path == "/" else self._ensemble.chroot + path
+
+    def _session_now(self) -> ZooKeeperSession:
+        if self.session_state is SessionState.CLOSED:
+            raise StoreSessionExpired("the registry is closed")
+        if self._session is None:
+            raise StoreSessionExpired("the session with ZooKeeper is over; open a new one")
+        return self._session
+
+    # --- the session ---------------------------------------------------------------------------------------------
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._listeners.state
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    @property
+    def write_bytes_max(self) -> int:
+        return REGISTRY_WRITE_BYTES_MAX
+
+    @property
+    def session_timeout_seconds(self) -> float:
+        """What was asked for: ZooKeeper may have agreed to less or more, within its own bounds."""
+        return self._settings.zookeeper_session_timeout_ms / 1000
+
+    def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
+        return self._listeners.add(callback)
+
+    async def reopen(self) -> None:
+        async with self._reopening:
+            if self.session_state is SessionState.CLOSED:
+                raise StoreSessionExpired("the registry is closed")
+            if self._session is None:
+                await self._begin()
+
+    async def _begin(self) -> None:
+        settings = self._settings
+        timeout_ms = settings.zookeeper_connection_timeout_ms or settings.zookeeper_session_timeout_ms
+        credentials = []
+        if settings.zookeeper_digest_user is not None:
+            user = f"{settings.zookeeper_digest_user}:{settings.zookeeper_digest_password}"
+            credentials.append(("digest", user))
+        session = ZooKeeperSession(
+            self._ensemble,
+            timeout_seconds=self.session_timeout_seconds,
+            credentials=credentials,
+            tls=self._tls,
+            on_change=lambda state: self._changed(session, state),
+        )
+        await session.open(seconds_max=timeout_ms / 1000)
+        try:
+            # The server may be behind what earlier sessions have seen on another.
+            await session.ask("/", "sync_async", "/")
+            if self.session_state is SessionState.CLOSED:
+                raise StoreSessionExpired("the registry is closed")
+        except StoreSessionExpired as error:
+            await session.close()
+            if self.session_state is SessionState.CLOSED:
+                raise
+            raise StoreConnectionLost(f"a new session with ZooKeeper ended at once: {error}") from error
+        except BaseException:
+            await session.close()
+            raise
+        self._session = session
+        self._session_id = session.id
+        self._changed(session, session.state)
+
+    def _changed(self, session: ZooKeeperSession, state: SessionState) -> None:
+        """A session is connected, suspended or expired. One that is being opened is nobody's yet."""
+        if session is not self._session:
+            return
+        if state is SessionState.EXPIRED:
+            logger.warning(
+                "the session %#x with ZooKeeper has expired: its ephemeral nodes are gone", session.id
+            )
+            self._session = None
+            self._tasks.start(session.close(), name="farewell")
+        elif state is SessionState.SUSPENDED:
+            logger.warning(
+                "ZooKeeper at %s does not answer; session %#x is suspended", self._ensemble, session.id
+            )
+        self._listeners.change(state)
+        if state is SessionState.CONNECTED:
+            self._watches.connected(session)
+
+    async def close(self) -> None:
+        if self.session_state is SessionState.CLOSED:
+            return
+        session, self._session = self._session, None
+        self._watches.clear()
+        self._listeners.change(SessionState.CLOSED)
+        if session is not None:
+            await session.close()
+        await self._tasks.close()

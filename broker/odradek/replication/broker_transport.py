@@ -1,0 +1,57 @@
+"""Requests from one broker to another, and the interface that carries them.
+
+A request packs its own frame and parses its own response. So one transport carries every kind: hand-packed fetches,
+and any message of the protocol (`MessageRequest`). `inter_broker_client` has the connections behind it.
+
+What it leaves out: versions are the sender's choice; nothing is negotiated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from odradek.protocol.api import ApiKey
+from odradek.protocol.codec import decode_response_body, encode_request
+from odradek.protocol.headers import parse_response_header
+
+Response = TypeVar("Response")
+Response_co = TypeVar("Response_co", covariant=True)
+
+
+class BrokerRequest(Protocol[Response_co]):
+    """One request, and how its response is read."""
+
+    def pack(self, correlation_id: int, client_id: str) -> bytes:
+        """The whole frame."""
+        ...
+
+    def parse(self, frame: memoryview) -> Response_co:
+        """Read the response's frame, from its correlation id on. Raises FrameError or InvalidRequest."""
+        ...
+
+
+class BrokerTransport(Protocol):
+    """Carries requests to brokers. One broker answers them in the order in which they were sent."""
+
+    async def send(self, broker_id: int, request: BrokerRequest[Response]) -> Response:
+        """Send a request and wait for its response. Raises OSError, RequestError or FrameError."""
+        ...
+
+    def interrupt(self, broker_id: int) -> None:
+        """Requests that wait for that broker's responses may raise OSError at once."""
+        ...
+
+
+class MessageRequest(NamedTuple):
+    """A message of the protocol, as `protocol.messages` makes it; the response is one too."""
+
+    api_key: ApiKey
+    api_version: int
+    message: Any
+
+    def pack(self, correlation_id: int, client_id: str) -> bytes:
+        return encode_request(self.api_key, self.api_version, correlation_id, client_id, self.message)
+
+    def parse(self, frame: memoryview) -> Any:
+        _, position = parse_response_header(frame, api_key=self.api_key, api_version=self.api_version)
+        return decode_response_body(self.api_key, self.api_version, frame, position)

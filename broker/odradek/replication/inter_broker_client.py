@@ -1,0 +1,128 @@
+"""Connections to other brokers: opened at the first request, opened again when lost, to the image's addresses.
+
+A client has one connection to each broker. When a broker comes back with another address, or as another registration,
+the next request goes there. An attempt to connect to the old address can be interrupted.
+
+Requests on one connection wait for each other, so callers whose requests may wait long have clients of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from odradek.cluster.image import ImageHolder
+from odradek.foundation.errors import BrokerNotAvailable, FrameError, InvalidRequest
+from odradek.foundation.settings import Settings
+from odradek.replication.broker_transport import BrokerRequest, Response
+from odradek.transport.dialling import Dialling
+from odradek.transport.network import Network
+from odradek.transport.outbound import OutboundConnection
+
+
+class InterBrokerClient:
+    """One connection to each broker, which answers requests in the order in which they were sent."""
+
+    def __init__(
+        self,
+        *,
+        images: ImageHolder,
+        network: Network,
+        client_id: str,
+        current_settings: Callable[[], Settings],
+    ) -> None:
+        self._images = images
+        self._network = network
+        self._client_id = client_id
+        self._current_settings = current_settings
+        # By broker: the connection, with the host, port and epoch that it was opened to.
+        self._connections: dict[int, tuple[OutboundConnection, tuple[str, int, int]]] = {}
+        # By broker: the attempts to connect.
+        self._dialling: dict[int, Dialling] = {}
+
+    async def send(self, broker_id: int, request: BrokerRequest[Response]) -> Response:
+        """Send a request and wait for its response.
+
+        Raises BrokerNotAvailable, OSError, RequestTimedOut, FrameError or InvalidRequest. A response that cannot be
+        read closes the connection: the two ends disagree.
+        """
+        connection = await self._connection(broker_id)
+        frame = await connection.send_frame(
+            lambda correlation_id: request.pack(correlation_id, self._client_id)
+        )
+        try:
+            return request.parse(frame)
+        except (FrameError, InvalidRequest):
+            connection.interrupt()
+            raise
+
+    def interrupt(self, broker_id: int) -> None:
+        """Let the requests that wait for that broker raise ConnectionError."""
+        known = self._connections.get(broker_id)
+        if known is not None:
+            known[0].interrupt()
+        dialling = self._dialling.get(broker_id)
+        if dialling is not None:
+            dialling.give_up()
+
+    async def _connection(self, broker_id: int) -> OutboundConnection:
+        address = self._address(broker_id)
+        known = self._connections.get(broker_id)
+        if known is not None:
+            connection, opened_to = known
+            if opened_to == address and not connection.is_lost:
+                return connection
+            del self._connections[broker_id]
+            await connection.close()
+        host, port, _ = address
+        timeout_ms = self._current_settings().replica_socket_timeout_ms
+        dialling = self._dialling[broker_id] = Dialling()
+        try:
+            connection = await dialling.connect(
+                self._network, host=host, port=port, client_id=self._client_id, timeout_ms=timeout_ms
+            )
+        finally:
+            if self._dialling.get(broker_id) is dialling:
+                del self._dialling[broker_id]
+        self._connections[broker_id] = connection, address
+        return connection
+
+    def _address(self, broker_id: int) -> tuple[str, int, int]:
+        """Host, port and epoch of a broker, by the listener that brokers use among themselves."""
+        broker = self._images.current.brokers.get(broker_id)
+        if broker is None:
+            raise BrokerNotAvailable(f"broker {broker_id} is not registered.")
+        settings = self._current_settings()
+        listener = settings.inter_broker_listener_name or settings.security_inter_broker_protocol
+        endpoint = broker.endpoints.get(listener.upper())
+        if endpoint is None:
+            raise BrokerNotAvailable(
+                f"broker {broker_id} has no listener {listener}; set inter.broker.listener.name to one that all "
+                "brokers have."
+            )
+        return *endpoint, broker.epoch
+
+    async def close(self) -> None:
+        """Close all; requests in flight raise ConnectionError."""
+        connections = [connection for connection, _ in self._connections.values()]
+        self._connections.clear()
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+
+class InterBrokerClientPool:
+    """The clients of a broker's fetchers, by the fetcher's number; bounded by num.replica.fetchers."""
+
+    def __init__(self, make_client: Callable[[], InterBrokerClient]) -> None:
+        self._make_client = make_client
+        self._clients: dict[int, InterBrokerClient] = {}
+
+    def client(self, number: int) -> InterBrokerClient:
+        """The client of the fetchers with this number, one for each leader."""
+        found = self._clients.get(number)
+        if found is None:
+            found = self._clients[number] = self._make_client()
+        return found
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(client.close() for client in self._clients.values()))

@@ -1,0 +1,1 @@
+"""One broker process: its parts, built and joined, alone or in a cluster."""

@@ -1,0 +1,398 @@
+"""One broker process: its parts, built and joined, started in order and stopped in the reverse.
+
+    log directories (locks, identity) -> control: registry, controller (image) -> logs (recovery) -> partitions
+    -> control: replication -> coordinator -> listeners (bound) -> control: registration -> connections accepted
+    -> ready
+
+The control says where decisions come from: `local_control` on a single node, `cluster_control` in a cluster. A start
+that fails half-way closes what it had opened and says why. A controlled stop hands leaderships over, accepts no more,
+lets requests under way be answered, then flushes every log and leaves the clean-shutdown marker.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from odradek.cluster.dynamic_settings import DynamicSettings
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.foundation.clock import Clock, SystemClock
+from odradek.foundation.endpoints import Endpoint, complete
+from odradek.foundation.errors import SettingError
+from odradek.foundation.limits import (
+    BLOCKING_THREADS_MAX,
+    FETCHES_WAITING_MAX,
+    FLUSH_THREADS_MAX,
+    LISTEN_BACKLOG_DEFAULT,
+)
+from odradek.foundation.settings import Settings
+from odradek.handlers.context import BrokerParts
+from odradek.handlers.counters import RequestCounters
+from odradek.handlers.fetch_sessions import FetchSessions
+from odradek.log.background_jobs import LoadProgress
+from odradek.log.files import Disk, SystemDisk
+from odradek.log.log_manager import LogManager
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.replication.blocking import BlockingWork
+from odradek.replication.flusher import Flusher
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.housekeeping import Housekeeping
+from odradek.replication.producer_ids import ProducerIds
+from odradek.replication.purgatory import Purgatory
+from odradek.server.broker.compaction_warnings import CompactionWarnings
+from odradek.server.broker.environment import BrokerEnvironment
+from odradek.transport.flow_control import Admission
+from odradek.transport.listener import Listener
+from odradek.transport.network import Network, SystemNetwork
+
+if TYPE_CHECKING:
+    from odradek.controller.api import ControllerApi
+    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.server.broker.control import BrokerControl
+
+logger = logging.getLogger(__name__)
+
+CLEAN_OPENINGS_TOGETHER: Final = 64
+
+ControlT = TypeVar("ControlT", bound="BrokerControl", covariant=True)
+
+
+class BrokerProcess(Generic[ControlT]):
+    """One broker: log directories, partitions, coordinators and listeners in one process.
+
+    `start` raises SettingError, StoreError, DirectoryLocked, KafkaStorageError, OSError or
+    DuplicateBrokerRegistration, with nothing left open.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        control: ControlT,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        disk: Disk | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self._network = network or SystemNetwork(
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
+            receive_buffer_bytes=settings.socket_receive_buffer_bytes,
+        )
+        self._disk = disk or SystemDisk()
+        self._rng = rng or random.SystemRandom()
+        self._control = control
+        self._closing = AsyncExitStack()
+        self.broker_id = settings.effective_broker_id
+        self.images = ImageHolder()
+        self.dynamic_settings = DynamicSettings(settings, self.images)
+        CompactionWarnings(self.images, self.dynamic_settings, broker_id=self.broker_id)
+        self.blocking = BlockingWork(threads_max=BLOCKING_THREADS_MAX)
+        self._flush_threads = BlockingWork(threads_max=FLUSH_THREADS_MAX, name="flush")
+        self.flusher = Flusher(threads=self._flush_threads, clock=self.clock)
+        self.purgatory = Purgatory(waiting_max=FETCHES_WAITING_MAX)
+        self.counters = RequestCounters()
+        self.listeners: list[Listener] = []
+        self.admission: Admission
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """The advertised addresses, by listener; complete once started."""
+        self.is_serving = False
+        self._has_loaded = False
+        self.load_progress = LoadProgress()
+        """How far the opening of the logs has come; there before the directories are."""
+        self.log_manager: LogManager
+        self.partitions: HostedPartitions
+        self.housekeeping: Housekeeping
+        self._groups: GroupCoordinator | None = None
+        self.parts: BrokerParts
+
+    @property
+    def control(self) -> ControlT:
+        """Where decisions come from."""
+        return self._control
+
+    @property
+    def controller(self) -> ControllerApi:
+        """The active controller, once started."""
+        return self._control.controller
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this process decides for the cluster."""
+        return self._control.active_controller is not None
+
+    def not_ready(self) -> str | None:
+        """Why clients should not connect now; None when they may."""
+        if not self.is_serving:
+            return "the broker is starting or stopping"
+        if self._groups is not None and self._groups.runtime.is_loading:
+            return "the group coordinator is loading"
+        return self._control.not_ready()
+
+    def refused_writes(self) -> str | None:
+        """Which log directories refuse writes because the disk is full, and what to do; None while all accept them.
+        Reads continue, so `not_ready` does not include this.
+        """
+        return self.log_manager.directories.shortages if self.is_serving else None
+
+    # --- life ----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start everything, in order; when this returns, clients are served."""
+        try:
+            self._open_directories()
+            await self._control.start(self._environment(), self.log_manager)
+            await self._load_logs()
+            self._start_coordinators()
+            await self._listen()
+            self._follow_settings()
+            self._complete_endpoints()
+            await self._control.register(self.endpoints)
+            # Not before: a client that connects earlier would see a cluster without brokers.
+            for listener in self.listeners:
+                listener.accept()
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        self.housekeeping.start()
+        self.is_serving = True
+
+    async def stop(self) -> None:
+        """A controlled stop: no request under way is cut off, every log is flushed and marked clean."""
+        await self._control.hand_over()
+        self.is_serving = False
+        self.purgatory.release_all()
+        if self._groups is not None:
+            self._groups.resign()
+        await self._closing.aclose()
+
+    def _open_directories(self) -> None:
+        if self.settings.cordoned_log_dirs:
+            # The controller does not read the file.
+            raise SettingError(
+                "cordoned.log.dirs counts only where it is set for a broker that has joined: take it out of the file "
+                "and use `odradek brokers drain`, or `odradek configs set`"
+            )
+        self._closing.callback(self.blocking.close)
+        self._closing.callback(self._flush_threads.close)
+        self.log_manager = LogManager(
+            self.settings.log_directories,
+            disk=self._disk,
+            clock=self.clock,
+            broker_id=self.broker_id,
+            producer_expiration_ms=self.settings.producer_id_expiration_ms,
+            on_offline=self._directory_failed,
+            progress=self.load_progress,
+        )
+        self.log_manager.directories.open()
+        self._closing.push_async_callback(self._close_directories)
+
+    async def _close_directories(self) -> None:
+        # A start that failed before the logs were loaded has nothing to mark as clean.
+        if self._has_loaded:
+            await self._flush_threads.run_all(self.log_manager.begin_close(), self.log_manager.end_close)
+        self.log_manager.close(clean=self._has_loaded)
+
+    def _directory_failed(self, path: str, reason: str) -> None:
+        if self._has_loaded:
+            self.partitions.take_offline(path, reason)
+            self._control.directory_failed(path, reason)
+
+    def _environment(self) -> BrokerEnvironment:
+        return BrokerEnvironment(
+            settings=self.settings,
+            broker_id=self.broker_id,
+            clock=self.clock,
+            network=self._network,
+            disk=self._disk,
+            rng=self._rng,
+            images=self.images,
+            dynamic_settings=self.dynamic_settings,
+            closing=self._closing,
+        )
+
+    async def _load_logs(self) -> None:
+        self.partitions = HostedPartitions(
+            broker_id=self.broker_id,
+            images=self.images,
+            log_manager=self.log_manager,
+            flusher=self.flusher,
+            current_settings=lambda: self.dynamic_settings.current,
+            clock=self.clock,
+        )
+        await self._open_logs()
+        self._has_loaded = True
+        await self._control.reconcile_logs()
+        self.partitions.start()
+        self._closing.callback(self.partitions.stop)
+        self.housekeeping = Housekeeping(
+            partitions=self.partitions,
+            log_manager=self.log_manager,
+            blocking=self.blocking,
+            flusher=self.flusher,
+            clock=self.clock,
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+        self._closing.push_async_callback(self.housekeeping.stop)
+        self._control.start_replication(self.partitions, refresh_groups=self._refresh_groups)
+
+    async def _open_logs(self) -> None:
+        """Open all logs in threads, so that a long recovery can be stopped, and /healthz answers meanwhile."""
+        log_manager = self.log_manager
+        openings = log_manager.begin_load(self.partitions.configs_on_disk())
+        online = len(log_manager.directories.paths) - len(log_manager.directories.offline)
+        threads = BlockingWork(
+            threads_max=max(1, online * self.settings.num_recovery_threads_per_data_dir), name="recovery"
+        )
+        try:
+            # What was closed cleanly opens in a fraction of a millisecond, what was not may take minutes.
+            await threads.run_all(
+                [one for one in openings if one.clean], log_manager.end_open, together=CLEAN_OPENINGS_TOGETHER
+            )
+            await threads.run_all([one for one in openings if not one.clean], log_manager.end_open)
+        finally:
+            threads.close()
+        log_manager.end_load()
+
+    def _start_coordinators(self) -> None:
+        """Start the group coordinator now if there is something for it to load, else when it is first needed:
+        its modules take a seventh of the time to start.
+        """
+        self._closing.push_async_callback(self._stop_groups)
+        if OFFSETS_TOPIC in self.images.current.topics:
+            self._make_groups()
+            return
+
+        def follow(_: ClusterImage, new: ClusterImage) -> None:
+            if OFFSETS_TOPIC in new.topics:
+                unsubscribe()
+                self._make_groups()
+
+        unsubscribe = self.images.subscribe(follow)
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator; the first use starts it."""
+        return self._groups or self._make_groups()
+
+    @property
+    def started_groups(self) -> GroupCoordinator | None:
+        """The group coordinator if it was started."""
+        return self._groups
+
+    def _make_groups(self) -> GroupCoordinator:
+        if self._groups is not None:
+            return self._groups
+        from odradek.coordination.internal_topic import ReplicatedTopicLog
+        from odradek.groups.coordinator import GroupCoordinator
+
+        offsets_log = ReplicatedTopicLog(
+            OFFSETS_TOPIC,
+            partitions=self.partitions,
+            images=self.images,
+            controller=self.controller,
+            flusher=self.flusher,
+            new_topic_partitions=self.settings.offsets_topic_num_partitions,
+            commit_timeout_ms=self.settings.offsets_commit_timeout_ms,
+        )
+        self._groups = GroupCoordinator(
+            offsets_log, clock=self.clock, settings=self.settings, images=self.images
+        )
+        self._groups.start()
+        return self._groups
+
+    def _refresh_groups(self) -> None:
+        if self._groups is not None and self._groups.runtime.is_running:
+            self._groups.runtime.refresh()
+
+    async def _stop_groups(self) -> None:
+        if self._groups is not None:
+            await self._groups.stop()
+
+    async def _listen(self) -> None:
+        settings = self.settings
+        self.parts = BrokerParts(
+            broker_id=self.broker_id,
+            settings=settings,
+            clock=self.clock,
+            images=self.images,
+            controller=self.controller,
+            active_controller=self._control.active_controller,
+            partitions=self.partitions,
+            log_manager=self.log_manager,
+            producer_ids=ProducerIds(self.controller.allocate_producer_ids),
+            groups=lambda: self.groups,
+            leadership=self._control.leadership,
+            purgatory=self.purgatory,
+            fetch_sessions=FetchSessions(
+                slots=settings.max_incremental_fetch_session_cache_slots,
+                now=self.clock.monotonic_seconds,
+                random_id=lambda: self._rng.randint(1, 2**31 - 1),
+            ),
+            counters=self.counters,
+            blocking=self.blocking,
+        )
+        self._closing.push_async_callback(self.parts.producer_ids.stop)
+        dispatcher = self._control.make_dispatcher(self.parts)
+        self.admission = Admission(
+            connections_max=settings.max_connections,
+            connections_per_ip_max=settings.max_connections_per_ip,
+            per_ip_overrides=settings.connections_per_ip_overrides,
+        )
+        for endpoint in settings.listener_endpoints:
+            if endpoint.security_protocol != "PLAINTEXT":
+                raise SettingError(
+                    f"listener {endpoint.listener_name} asks for {endpoint.security_protocol}, which "
+                    "this broker does not speak yet; use PLAINTEXT"
+                )
+            listener = Listener(
+                name=endpoint.listener_name,
+                host=endpoint.host,
+                port=endpoint.port,
+                network=self._network,
+                dispatch=dispatcher,
+                admission=self.admission,
+                frame_bytes_max=settings.socket_request_max_bytes,
+                idle_ms_max=settings.connections_max_idle_ms,
+                backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
+                executor=self.blocking.executor,
+            )
+            try:
+                await listener.start(accepts=False)
+            except OSError as error:
+                raise OSError(
+                    error.errno, f"listener {endpoint} cannot listen: {error.strerror or error}"
+                ) from error
+            self._closing.push_async_callback(listener.close)
+            self.listeners.append(listener)
+
+    def _follow_settings(self) -> None:
+        """Apply settings that changed while the broker runs, or before its last stop, where they are not read each
+        time.
+        """
+
+        def apply(_: Settings, current: Settings) -> None:
+            self.admission.change_bounds(
+                connections_max=current.max_connections,
+                connections_per_ip_max=current.max_connections_per_ip,
+                per_ip_overrides=current.connections_per_ip_overrides,
+            )
+            self.log_manager.set_producer_expiration(current.producer_id_expiration_ms)
+
+        apply(self.settings, self.dynamic_settings.current)
+        self._closing.callback(self.dynamic_settings.subscribe(apply))
+
+    def _complete_endpoints(self) -> None:
+        self.endpoints = complete(
+            self.settings.advertised_endpoints,
+            bound_ports={listener.name: listener.port for listener in self.listeners},
+            host_name=os.uname().nodename,
+        )
+
+
+AnyBroker = BrokerProcess["BrokerControl"]
+"""A broker process, whatever its control."""

@@ -1,0 +1,74 @@
+"""What a broker process leaves to its control: where the cluster's decisions come from, and who may lead.
+
+`local_control` decides in this process, for a single node. `cluster_control` follows the active controller of a
+cluster. `BrokerProcess` calls its control at fixed points of its start and its stop, and documents the order. Only type
+checkers import this module: it costs a start nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from odradek.controller.api import ControllerApi
+    from odradek.controller.controller import Controller
+    from odradek.controller.leadership import Leadership
+    from odradek.foundation.endpoints import Endpoint
+    from odradek.handlers.context import BrokerParts
+    from odradek.handlers.dispatch import Dispatcher
+    from odradek.log.log_manager import LogManager
+    from odradek.replication.hosted_partitions import HostedPartitions
+    from odradek.server.broker.environment import BrokerEnvironment
+
+
+class BrokerControl(Protocol):
+    """The methods in the order in which a broker process calls them."""
+
+    async def start(self, environment: BrokerEnvironment, log_manager: LogManager) -> None:
+        """Open the registry and load the first image; the log directories are locked. Raises StoreError."""
+        ...
+
+    @property
+    def controller(self) -> ControllerApi:
+        """The active controller, once started."""
+        ...
+
+    async def reconcile_logs(self) -> None:
+        """Compare the opened logs with the image."""
+        ...
+
+    def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
+        """Follow and be followed; `refresh_groups` has the group coordinator compare what it serves with what this
+        broker leads. Raises KafkaStorageError where too few log directories are left.
+        """
+        ...
+
+    @property
+    def active_controller(self) -> Controller | None:
+        """The controller, where this process decides for the cluster."""
+        ...
+
+    def leadership(self) -> Leadership:
+        """What decides on leaders and in-sync sets, where this process decides."""
+        ...
+
+    def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
+        """What answers the requests of clients."""
+        ...
+
+    async def register(self, endpoints: Sequence[Endpoint]) -> None:
+        """Make this broker a member: clients find it at `endpoints`."""
+        ...
+
+    def not_ready(self) -> str | None:
+        """Why clients should not connect now; None when they may. Asked while the broker serves."""
+        ...
+
+    def directory_failed(self, path: str, reason: str) -> None:
+        """A log directory failed after the logs were loaded; its partitions are offline."""
+        ...
+
+    async def hand_over(self) -> None:
+        """Before a controlled stop: move what this broker leads to others."""
+        ...

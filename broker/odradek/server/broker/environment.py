@@ -1,0 +1,58 @@
+"""What the parts of one broker process share from the beginning of its start."""
+
+from __future__ import annotations
+
+import random
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from odradek.cluster.dynamic_settings import DynamicSettings
+    from odradek.cluster.image import ImageHolder
+    from odradek.foundation.clock import Clock
+    from odradek.foundation.settings import Settings
+    from odradek.log.files import Disk
+    from odradek.transport.network import Network
+
+# Where a single node keeps its registry, in its first log directory.
+REGISTRY_FILE: Final = "registry.sqlite"
+
+
+class BrokerEnvironment:
+    """Set once. `closing` is closed at the stop, or after a start that fails: its last entry first."""
+
+    # Written out: to generate a dataclass takes a start longer than all else in this module.
+    __slots__ = (
+        "broker_id",
+        "clock",
+        "closing",
+        "disk",
+        "dynamic_settings",
+        "images",
+        "network",
+        "rng",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        broker_id: int,
+        clock: Clock,
+        network: Network,
+        disk: Disk,
+        rng: random.Random,
+        images: ImageHolder,
+        dynamic_settings: DynamicSettings,
+        closing: AsyncExitStack,
+    ) -> None:
+        self.settings = settings
+        self.broker_id = broker_id
+        self.clock = clock
+        self.network = network
+        self.disk = disk
+        self.rng = rng
+        self.images = images
+        self.dynamic_settings = dynamic_settings
+        self.closing = closing

@@ -1,0 +1,87 @@
+"""The dispatcher of a cluster's broker: it forwards what only the controller may decide, as whole frames.
+
+The APIs are those of `FORWARDED`. Levels of loggers belong to this process, and are set here. Both are entries of the
+dispatcher's table, so that no other request pays for a question.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from odradek.foundation.errors import RequestError
+from odradek.handlers import failures
+from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.context import BrokerParts, RequestContext
+from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.loading import Handle
+from odradek.protocol.api import ApiKey
+from odradek.protocol.codec import decode_typed_request, encode_response
+from odradek.server.broker.remote_controller import RemoteController
+from odradek.transport.pending import Pending
+
+FORWARDED: Final = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    )
+)
+
+
+def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> Dispatcher:
+    """What answers the requests of all connections of one broker of a cluster."""
+    forwarded = {int(api): broker.handlers[api]._replace(takes_frame=True) for api in FORWARDED}
+    forwarding = _Forwarding(controller)
+    return Dispatcher(
+        broker,
+        table={**broker.handlers, **forwarded},
+        handles=dict.fromkeys(forwarded, cast(Handle, forwarding)),
+    )
+
+
+class _Forwarding:
+    """The handler of what is forwarded."""
+
+    def __init__(self, controller: RemoteController) -> None:
+        self._controller = controller
+
+    def __call__(self, frame: memoryview, context: RequestContext) -> Pending[bytes]:
+        if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            request = _read(frame, context)
+            if any(one.resource_type == ResourceType.BROKER_LOGGER for one in request.resources):
+                return Pending(_set_here(request, context))
+        return Pending(self._ask(frame, context))
+
+    async def _ask(self, frame: memoryview, context: RequestContext) -> bytes:
+        try:
+            return await self._controller.forward(frame, client_host=context.client_host)
+        except RequestError as error:
+            return _refusal(_read(frame, context), context, error)
+
+
+async def _set_here(request: Any, context: RequestContext) -> bytes:
+    """A request that names loggers; of its other resources the controller is asked one by one."""
+    from odradek.handlers import incremental_alter_configs
+
+    header = context.header
+    try:
+        answer = await incremental_alter_configs.handle(request, context)
+    except RequestError as error:
+        return _refusal(request, context, error)
+    return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
+
+
+def _read(frame: memoryview, context: RequestContext) -> Any:
+    header = context.header
+    return decode_typed_request(header.api_key, header.api_version, frame, header.body_position)
+
+
+def _refusal(request: Any, context: RequestContext, error: RequestError) -> bytes:
+    header = context.header
+    answer = failures.answer(header.api_key, header.api_version, request, error)
+    return encode_response(header.api_key, header.api_version, header.correlation_id, answer)

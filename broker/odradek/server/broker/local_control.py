@@ -1,0 +1,105 @@
+"""The control of a single node: registry and controller in the broker's own process, and nobody else leads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.controller.controller import Controller
+from odradek.foundation.endpoints import Endpoint
+from odradek.handlers.context import BrokerParts
+from odradek.handlers.dispatch import Dispatcher
+from odradek.log.log_manager import LogManager
+from odradek.registry.store import Store
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.server.broker import log_adoption
+from odradek.server.broker.environment import REGISTRY_FILE, BrokerEnvironment
+
+if TYPE_CHECKING:
+    from odradek.controller.leadership import Leadership
+    from odradek.server.broker.testing_faults import Faults
+
+
+class LocalControl:
+    """The registry is a SQLite file in the first log directory, unless a `store` is handed in.
+
+    `faults` are those of a broker that is started for tests of applications.
+    """
+
+    def __init__(self, *, store: Store | None = None, faults: Faults | None = None) -> None:
+        self._store = store
+        self.faults = faults
+        self._environment: BrokerEnvironment
+        self._log_manager: LogManager
+        self.controller: Controller
+
+    @property
+    def active_controller(self) -> Controller:
+        return self.controller
+
+    async def start(self, environment: BrokerEnvironment, log_manager: LogManager) -> None:
+        """Become the controller. Raises StoreError, InconsistentClusterId, DuplicateBrokerRegistration."""
+        self._environment, self._log_manager = environment, log_manager
+        store = self._store
+        if store is None:
+            # sqlite3 is not imported where another registry is used.
+            from odradek.registry.sqlite_store import SqliteStore
+
+            directory = environment.settings.log_directories[0]
+            store = self._store = SqliteStore.open(os.path.join(directory, REGISTRY_FILE))
+        environment.closing.push_async_callback(store.close)
+        images = environment.images
+        self.controller = Controller(
+            store, images, environment.dynamic_settings, environment.clock, rng=environment.rng
+        )
+        await self.controller.start(cluster_id=log_manager.directories.cluster_id)
+        environment.closing.push_async_callback(self.controller.stop)
+        log_manager.directories.set_cluster_id(images.current.cluster_id)
+
+    async def reconcile_logs(self) -> None:
+        """Adopt logs that the registry does not know (`log_adoption`)."""
+        environment = self._environment
+        await log_adoption.adopt_logs(
+            self._log_manager, self.controller, environment.images, disk=environment.disk
+        )
+
+    def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
+        """A single node has no other replicas."""
+
+    def leadership(self) -> Leadership:
+        """Made for each request that asks for elections or moves: nothing else on a single node needs it."""
+        from odradek.controller.leadership import Leadership
+
+        assert self._store is not None, "the registry is opened first"
+        environment = self._environment
+        return Leadership(
+            self._store,
+            self.controller.writer,
+            environment.images,
+            environment.dynamic_settings,
+            self.controller,
+        )
+
+    def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
+        if self.faults is None:
+            return Dispatcher(parts)
+        from odradek.server.broker.testing_faults import FaultStep
+
+        return Dispatcher(parts, steps=[FaultStep(self.faults)])
+
+    async def register(self, endpoints: Sequence[Endpoint]) -> None:
+        await self.controller.register_broker(
+            endpoints={endpoint.listener_name: (endpoint.host, endpoint.port) for endpoint in endpoints},
+            rack=self._environment.settings.broker_rack,
+            protocols={endpoint.listener_name: endpoint.security_protocol for endpoint in endpoints},
+        )
+
+    def not_ready(self) -> str | None:
+        return None
+
+    def directory_failed(self, path: str, reason: str) -> None:
+        """The other directories are served on."""
+
+    async def hand_over(self) -> None:
+        """There is nobody to take over."""

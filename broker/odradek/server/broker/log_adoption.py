@@ -1,0 +1,111 @@
+"""What the log directories hold compared with what the registry knows, at the start.
+
+topic whose deletion was cut short      its logs go, then the rest of its nodes
+topic that the registry does not know   taken in, as when the directory was written by Apache Kafka; producer
+                                        ids that its logs know are given to nobody, and settings are taken over
+                                        from its metadata log (`kraft_metadata`)
+log after an unclean stop               a new leader epoch, so that readers of what may be lost notice
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.cluster.image import ImageHolder, ResourceKind
+from odradek.controller.controller import Controller
+from odradek.foundation.errors import RequestError
+from odradek.log.files import Disk
+from odradek.log.log import Log
+from odradek.log.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+async def adopt_logs(
+    log_manager: LogManager, controller: Controller, images: ImageHolder, *, disk: Disk
+) -> None:
+    """Bring the logs on disk and the registry together. Raises StoreError, KafkaStorageError, OSError."""
+    await _finish_deletions(log_manager, controller)
+    unknown: dict[str, list[Log]] = {}
+    doubtful = []
+    for log in log_manager.logs():
+        if log.topic_partition.topic not in images.current.topics:
+            unknown.setdefault(log.topic_partition.topic, []).append(log)
+        elif log_manager.may_have_lost(log):
+            doubtful.append(log.topic_partition)
+    for topic, logs in unknown.items():
+        await _register(topic, logs, controller)
+    if unknown:
+        await _reserve_producer_ids(unknown, controller)
+        await _take_over_settings(unknown, controller, images, log_manager.directories.paths, disk)
+    if doubtful:
+        await controller.bump_leader_epochs(doubtful)
+
+
+async def _reserve_producer_ids(unknown: Mapping[str, Sequence[Log]], controller: Controller) -> None:
+    """Give none of the producer ids that these logs know: a new producer's batches would pass for another's."""
+    known = [
+        entry.producer_id for logs in unknown.values() for log in logs for entry in log.producers.entries()
+    ]
+    if known:
+        await controller.allocate_producer_ids(above=max(known))
+
+
+async def _take_over_settings(
+    unknown: Iterable[str], controller: Controller, images: ImageHolder, paths: Iterable[str], disk: Disk
+) -> None:
+    """Give topics the settings that Kafka had for them: a compacted topic must not be cut by retention."""
+    # Here, since only a directory that another broker wrote needs them.
+    from odradek.controller.requests import ConfigChange, ConfigOperation, Resource
+    from odradek.server.broker.kraft_metadata import read_kraft_metadata
+
+    metadata = read_kraft_metadata(disk, paths)
+    if metadata.protection:
+        logger.warning(
+            "the Kafka that wrote this directory was protected by %s; none of it is in force here, so everybody who "
+            "reaches this broker may do everything: let only trusted clients reach the listeners",
+            ", ".join(metadata.protection),
+        )
+    known = metadata.settings
+    for name in unknown:
+        topic = images.current.topics.get(name)
+        if topic is None or topic.is_internal:
+            continue
+        # One by one: a key that this broker lacks must not cost the others.
+        for key, text in known.get(name, {}).items():
+            change = ConfigChange(key, ConfigOperation.SET, text)
+            wanted = (Resource(ResourceKind.TOPIC, name), [change])
+            (refused,) = await controller.incremental_alter_configs([wanted])
+            if refused is None:
+                logger.warning("the topic %s keeps Kafka's setting %s=%s", name, key, text)
+            else:
+                logger.error("the topic %s loses Kafka's setting %s=%s: %s", name, key, text, refused)
+
+
+async def _finish_deletions(log_manager: LogManager, controller: Controller) -> None:
+    deleted = controller.pending_deletions
+    if not deleted:
+        return
+    for log in log_manager.logs():
+        topic_id = deleted.get(log.topic_partition.topic)
+        if topic_id is not None and log.topic_id in (None, topic_id):
+            log_manager.delete(log.topic_partition)
+    await controller.complete_deletions()
+
+
+async def _register(topic: str, logs: list[Log], controller: Controller) -> None:
+    count = 1 + max(log.topic_partition.partition for log in logs)
+    try:
+        await controller.register_existing(
+            topic,
+            topic_id=next((log.topic_id for log in logs if log.topic_id is not None), None),
+            partition_count=count,
+            leader_epochs={log.topic_partition.partition: log.epochs.latest_epoch for log in logs},
+        )
+    except RequestError as error:
+        logger.error("the logs of %s on disk are left alone: %s", topic, error)
+        return
+    logger.warning(
+        "the topic %s with %d partitions was found on disk and taken into the registry", topic, count
+    )

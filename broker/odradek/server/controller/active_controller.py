@@ -1,0 +1,206 @@
+"""One term of the active controller, from its election to its end: what it knows, decides and reports to brokers.
+
+It begins by reading the registry, reads who is registered, and completes deletions that a former controller began.
+Then it reads the registrations again whenever their list changes, or when a setting changes who may be elected. From
+time to time it returns leaderships to preferred leaders. When a write or a read fails, the image may differ from the
+registry: the term ends (`fail`), and its owner becomes a candidate again, which reads everything again.
+
+What it leaves out: elections (`controller.controller_election`), bytes (`dispatcher`), sockets (`controller_process`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Final
+
+from odradek.cluster import paths
+from odradek.cluster.changes import config_changes
+from odradek.cluster.dynamic_settings import DynamicSettings
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.controller.controller import Controller
+from odradek.controller.leadership import Leadership
+from odradek.controller.metadata_subscribers import MetadataSubscribers
+from odradek.controller.terms import ControllerTerm
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import InconsistentClusterId, NotController, StoreError
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import LEAVING_WAIT_MS_MAX
+from odradek.foundation.settings import Settings
+from odradek.foundation.tasks import TaskOwner
+from odradek.handlers.context import ControllerParts
+from odradek.handlers.counters import RequestCounters
+from odradek.registry.store import Store
+
+logger = logging.getLogger(__name__)
+
+_UNCLEAN: Final = "unclean.leader.election.enable"
+
+
+class ActiveController:
+    """One term. `begin`, then `end` and `close`; `on_failure` is called once when the term cannot continue."""
+
+    def __init__(
+        self,
+        term: ControllerTerm,
+        *,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        rng: random.Random,
+        counters: RequestCounters,
+        on_failure: Callable[[ActiveController, str], None],
+    ) -> None:
+        self.term = term
+        self._store = store
+        self._on_failure = on_failure
+        self._tasks = TaskOwner(f"term-{term.epoch}", on_failure=lambda name, error: self.fail(error))
+        self._members_changed = asyncio.Event()
+        self._unwatch: Callable[[], None] | None = None
+        self._is_over = False
+        self._is_begun = False
+        self.images = ImageHolder()
+        self.settings = DynamicSettings(settings, self.images, is_broker=False)
+        self.controller = Controller(store, self.images, self.settings, clock, rng=rng)
+        self.controller.writer.on_failure = self.fail
+        self.leadership = Leadership(
+            store, self.controller.writer, self.images, self.settings, self.controller
+        )
+        self.subscribers: MetadataSubscribers
+        self.parts = ControllerParts(
+            broker_id=term.controller_id,
+            settings=settings,
+            clock=clock,
+            images=self.images,
+            controller=self.controller,
+            leadership=self.leadership,
+            counters=counters,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was ended, or cannot go on."""
+        return self._is_over
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it decides: it has read the registry, and its term goes on."""
+        return self._is_begun and not self._is_over
+
+    @property
+    def next_number(self) -> int:
+        """How far the change log has come."""
+        return self.controller.writer.change_log.next_number
+
+    # --- beginning and end ---------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Read the cluster and start to decide; a failure ends the term."""
+        if self.is_over:
+            return
+        try:
+            # Watched before it is read, so that no registration in between is missed.
+            self._unwatch = self._store.watch(paths.BROKER_IDS, lambda path: self._members_changed.set())
+            await self.controller.take_over(self.term)
+            self.subscribers = MetadataSubscribers(self.controller.writer.change_log)
+            self.images.subscribe(self._image_changed)
+            await self.leadership.refresh_brokers()
+            await self.controller.complete_deletions()
+        except (StoreError, NotController, InconsistentClusterId) as error:
+            self.fail(error)
+            return
+        except Exception as error:
+            # A defect of ours: to stay elected without deciding would be worse than to end the term.
+            logger.exception("controller %d cannot take up its term", self.term.controller_id)
+            self.fail(error)
+            return
+        if self._is_over:
+            return
+        self._is_begun = True
+        self._tasks.start(self._follow_members(), name="members")
+        self._tasks.start(self._balance(), name="balance")
+        image = self.images.current
+        logger.info(
+            "controller %d decides for the cluster %s: %d brokers, %d topics, epoch %d",
+            self.term.controller_id,
+            image.cluster_id,
+            len(image.brokers),
+            len(image.topics),
+            self.term.epoch,
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """It cannot continue: its image may differ from what the registry holds."""
+        if self._is_over:
+            return
+        reason = str(error) or type(error).__name__
+        self.end(reason)
+        self._on_failure(self, reason)
+
+    def end(self, reason: str) -> None:
+        """Decide and write nothing any more; brokers that wait for changes look for the next controller."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self.controller.writer.end(reason)
+        if self._unwatch is not None:
+            self._unwatch()
+        if hasattr(self, "subscribers"):
+            self.subscribers.end()
+
+    async def close(self) -> None:
+        """After `end`: end the tasks."""
+        await self._tasks.close()
+
+    # --- while it lasts ------------------------------------------------------------------------------------------
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        """A change of unclean.leader.election.enable applies to partitions without a leader now, though no broker
+        changes.
+        """
+        if any(
+            old.config(*resource).get(_UNCLEAN) != new.config(*resource).get(_UNCLEAN)
+            for resource in config_changes(old, new)
+        ):
+            self._members_changed.set()
+
+    async def _follow_members(self) -> None:
+        try:
+            while True:
+                await self._members_changed.wait()
+                self._members_changed.clear()
+                await self.leadership.refresh_brokers()
+                for broker_id in self.subscribers.known() - self.images.current.brokers.keys():
+                    self.subscribers.forget(broker_id)
+        except (StoreError, NotController) as error:
+            self.fail(error)
+
+    async def _balance(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self.settings.current.leader_imbalance_check_interval_seconds)
+                if self.settings.current.auto_leader_rebalance_enable:
+                    # As Kafka since 4.0: leader.imbalance.per.broker.percentage went with its ZooKeeper controller.
+                    moved = await self.leadership.balance(imbalance_percent_max=0)
+                    if moved:
+                        logger.info("%d partitions are led by their preferred leaders again", moved)
+        except (StoreError, NotController) as error:
+            self.fail(error)
+
+    async def leave(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
+        """Move away what a broker leads, and wait until the others know; returns what it still leads, where no other
+        can.
+
+        Raises StaleBrokerEpoch, StoreError, NotController.
+        """
+        left = await self.leadership.controlled_shutdown(broker_id, broker_epoch=broker_epoch)
+        told = await self.subscribers.wait_until_applied(
+            self.next_number,
+            lambda: self.images.current.brokers.keys() - {broker_id},
+            wait_ms_max=LEAVING_WAIT_MS_MAX,
+        )
+        if not told:
+            logger.warning("broker %d leaves before every other has heard who leads now", broker_id)
+        return left

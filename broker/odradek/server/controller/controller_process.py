@@ -1,0 +1,218 @@
+"""One controller process: registry, listener, election, and its terms, one after the other.
+
+    registry -> listener -> election -> ready (active or not)
+
+A controller that is not elected is on standby: it answers NOT_CONTROLLER, and may be elected when the active one ends.
+A term that fails (the registry did not answer during a write) ends, and the controller becomes a candidate again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from contextlib import AsyncExitStack
+from typing import Final
+
+from odradek.controller.controller_election import ControllerElection, ElectionCallbacks
+from odradek.controller.terms import ControllerTerm
+from odradek.foundation.clock import Clock, SystemClock
+from odradek.foundation.endpoints import Endpoint, complete
+from odradek.foundation.errors import SettingError
+from odradek.foundation.settings import Settings
+from odradek.foundation.tasks import TaskOwner
+from odradek.handlers.counters import RequestCounters
+from odradek.registry.registries import open_registry
+from odradek.registry.store import Store
+from odradek.server.controller.active_controller import ActiveController
+from odradek.server.controller.dispatcher import ControllerDispatcher
+from odradek.transport.flow_control import Admission
+from odradek.transport.listener import Listener
+from odradek.transport.network import Network, SystemNetwork
+
+logger = logging.getLogger(__name__)
+
+# Before another candidacy after a term that failed: the registry may need a moment.
+_CANDIDACY_RETRY_SECONDS: Final = 0.1
+
+
+class ControllerProcess:
+    """One controller. `registry` names where the cluster is kept, unless a `store` is handed in.
+
+    `start` raises SettingError, StoreError or OSError, with nothing left open.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        registry: str = "",
+        store: Store | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.id = settings.effective_broker_id
+        self._registry = registry
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._network = network or SystemNetwork()
+        self._rng = rng or random.SystemRandom()
+        self._open = AsyncExitStack()
+        self._tasks = TaskOwner(f"controller-{self.id}")
+        self._election: ControllerElection
+        self.counters = RequestCounters()
+        self.dispatcher = ControllerDispatcher(self.counters)
+        self.listener: Listener
+        self.endpoint: Endpoint
+        """The address for brokers; complete once started."""
+        self.is_serving = False
+        self.terms = 0
+        """How often it was elected."""
+
+    @property
+    def active_controller(self) -> ActiveController | None:
+        """The present term, which may still be reading the registry."""
+        return self.dispatcher.active_controller
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it decides for the cluster."""
+        return self.active_controller is not None and self.active_controller.is_active
+
+    @property
+    def is_registry_connected(self) -> bool:
+        """Whether the registry answers its session at this moment."""
+        return self.is_serving and self._election.is_connected
+
+    def not_ready(self) -> str | None:
+        """Why it can neither decide nor be on standby; None when it can."""
+        if not self.is_serving:
+            return "the controller is starting or stopping"
+        if self.active_id is None:
+            return "no controller is elected"
+        return None
+
+    @property
+    def active_id(self) -> int | None:
+        """Who the active controller is, as far as is known here."""
+        return self._election.active_id
+
+    async def start(self) -> None:
+        """Listen and become a candidate; it is elected later, or not."""
+        try:
+            store = self._store or await open_registry(self._registry, entries=self.settings.given)
+            self._open.push_async_callback(store.close)
+            await self._listen()
+            self._open.push_async_callback(self._end)
+            self._become_candidate(store)
+        except BaseException:
+            await self._open.aclose()
+            raise
+        self.is_serving = True
+
+    async def stop(self) -> None:
+        """End the term, so that another is elected at once, and close."""
+        self.is_serving = False
+        await self._open.aclose()
+
+    async def _listen(self) -> None:
+        settings = self.settings
+        given = settings.listener_endpoints[0]
+        if given.security_protocol != "PLAINTEXT":
+            raise SettingError(
+                f"listener {given.listener_name} asks for {given.security_protocol}, which controllers do not "
+                "speak yet; use PLAINTEXT"
+            )
+        self.listener = Listener(
+            name=given.listener_name,
+            host=given.host,
+            port=given.port,
+            network=self._network,
+            dispatch=self.dispatcher,
+            admission=Admission(
+                connections_max=settings.max_connections,
+                connections_per_ip_max=settings.max_connections_per_ip,
+            ),
+            frame_bytes_max=settings.socket_request_max_bytes,
+            # A broker that follows may send nothing for long, until its next poll.
+            idle_ms_max=-1,
+        )
+        await self.listener.start()
+        self._open.push_async_callback(self.listener.close)
+        (self.endpoint,) = complete(
+            settings.advertised_endpoints[:1],
+            bound_ports={given.listener_name: self.listener.port},
+            host_name=os.uname().nodename,
+        )
+
+    def _become_candidate(self, store: Store) -> None:
+        self._election = ControllerElection(
+            store,
+            self._clock,
+            controller_id=self.id,
+            identity=f"{self.id}-{self._rng.getrandbits(64):016x}",
+            callbacks=ElectionCallbacks(
+                on_elected=lambda term: self._elected(store, term),
+                on_lost=self._lost,
+                on_controller=self._active_changed,
+            ),
+            address=(self.endpoint.host, self.endpoint.port),
+        )
+        self._election.start()
+
+    async def _end(self) -> None:
+        active = self.active_controller
+        await self._election.stop()
+        if active is not None:
+            await active.close()
+        await self._tasks.close()
+
+    # --- terms ---------------------------------------------------------------------------------------------------
+
+    def _elected(self, store: Store, term: ControllerTerm) -> None:
+        self.terms += 1
+        active = ActiveController(
+            term,
+            store=store,
+            settings=self.settings,
+            clock=self._clock,
+            rng=self._rng,
+            counters=self.counters,
+            on_failure=self._failed,
+        )
+        self.dispatcher.active_controller = active
+        self._tasks.start(active.begin(), name=f"term-{term.epoch}")
+
+    def _lost(self, reason: str) -> None:
+        active, self.dispatcher.active_controller = self.active_controller, None
+        if active is not None:
+            active.end(reason)
+            self._tasks.start(active.close(), name=f"end-{active.term.epoch}")
+
+    def _failed(self, active: ActiveController, reason: str) -> None:
+        logger.error("term %d of controller %d cannot go on: %s", active.term.epoch, self.id, reason)
+        if active is self.active_controller:
+            self._tasks.start(self._become_candidate_again(active), name="stand-again")
+
+    async def _become_candidate_again(self, active: ActiveController) -> None:
+        await asyncio.sleep(_CANDIDACY_RETRY_SECONDS)
+        if active is self.active_controller:
+            await self._election.resign()
+            # Unless it was stopped meanwhile: nobody would end the task.
+            if self.is_serving:
+                self._election.start()
+
+    def _active_changed(self, controller_id: int | None) -> None:
+        if controller_id is None:
+            logger.info("there is no active controller")
+        elif controller_id != self.id:
+            logger.info("controller %d stands by; %d is the active one", self.id, controller_id)
+        elif self._election.term is None:
+            logger.warning(
+                "controller %d stands by; the active one has the same id: it is this one before its restart, whose "
+                "session ends soon, or another process, which needs an id of its own (node.id)",
+                self.id,
+            )

@@ -1,0 +1,169 @@
+"""The requests at a controller's listener, and what answers them.
+
+follow (cluster_changes)     a broker's long poll                  `controller.metadata_subscribers`
+forward                      a client's request, from its broker   handlers, in the client's name
+leave                        a broker that wants to stop           `ActiveController.leave`
+everything else              Kafka's APIs, as in CONTROLLER_HANDLERS
+
+A controller that is not the active one answers all of them with NOT_CONTROLLER, except ApiVersions. So does one whose
+registry failed during a request: the next term reads whether anything was changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, TypeGuard, cast
+
+from odradek.foundation.errors import NotController, RequestError, StoreError
+from odradek.handlers.context import RequestContext
+from odradek.handlers.counters import RequestCounters
+from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.loading import Answer, Handle
+from odradek.handlers.table import CONTROLLER_HANDLERS, Handler
+from odradek.protocol import cluster_changes, controller_requests
+from odradek.protocol.api import ApiKey
+from odradek.protocol.controller_requests import ForwardRequest, LeaveRequest
+from odradek.protocol.errors import error_code
+from odradek.protocol.frames import Frame
+from odradek.protocol.messages import Message
+from odradek.server.controller.active_controller import ActiveController
+from odradek.transport.connection import Connection
+from odradek.transport.pending import Pending
+
+logger = logging.getLogger(__name__)
+
+_NOT_ACTIVE: Final = "This controller is not the active one; the active one is named by /controller."
+_NOT_CONTROLLER_CODE: Final = error_code(NotController())
+
+
+class ControllerDispatcher:
+    """Answers the requests of all connections of one controller. `active_controller` is set while it is elected."""
+
+    def __init__(self, counters: RequestCounters) -> None:
+        self._standby = _standby_dispatcher(counters)
+        self._active_controller: ActiveController | None = None
+        self._active_dispatcher: Dispatcher = self._standby
+
+    @property
+    def active_controller(self) -> ActiveController | None:
+        """The present term; None while another controller has one, or nobody."""
+        return self._active_controller
+
+    @active_controller.setter
+    def active_controller(self, active: ActiveController | None) -> None:
+        self._active_controller = active
+        self._active_dispatcher = self._standby if active is None else _active_dispatcher(active)
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
+        """The answer to one frame, at once or pending. Raises InvalidRequest for what cannot be read."""
+        match controller_requests.api_key_of(frame):
+            case cluster_changes.API_KEY:
+                return self._follow(cluster_changes.parse_request(frame))
+            case controller_requests.FORWARD:
+                request = controller_requests.parse_forward(frame)
+                return Pending(self._forward(connection, request))
+            case controller_requests.LEAVE:
+                return Pending(self._leave(controller_requests.parse_leave(frame)))
+        return self._dispatcher(connection, frame)
+
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        return self._active_dispatcher if _acts(self._active_controller) else self._standby
+
+    def _follow(self, request: cluster_changes.FollowRequest) -> bytes | Pending[Frame | None]:
+        active = self._active_controller
+        if not _acts(active):
+            return cluster_changes.pack_response(
+                correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
+            )
+        answer = active.subscribers.answer(request)
+        return answer if isinstance(answer, bytes) else Pending(answer)
+
+    async def _forward(self, connection: Connection, request: ForwardRequest) -> Frame:
+        active = self._active_controller
+        if not _acts(active):
+            return controller_requests.pack_forwarded(
+                correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
+            )
+        client = Connection(
+            id=connection.id, listener_name=connection.listener_name, peer=(request.client_host, 0)
+        )
+        answer = self._active_dispatcher(client, memoryview(request.frame))
+        if isinstance(answer, Pending):
+            answer = await answer
+        # None of these APIs is answered from files, or not at all.
+        assert isinstance(answer, bytes)
+        if not _acts(active):
+            return controller_requests.pack_forwarded(
+                correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
+            )
+        return controller_requests.pack_forwarded(
+            answer,
+            correlation_id=request.correlation_id,
+            controller_epoch=active.term.epoch,
+            next_number=active.next_number,
+        )
+
+    async def _leave(self, request: LeaveRequest) -> Frame:
+        active = self._active_controller
+        failure: RequestError | None = None
+        left = 0
+        try:
+            if not _acts(active):
+                raise NotController(_NOT_ACTIVE)
+            left = len(await active.leave(request.broker_id, broker_epoch=request.broker_epoch))
+        except StoreError as error:
+            if active is not None:
+                active.fail(error)
+            failure = NotController(str(error))
+        except RequestError as error:
+            failure = error
+        if failure is not None:
+            logger.info("broker %d cannot leave yet: %s", request.broker_id, failure)
+        return controller_requests.pack_left(
+            correlation_id=request.correlation_id, error_code=error_code(failure), left=left
+        )
+
+
+def _acts(active: ActiveController | None) -> TypeGuard[ActiveController]:
+    """Whether there is a term that decides; asked again after each wait, since it may have ended meanwhile."""
+    return active is not None and active.is_active
+
+
+def _active_dispatcher(active: ActiveController) -> Dispatcher:
+    """Kafka's APIs while the term lasts. A registry that fails is the end of the term, and no fault of the request."""
+
+    def failed(error: Exception) -> Message:
+        if isinstance(error, StoreError):
+            active.fail(error)
+            raise NotController(f"The controller lost its registry: {error}") from error
+        raise error
+
+    def end_the_term(handle: Handle, request: object, context: RequestContext) -> Answer:
+        try:
+            answer = handle(request, context)
+        except StoreError as error:
+            return failed(error)
+        if isinstance(answer, Pending):
+            return cast("Pending[Message | Frame | None]", answer).then(lambda ready: ready, failed=failed)
+        return answer
+
+    return Dispatcher(active.parts, steps=[end_the_term])
+
+
+class _StandbyParts:
+    """The parts of a controller that is not the active one."""
+
+    def __init__(self, counters: RequestCounters) -> None:
+        self.counters = counters
+        self.handlers: dict[int, Handler] = CONTROLLER_HANDLERS
+
+
+def _standby_dispatcher(counters: RequestCounters) -> Dispatcher:
+    """Answers ApiVersions, and refuses every other request."""
+    refused = [api for api in CONTROLLER_HANDLERS if api != ApiKey.API_VERSIONS]
+    return Dispatcher(_StandbyParts(counters), handles=dict.fromkeys(refused, _refuse))
+
+
+def _refuse(request: object, context: RequestContext) -> Answer:
+    raise NotController(_NOT_ACTIVE)

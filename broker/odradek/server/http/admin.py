@@ -1,0 +1,169 @@
+"""HTTP beside a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
+
+/readyz answers 503 with the reason while the process does not serve, and while a broker's disk is full. Reads go on
+then, so `/readyz?exclude=disk` leaves the disk out, for who decides where clients are sent (docs/design/0007).
+
+Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens
+before the logs are loaded, so that a long recovery looks alive and not ready. POST /record-times
+(`server.http.record_times`) says how old records are. A broker started for tests also takes /testing/faults
+(`server.broker.testing_faults`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from odradek.foundation.exposition import Exposition
+from odradek.foundation.metrics import MetricsRegistry
+from odradek.server.broker.broker_process import AnyBroker
+from odradek.server.broker.testing_faults import Faults
+from odradek.server.http import broker_metrics
+from odradek.server.http.record_times import parse_offsets, record_times
+
+logger = logging.getLogger(__name__)
+
+_http_logger = logging.getLogger(f"{__name__}.http")
+_REASON_CHARACTERS_MAX: Final = 200
+
+
+class ClientErrorFilter(logging.Filter):
+    """What clients did is no failure of the process: one line for each, not a trace at the level of errors."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        failure = record.exc_info[1] if record.exc_info else None
+        if isinstance(failure, HttpProcessingError | ConnectionError):
+            reason = ascii(" ".join(str(failure).split()))[1:-1][:_REASON_CHARACTERS_MAX]
+            record.msg, record.args = "a client of --admin sent no request, or went away in it: %s", (reason,)
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        return True
+
+
+_http_logger.addFilter(ClientErrorFilter())
+
+
+class HttpServer:
+    """Serves metrics and the state of a process on (host, port)."""
+
+    def __init__(self, *, checks: Mapping[str, Callable[[], str | None]], host: str, port: int) -> None:
+        """`checks` by the name that /readyz?exclude= takes; each says why the process is not ready, or None."""
+        self._checks = dict(checks)
+        self._host = host
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self.registry = MetricsRegistry()
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """Add what this process has besides."""
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address cannot be had."""
+        application = web.Application()
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/readyz", self._readiness)
+        self.add_routes(application.router)
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False, logger=_http_logger)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host or None, self._port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(
+                error.errno,
+                f"--admin cannot listen on {host}:{self._port}: {reason}; choose another address, or stop the "
+                "process that uses it",
+            ) from error
+
+    async def stop(self) -> None:
+        """Stop listening; a scrape under way is finished."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @property
+    def address(self) -> str:
+        """host:port as it is listened on."""
+        assert self._runner is not None
+        host, port = self._runner.addresses[0][:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        exposition = Exposition(request.headers.get("Accept", ""))
+        parts = []
+        for part in exposition.parts(self.registry.collect()):
+            parts.append(part)
+            # Clients have their turn between the parts of a broker with many partitions.
+            await asyncio.sleep(0)
+        return web.Response(body=b"".join(parts), headers={"Content-Type": exposition.content_type})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readiness(self, request: web.Request) -> web.Response:
+        excluded = set(request.query.getall("exclude", []))
+        if unknown := excluded - self._checks.keys():
+            known = ", ".join(self._checks)
+            named = ascii(", ".join(sorted(unknown)))[:_REASON_CHARACTERS_MAX]
+            return web.Response(status=400, text=f"no check is called {named}; exclude any of: {known}\n")
+        for name, check in self._checks.items():
+            reason = None if name in excluded else check()
+            if reason is not None:
+                return web.Response(status=503, text=f"{reason}\n")
+        return web.Response(text="ready\n")
+
+
+class AdminServer(HttpServer):
+    """A broker's. `faults` are those of a broker that is started for tests of applications."""
+
+    def __init__(self, broker: AnyBroker, *, host: str, port: int, faults: Faults | None = None) -> None:
+        checks = {"serving": broker.not_ready, "disk": broker.refused_writes}
+        super().__init__(checks=checks, host=host, port=port)
+        self._broker = broker
+        self._faults = faults
+        broker_metrics.register(broker, self.registry)
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_post("/record-times", self._record_times)
+        if self._faults is not None:
+            routes = _FaultRoutes(self._faults)
+            router.add_post("/testing/faults", routes.add)
+            router.add_delete("/testing/faults", routes.clear)
+
+    async def _record_times(self, request: web.Request) -> web.Response:
+        if self._broker.not_ready() is not None:
+            return web.Response(status=503, text=f"{self._broker.not_ready()}\n")
+        try:
+            offsets = parse_offsets(await request.json())
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        return web.json_response(await record_times(self._broker, offsets))
+
+
+class _FaultRoutes:
+    """POST and DELETE /testing/faults."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    async def add(self, request: web.Request) -> web.Response:
+        try:
+            fields: dict[str, Any] = await request.json()
+            if "close" in fields:
+                fields["disconnect"] = fields.pop("close")
+            self._faults.add(**fields)
+        except (ValueError, TypeError) as error:
+            return web.Response(status=400, text=f"{error}\n")
+        return web.Response(text="ok\n")
+
+    async def clear(self, _: web.Request) -> web.Response:
+        self._faults.clear()
+        return web.Response(text="ok\n")

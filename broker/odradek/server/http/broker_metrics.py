@@ -1,0 +1,219 @@
+"""What a scrape of /metrics reads from the running broker: every number is counted where the work
+is done.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from odradek.foundation import metrics
+from odradek.foundation.limits import LAG_LOOKUPS_PER_SCRAPE_MAX, LAG_TIMES_REMEMBERED_MAX
+from odradek.foundation.metrics import MetricsRegistry, Sample
+from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS
+from odradek.protocol.api import ApiKey
+from odradek.records.batch import HEADER_BYTES
+from odradek.replication.partition import Partition
+from odradek.server.broker.broker_process import AnyBroker
+from odradek.server.http.record_times import base_timestamp_ms, header_place
+
+_MS_PER_SECOND: Final = 1000
+
+
+def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
+    """Let `registry` ask everything of `broker`. Sources give nothing while it is still starting."""
+    ages = LagAges(broker.clock.wall_ms)
+    registry.register(lambda: _build(broker))
+    registry.register(metrics.process_samples)
+    registry.register(lambda: _requests(broker))
+    # A start may scan for minutes: this is what there is to see of it.
+    registry.register(lambda: _recovery(broker))
+    for source in (_waiting, _connections, _topics, _logs, _directories, _cluster, _groups):
+        registry.register(_once_serving(broker, source))
+    registry.register(_once_serving(broker, lambda serving: _lag(serving, ages)))
+
+
+def _once_serving(
+    broker: AnyBroker, source: Callable[[AnyBroker], Iterator[Sample]]
+) -> Callable[[], Iterator[Sample]]:
+    return lambda: source(broker) if broker.is_serving else iter(())
+
+
+def _build(broker: AnyBroker) -> Iterator[Sample]:
+    from odradek import __version__
+
+    yield metrics.BUILD_INFO.sample(1, __version__, platform.python_version())
+
+
+def _requests(broker: AnyBroker) -> Iterator[Sample]:
+    for api_key, counters in enumerate(broker.counters.by_api):
+        if not counters.requests and not counters.failures:
+            continue
+        api = ApiKey(api_key).name
+        yield metrics.REQUESTS.sample(counters.requests, api)
+        yield metrics.REQUEST_FAILURES.sample(counters.failures, api)
+        yield metrics.REQUEST_BYTES.sample(counters.request_bytes, api)
+        yield metrics.RESPONSE_BYTES.sample(counters.response_bytes, api)
+        yield metrics.REQUEST_SECONDS.distribution(
+            LATENCY_BOUNDS_SECONDS, counters.buckets, counters.seconds, api
+        )
+    yield metrics.MALFORMED_REQUESTS.sample(broker.counters.malformed)
+
+
+def _waiting(broker: AnyBroker) -> Iterator[Sample]:
+    yield metrics.WAITING_REQUESTS.sample(len(broker.purgatory), "fetch")
+    yield metrics.WAITING_REQUESTS.sample(len(broker.partitions.acknowledgements), "produce")
+    yield metrics.FETCH_SESSIONS.sample(len(broker.parts.fetch_sessions))
+    yield metrics.FETCH_SESSION_EVICTIONS.sample(broker.parts.fetch_sessions.evictions)
+
+
+def _connections(broker: AnyBroker) -> Iterator[Sample]:
+    for listener in broker.listeners:
+        _, bytes_in, bytes_out = listener.totals()
+        yield metrics.CONNECTIONS.sample(len(listener.connections), listener.name)
+        yield metrics.CONNECTIONS_OPENED.sample(listener.accepted, listener.name)
+        yield metrics.RECEIVED_BYTES.sample(bytes_in, listener.name)
+        yield metrics.SENT_BYTES.sample(bytes_out, listener.name)
+    # One bound holds for all listeners together.
+    yield metrics.CONNECTIONS_REFUSED.sample(broker.admission.refused, "all")
+
+
+def _topics(broker: AnyBroker) -> Iterator[Sample]:
+    totals: dict[str, list[int]] = {}
+    for partition in broker.partitions:
+        row = totals.setdefault(partition.topic_partition.topic, [0, 0, 0, 0, 0])
+        row[0] += partition.replica.bytes_in
+        row[1] += partition.replica.records_in
+        row[2] += partition.replica.batches_in
+        row[3] += partition.replica.bytes_out
+        row[4] += partition.replica.append_failures
+    for topic, row in totals.items():
+        yield metrics.TOPIC_BYTES_IN.sample(row[0], topic)
+        yield metrics.TOPIC_RECORDS_IN.sample(row[1], topic)
+        yield metrics.TOPIC_BATCHES_IN.sample(row[2], topic)
+        yield metrics.TOPIC_BYTES_OUT.sample(row[3], topic)
+        yield metrics.TOPIC_APPEND_FAILURES.sample(row[4], topic)
+
+
+def _logs(broker: AnyBroker) -> Iterator[Sample]:
+    offline = 0
+    for partition in broker.partitions:
+        if partition.gone is not None:
+            offline += 1
+            continue
+        log = partition.log
+        labels = partition.topic_partition
+        yield metrics.LOG_START_OFFSET.sample(log.log_start_offset, *labels)
+        yield metrics.LOG_END_OFFSET.sample(log.log_end_offset, *labels)
+        yield metrics.HIGH_WATERMARK.sample(partition.high_watermark, *labels)
+        yield metrics.LOG_SIZE_BYTES.sample(log.size_bytes, *labels)
+        yield metrics.LOG_SEGMENTS.sample(len(log.segments.all), *labels)
+    yield metrics.PARTITIONS_OFFLINE.sample(offline)
+    yield metrics.LOG_FLUSHES.sample(broker.flusher.flushes)
+    yield metrics.LOG_FLUSH_SECONDS.sample(broker.flusher.flush_seconds)
+
+
+def _recovery(broker: AnyBroker) -> Iterator[Sample]:
+    progress = broker.load_progress
+    yield metrics.LOGS_TO_OPEN.sample(progress.logs - progress.logs_opened)
+    yield metrics.LOG_RECOVERY_SCANNED_BYTES.sample(progress.scanned_bytes)
+    yield metrics.LOG_RECOVERY_CUT_BYTES.sample(progress.truncated_bytes)
+
+
+def _directories(broker: AnyBroker) -> Iterator[Sample]:
+    for directory in broker.log_manager.describe():
+        yield metrics.LOG_DIRECTORY_ONLINE.sample(int(directory.failure is None), directory.path)
+        if directory.failure is not None:
+            continue
+        yield metrics.LOG_DIRECTORY_FULL.sample(int(directory.is_full), directory.path)
+        yield metrics.LOG_DIRECTORY_FREE_BYTES.sample(directory.usable_bytes, directory.path)
+        yield metrics.LOG_DIRECTORY_TOTAL_BYTES.sample(directory.total_bytes, directory.path)
+
+
+def _cluster(broker: AnyBroker) -> Iterator[Sample]:
+    image = broker.images.current
+    yield metrics.BROKERS.sample(len(image.brokers))
+    yield metrics.TOPICS.sample(len(image.topics))
+    yield metrics.PARTITIONS.sample(sum(len(topic.partitions) for topic in image.topics.values()))
+    yield metrics.IS_CONTROLLER.sample(int(broker.is_controller))
+
+
+def _groups(broker: AnyBroker) -> Iterator[Sample]:
+    kinds: Counter[tuple[str, str]] = Counter()
+    coordinator = broker.started_groups
+    if coordinator is None:
+        return
+    for shard in coordinator.runtime.loaded_shards():
+        for group_id, group in shard.machine.groups.items():
+            kinds[group.kind, group.state_name] += 1
+            yield metrics.GROUP_MEMBERS.sample(len(group.members), group_id)
+    for (protocol, state), count in kinds.items():
+        yield metrics.GROUPS.sample(count, protocol, state)
+    yield metrics.GROUP_REBALANCES.sample(coordinator.context.rebalances)
+    yield metrics.GROUP_OFFSET_COMMITS.sample(coordinator.context.commits)
+    yield metrics.GROUP_PARTITIONS_REFUSED.sample(coordinator.runtime.failed_partitions)
+
+
+# --- lag ------------------------------------------------------------------------------------------------
+
+
+def _lag(broker: AnyBroker, ages: LagAges) -> Iterator[Sample]:
+    coordinator = broker.started_groups
+    if coordinator is None:
+        return
+    ages.begin_scrape()
+    for group_id, topic, index, offset in coordinator.offsets.committed():
+        partition = broker.partitions.find(topic, index)
+        if partition is None or partition.gone is not None:
+            continue
+        next_offset = max(offset, partition.log.log_start_offset)
+        lag = max(0, partition.last_stable_offset - next_offset)
+        yield metrics.GROUP_LAG_MESSAGES.sample(lag, group_id, topic, index)
+        seconds = 0.0 if lag == 0 else ages.seconds(partition, next_offset)
+        if seconds is not None:
+            yield metrics.GROUP_LAG_SECONDS.sample(seconds, group_id, topic, index)
+
+
+class LagAges:
+    """How old the record at an offset is. Remembered, since a stuck group asks the same at each scrape.
+
+    A look reads one batch header from the page cache; what is not there is not waited for, and its age is
+    left out of this scrape. The age is that of the batch's first record, at most a linger more than the
+    record's own.
+    """
+
+    def __init__(self, wall_ms: Callable[[], int]) -> None:
+        self._wall_ms = wall_ms
+        self._times: dict[tuple[str, int, int], int] = {}
+        self._used: set[tuple[str, int, int]] = set()
+        self._looks_left = 0
+
+    def begin_scrape(self) -> None:
+        """Forget what the last scrape did not ask for, and allow a scrape's worth of looks."""
+        self._times = {key: self._times[key] for key in self._used if key in self._times}
+        self._used = set()
+        self._looks_left = LAG_LOOKUPS_PER_SCRAPE_MAX
+
+    def seconds(self, partition: Partition, offset: int) -> float | None:
+        """Seconds since the record at `offset` was created; None when that is not known without a read."""
+        key = (*partition.topic_partition, offset)
+        timestamp_ms = self._times.get(key)
+        if timestamp_ms is None:
+            timestamp_ms = self._look(partition, offset)
+            if timestamp_ms is None or len(self._times) >= LAG_TIMES_REMEMBERED_MAX:
+                return None
+            self._times[key] = timestamp_ms
+        self._used.add(key)
+        return max(0.0, (self._wall_ms() - timestamp_ms) / _MS_PER_SECOND)
+
+    def _look(self, partition: Partition, offset: int) -> int | None:
+        if self._looks_left <= 0:
+            return None
+        self._looks_left -= 1
+        found = header_place(partition, offset)
+        if found is None or found.file is None:
+            return None
+        data = found.file.pread_cached(found.position, HEADER_BYTES)
+        return None if data is None else base_timestamp_ms(data)

@@ -1,0 +1,77 @@
+"""HTTP beside a broker of a cluster: what every broker has, and GET /can-restart.
+
+200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
+503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
+503 {"can_restart": false, "too_few": 0, "only_here": 0, "never_safe": 0, "partitions": [], "never": [],
+     "refused_writes": "the log directory /data is full …"}
+503 {"can_restart": false, "reason": "no controller says whether what the broker knows is still so"}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from odradek.cluster.configs import topic_value
+from odradek.cluster.image import ResourceKind
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.cluster_control import ClusterControl
+from odradek.server.http.admin import AdminServer
+from odradek.server.http.cluster_metrics import register_broker
+from odradek.server.http.restart_risk import LatestRisk
+
+_NAMED_MAX: Final = 100
+_ANSWER_MS_MAX: Final = 2_000
+
+
+class ClusterAdminServer(AdminServer):
+    """A cluster's broker's."""
+
+    def __init__(self, broker: BrokerProcess[ClusterControl], *, host: str, port: int) -> None:
+        super().__init__(broker, host=host, port=port)
+        self._member = broker
+        self._risk = LatestRisk()
+        register_broker(broker, self.registry)
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        super().add_routes(router)
+        router.add_get("/can-restart", self._can_restart)
+
+    async def _can_restart(self, _: web.Request) -> web.Response:
+        answer = await restart_answer(self._member, self._risk)
+        return web.json_response(answer, status=200 if answer["can_restart"] else 503)
+
+
+async def restart_answer(
+    broker: BrokerProcess[ClusterControl], known: LatestRisk | None = None
+) -> dict[str, Any]:
+    """What /can-restart says: only a `reason` where the broker does not know enough; the caller then asks
+    again.
+    """
+    reason = broker.not_ready()
+    # What it knows may be old, and who else is in sync is what others have decided; and without a controller nobody
+    # takes over what it leads.
+    if reason is None and not await broker.control.controller.catch_up(_ANSWER_MS_MAX):
+        reason = "no controller says whether what the broker knows is still so"
+    if reason is not None:
+        return {"can_restart": False, "reason": reason}
+    image, settings = broker.images.current, broker.dynamic_settings.current
+
+    def min_insync_replicas(topic: str) -> int:
+        texts = image.config(ResourceKind.TOPIC, topic)
+        return int(topic_value("min.insync.replicas", texts, settings=settings))
+
+    risks = known or LatestRisk()
+    risk = risks.of(image, settings, broker.broker_id, min_insync_replicas=min_insync_replicas)
+    refused = broker.refused_writes()
+    return {
+        # A stop and a start write, so a broker with a full disk may not come back.
+        "can_restart": risk.can_restart and refused is None,
+        "too_few": len(risk.too_few),
+        "only_here": len(risk.only_here),
+        "never_safe": len(risk.never_safe),
+        "partitions": [str(where) for where in risk.too_few[:_NAMED_MAX]],
+        "never": [str(where) for where in risk.never_safe[:_NAMED_MAX]],
+        **({} if refused is None else {"refused_writes": refused}),
+    }

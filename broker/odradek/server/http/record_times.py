@@ -1,0 +1,89 @@
+"""When records were created, by their offsets: lag in seconds, for callers that do not read the records.
+
+    POST /record-times  {"orders": {"0": 4711, "1": 12}}
+    200                 {"orders": {"0": 1763740800123}}
+
+The answer has the milliseconds of the record at each offset, or of the first kept one where that is gone; partitions
+that this broker does not lead, and offsets at which nothing waits, are absent. Each costs a look into the offset
+index and the 61 bytes of a batch's header, from the page cache or else in a thread. The time is that of the batch's
+first record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
+from odradek.records.batch import HEADER_BYTES, read_header
+from odradek.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.log.files import FileSlice
+    from odradek.server.broker.broker_process import AnyBroker
+
+
+def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
+    """The offsets asked for, by partition. Raises ValueError that says what is wrong."""
+    if not isinstance(body, Mapping):
+        raise ValueError('the body must be an object as {"orders": {"0": 4711}}')
+    offsets: dict[tuple[str, int], int] = {}
+    for topic, rows in body.items():
+        if not isinstance(rows, Mapping):
+            raise ValueError(f"{topic}: must be an object of offsets by partition")
+        for index, offset in rows.items():
+            if not index.isdecimal() or isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+                raise ValueError(f"{topic}: {index!r}: {offset!r} is not an offset of a partition")
+            offsets[topic, int(index)] = offset
+    if len(offsets) > RECORD_TIMES_PER_REQUEST_MAX:
+        raise ValueError(
+            f"{len(offsets)} partitions in one request; ask for at most {RECORD_TIMES_PER_REQUEST_MAX} at once"
+        )
+    return offsets
+
+
+async def record_times(
+    broker: AnyBroker, offsets: Mapping[tuple[str, int], int]
+) -> dict[str, dict[str, int]]:
+    """Milliseconds since 1970 by topic and partition, as the answer has them."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, index), offset in offsets.items():
+        partition = broker.partitions.find(topic, index)
+        if partition is None or partition.gone is not None:
+            continue
+        try:
+            partition.require_leader(-1)
+            timestamp_ms = await _record_time(broker, partition, offset)
+        except OdradekError:
+            continue  # it moved away, or its log failed: its next leader knows
+        if timestamp_ms is not None:
+            found.setdefault(topic, {})[str(index)] = timestamp_ms
+    return found
+
+
+async def _record_time(broker: AnyBroker, partition: Partition, offset: int) -> int | None:
+    place = header_place(partition, max(offset, partition.log.log_start_offset))
+    if place is None or place.file is None:
+        return None
+    data = place.file.pread_cached(place.position, HEADER_BYTES)
+    if data is None:
+        data = await broker.blocking.submit(partial(place.file.pread, place.position, HEADER_BYTES))
+    return base_timestamp_ms(data)
+
+
+def header_place(partition: Partition, offset: int) -> FileSlice | None:
+    """Where the header of the batch with `offset` lies; None when no readable record is there."""
+    if offset >= partition.last_stable_offset:
+        return None
+    found = partition.log.read(offset, bytes_max=HEADER_BYTES, at_least_one_batch=True)
+    return found if found.size >= HEADER_BYTES and found.file is not None else None
+
+
+def base_timestamp_ms(header: bytes) -> int | None:
+    """The time of a batch's first record; None in formats without one."""
+    if len(header) < HEADER_BYTES:
+        return None
+    timestamp_ms = read_header(header).base_timestamp_ms
+    return timestamp_ms if timestamp_ms >= 0 else None

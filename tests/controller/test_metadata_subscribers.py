@@ -1,0 +1,93 @@
+"""Brokers hear of changes as they happen, in order, and the controller knows how far each has come."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from odradek.cluster.change_log import ChangeLog, NodeChange
+from odradek.controller.metadata_subscribers import MetadataSubscribers
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, parse_response
+from tests.support.loop import run
+
+
+def change(number: int) -> NodeChange:
+    return NodeChange(f"/n/{number}", b"x", number)
+
+
+def request(
+    *, epoch: int = 4, number: int = 0, wait_ms_max: int = 5_000, broker_id: int = 1
+) -> FollowRequest:
+    return FollowRequest(9, "broker", broker_id, 77, epoch, number, wait_ms_max)
+
+
+def read(frame: bytes) -> FollowResponse:
+    return parse_response(memoryview(frame)[4:])
+
+
+def story(scenario: Callable[[ChangeLog, MetadataSubscribers], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        log = ChangeLog(4, [NodeChange("/begun", b"y")])
+        await scenario(log, MetadataSubscribers(log))
+
+    run(whole())
+
+
+def test_a_newcomer_is_told_everything_at_once() -> None:
+    async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
+        answer = subscribers.answer(request(epoch=-1))
+        assert isinstance(answer, bytes)
+        told = read(answer)
+        assert (told.is_snapshot, told.nodes) == (True, (("/begun", b"y", 0),))
+        assert (told.correlation_id, told.controller_epoch, told.next_number) == (9, 4, 0)
+        assert subscribers.applied(1) == -1
+
+    story(scenario)
+
+
+def test_one_who_has_everything_waits_for_the_next_change() -> None:
+    async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
+        first, second = subscribers.answer(request()), subscribers.answer(request(broker_id=2))
+        assert isinstance(first, asyncio.Future)
+        assert isinstance(second, asyncio.Future)
+        await asyncio.sleep(1)
+        assert not first.done()
+        log.append([change(0), change(1)])
+        for answer in (first, second):
+            told = read(await answer)
+            assert told.nodes == (change(0), change(1))
+            assert (told.is_snapshot, told.is_complete, told.next_number) == (False, True, 2)
+        assert not subscribers.have_applied(2, [1, 2])
+        subscribers.answer(request(number=2))
+        assert subscribers.have_applied(2, [1])
+        assert not subscribers.have_applied(2, [1, 2])
+        subscribers.forget(1)
+        assert subscribers.applied(1) == -1
+
+    story(scenario)
+
+
+def test_without_a_change_the_answer_comes_when_the_time_is_up() -> None:
+    async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
+        loop = asyncio.get_running_loop()
+        for asked_ms, waited_seconds in ((700, 0.7), (10**9, 30), (-5, 0)):
+            began = loop.time()
+            answer = subscribers.answer(request(wait_ms_max=asked_ms))
+            assert isinstance(answer, asyncio.Future)
+            assert read(await answer).nodes == ()
+            assert abs(loop.time() - began - waited_seconds) < 0.01
+
+    story(scenario)
+
+
+def test_the_end_of_a_term_and_a_lost_connection_leave_nothing_behind() -> None:
+    async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
+        answer, lost = subscribers.answer(request()), subscribers.answer(request(broker_id=2))
+        assert isinstance(answer, asyncio.Future)
+        assert isinstance(lost, asyncio.Future)
+        lost.cancel()
+        await asyncio.sleep(0)
+        subscribers.end()
+        assert read(await answer).nodes == ()
+        log.append([change(0)])
+        assert not subscribers._waiting
+
+    story(scenario)

@@ -1,0 +1,152 @@
+"""The connections that fetchers use: to the address that the image names, anew when lost or a broker returned."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder
+from odradek.foundation.errors import BrokerNotAvailable, FrameError, RequestTimedOut
+from odradek.foundation.settings import Settings
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.replication.broker_transport import MessageRequest
+from odradek.replication.inter_broker_client import InterBrokerClient, InterBrokerClientPool
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+
+def _images(broker: WholeBroker, epoch: int = 1, listener: str = "PLAINTEXT") -> ImageHolder:
+    address = ("broker.test", broker.broker.listeners[0].port)
+    return ImageHolder(ClusterImage(brokers={1: BrokerImage(1, {listener: address}, None, epoch)}))
+
+
+def _client(broker: WholeBroker, images: ImageHolder, **entries: str) -> InterBrokerClient:
+    settings = Settings({key.replace("_", "."): value for key, value in entries.items()})
+    return InterBrokerClient(
+        images=images,
+        network=broker.network.at("follower.test"),
+        client_id="broker-2",
+        current_settings=lambda: settings,
+    )
+
+
+async def _ask(client: InterBrokerClient) -> int:
+    request = MessageRequest(ApiKey.METADATA, 9, messages.request(ApiKey.METADATA, 9, topics=[]))
+    return len((await client.send(1, request)).brokers)
+
+
+def test_a_lost_connection_is_opened_anew_and_a_broker_that_returned_gets_another() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        client = _client(broker, images)
+        assert await _ask(client) == 1 and await _ask(client) == 1
+        assert len(broker.network.connections) == 2, "one connection has two ends"
+        broker.network.reset("broker.test")
+        await asyncio.sleep(1)
+        assert await _ask(client) == 1
+        before = list(broker.network.connections)
+        returned = images.current.brokers[1]._replace(epoch=2)
+        images.replace(replace(images.current, brokers={1: returned}))
+        assert await _ask(client) == 1
+        assert not set(before) & set(broker.network.connections)
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_who_is_not_there_is_told_in_words() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        with pytest.raises(BrokerNotAvailable, match="not registered"):
+            await _ask(_client(broker, ImageHolder()))
+        with pytest.raises(BrokerNotAvailable, match="has no listener PLAINTEXT"):
+            await _ask(_client(broker, _images(broker, listener="EXTERNAL")))
+        named = _client(broker, _images(broker, listener="INSIDE"), replica_socket_timeout_ms="500")
+        with pytest.raises(BrokerNotAvailable):
+            await _ask(named)
+        parted = _client(broker, _images(broker), replica_socket_timeout_ms="500")
+        assert await _ask(parted) == 1
+        broker.network.part("follower.test", "broker.test")
+        with pytest.raises(RequestTimedOut):
+            await _ask(parted)
+        with pytest.raises(TimeoutError, match=r"broker.test:\d+ answered nothing within 500 ms"):
+            await _ask(parted)
+        broker.network.heal()
+        assert await _ask(parted) == 1
+        await parted.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_each_number_has_a_client_of_its_own() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        clients = InterBrokerClientPool(lambda: _client(broker, images))
+        for number in (0, 1, 0):
+            assert await _ask(clients.client(number)) == 1
+        assert len(broker.network.connections) == 4
+        await clients.close()
+        await asyncio.sleep(1)
+        assert not broker.network.connections
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_an_attempt_to_reach_the_old_address_is_given_up() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        here = images.current.brokers[1]
+        broker.network.part("follower.test", "dead.test")
+        dead = here._replace(endpoints={"PLAINTEXT": ("dead.test", 9092)})
+        images.replace(replace(images.current, brokers={1: dead}))
+        client = _client(broker, images)
+        asking = asyncio.create_task(_ask(client))
+        await asyncio.sleep(1)
+        images.replace(replace(images.current, brokers={1: here._replace(epoch=2)}))
+        client.interrupt(1)
+        with pytest.raises(ConnectionError, match=r"dead.test:9092 was given up"):
+            await asking
+        assert await _ask(client) == 1
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+class Unreadable(NamedTuple):
+    """A request whose response is not what its sender expects."""
+
+    request: MessageRequest
+
+    def pack(self, correlation_id: int, client_id: str) -> bytes:
+        return self.request.pack(correlation_id, client_id)
+
+    def parse(self, frame: memoryview) -> None:
+        raise FrameError(f"{len(frame)} bytes that nobody can read")
+
+
+def test_a_response_that_cannot_be_read_closes_the_connection() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        client = _client(broker, _images(broker))
+        assert await _ask(client) == 1
+        before = set(broker.network.connections)
+        request = MessageRequest(ApiKey.METADATA, 9, messages.request(ApiKey.METADATA, 9, topics=[]))
+        with pytest.raises(FrameError):
+            await client.send(1, Unreadable(request))
+        assert await _ask(client) == 1
+        assert not before & set(broker.network.connections)
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())

@@ -1,0 +1,245 @@
+"""A follower's fetch looks at what has changed, and at nothing else, without overlooking any of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from odradek.handlers.fetch_followers import FollowerReading
+from odradek.handlers.fetch_reading import Fetched
+from odradek.handlers.fetch_targets import Target
+from odradek.handlers.session_changes import SessionChanges, _UnchangedTarget
+from odradek.protocol.api import ApiKey
+from odradek.replication.fetch_session_handler import Key
+from odradek.replication.purgatory import WaitingFetch
+from odradek.replication.replica import Replica
+from odradek.replication.replica_fetcher import ReplicaFetcher
+from tests.support.loop import run
+from tests.support.replica_chaos import InvariantBroken, ReplicaChaos
+from tests.support.replicas import ReplicaCluster, ReplicaNode, follower_states
+from tests.support.session_changes import wrong_changes
+
+PARTITIONS = 60
+SEEDS_FOR_A_BUG = 60
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The partitions that leaders looked at for followers."""
+    seen: list[int] = []
+    mark, read = FollowerReading._mark_unchanged, FollowerReading._read_one
+
+    def counted_mark(self: FollowerReading, changes: SessionChanges, target: Target) -> bool:
+        seen.append(target.index)
+        return mark(self, changes, target)
+
+    def counted_read(self: FollowerReading, target: Target, fetched: Fetched) -> None:
+        seen.append(target.index)
+        read(self, target, fetched)
+
+    monkeypatch.setattr(FollowerReading, "_mark_unchanged", counted_mark)
+    monkeypatch.setattr(FollowerReading, "_read_one", counted_read)
+    yield seen
+
+
+def _changes(node: ReplicaNode) -> list[SessionChanges]:
+    return [session.changes for session in node.parts.fetch_sessions if session.changes is not None]
+
+
+def test_a_lone_record_costs_by_its_partition_alone(
+    looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: list[int] = []
+    position = ReplicaFetcher._position
+
+    def counted(self: ReplicaFetcher, key: Key) -> object:
+        places.append(key[1])
+        return position(self, key)
+
+    async def story() -> None:
+        async with ReplicaCluster() as cluster:
+            await cluster.create_topic(partitions=PARTITIONS, replicas=(1, 2, 3))
+            await asyncio.sleep(3)
+            assert all(
+                not changes.changed and len(changes.unchanged) == PARTITIONS
+                for changes in _changes(cluster.nodes[1])
+            )
+            assert len(_changes(cluster.nodes[1])) == 2
+            monkeypatch.setattr(ReplicaFetcher, "_position", counted)
+            looks.clear()
+            await asyncio.sleep(20)
+            assert not looks and not places, "where nothing happens nothing is looked at"
+            assert (await cluster.produce(1, b"v", index=7)).error_code == 0
+            await asyncio.sleep(3)
+            assert set(looks) == set(places) == {7} and len(looks) < 20
+            assert cluster.nodes[3].partition(7).high_watermark == 1
+            assert wrong_changes(cluster.nodes[1].parts) == ""
+
+    run(story())
+
+
+def test_a_follower_with_nothing_to_fetch_stays_in_sync_and_one_that_is_silent_does_not() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(replica_lag_time_max_ms="2000") as cluster:
+            await cluster.create_topic(partitions=4, replicas=(1, 2, 3))
+            await asyncio.sleep(20)
+            leader = cluster.nodes[1].partition(2)
+            assert all(len(changes.unchanged) == 4 for changes in _changes(cluster.nodes[1]))
+            # It has asked all the time, though nobody looked.
+            caught_up_at = follower_states(leader).known[3].caught_up_at
+            assert asyncio.get_running_loop().time() - caught_up_at < 1
+            cluster.cut(1, 3)
+            before = asyncio.get_running_loop().time()
+            assert (await cluster.produce(1, b"v", index=2)).error_code == 0
+            waited = asyncio.get_running_loop().time() - before
+            assert waited > 1, "the record waits for it for as long as it may lag"
+            assert 3 not in leader.replica.in_sync_replicas
+            assert follower_states(leader).known[3].caught_up_at < before + 1
+
+    run(story())
+
+
+def test_each_partition_has_its_turn_when_answers_are_small() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2, replica_fetch_response_max_bytes="1000") as cluster:
+            await cluster.create_topic(partitions=12, replicas=(1, 2))
+            await asyncio.sleep(2)
+            follower = cluster.nodes[2]
+            for _ in range(6):
+                for index in range(12):
+                    await cluster.produce(1, b"v" * 900, index=index, acks=1)
+            lows = []
+            while True:
+                ends = [follower.partition(index).log.log_end_offset for index in range(12)]
+                lows.append(max(ends) - min(ends))
+                if min(ends) == 6:
+                    break
+                await asyncio.sleep(0.002)
+            assert max(lows) <= 2, "nobody is far ahead of the others"
+
+    run(story())
+
+
+def test_bytes_of_many_partitions_add_up_while_a_fetch_waits() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(
+            brokers=2, replica_fetch_min_bytes="900", replica_fetch_wait_max_ms="9000"
+        ) as cluster:
+            await cluster.create_topic(partitions=6, replicas=(1, 2))
+            # Two waits in vain, after which all is unchanged.
+            await asyncio.sleep(30)
+            assert [len(changes.unchanged) for changes in _changes(cluster.nodes[1])] == [6]
+            follower = cluster.nodes[2]
+            for index in (1, 1, 4):
+                await cluster.produce(1, b"v" * 200, index=index, acks=1)
+            await asyncio.sleep(1)
+            assert follower.partition(1).log.log_end_offset == 0
+            await cluster.produce(1, b"v" * 200, index=4, acks=1)
+            await asyncio.sleep(0.1)
+            assert [follower.partition(index).log.log_end_offset for index in (1, 4)] == [2, 2]
+
+    run(story())
+
+
+def test_a_start_that_moved_is_told_both_ways_without_a_record() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2) as cluster:
+            await cluster.create_topic(partitions=3, replicas=(1, 2))
+            for _ in range(5):
+                await cluster.produce(1, b"v", index=1)
+            await asyncio.sleep(5)
+            leader, follower = (cluster.nodes[one].partition(1) for one in (1, 2))
+            leader.advance_log_start(3)
+            assert wrong_changes(cluster.nodes[1].parts) == ""
+            await asyncio.sleep(2)
+            assert follower.log.log_start_offset == 3 and leader.require_leader().low_watermark == 3
+            # Retention of its own moves a follower's start too.
+            follower.advance_log_start(4)
+            await asyncio.sleep(2)
+            assert follower_states(leader).known[2].log_start_offset == 4
+            assert wrong_changes(cluster.nodes[1].parts) == ""
+
+    run(story())
+
+
+def test_sessions_that_are_over_leave_nobody_behind() -> None:
+    async def story() -> None:
+        async with ReplicaCluster() as cluster:
+            await cluster.create_topic(partitions=5, replicas=(1, 2, 3))
+            leader = cluster.nodes[1]
+            for _ in range(3):
+                await asyncio.sleep(3)
+                await cluster.kill_node(3)
+                cluster.start_node(3)
+            await asyncio.sleep(3)
+            assert wrong_changes(leader.parts) == ""
+            for session in list(leader.parts.fetch_sessions):
+                leader.parts.fetch_sessions.remove(session.id)
+            assert not any(
+                isinstance(one, _UnchangedTarget)
+                for partition in leader.partitions
+                for one in partition.replica.log_end_watch.waiting
+            )
+
+    run(story())
+
+
+def _only_wakes(self: _UnchangedTarget) -> None:
+    """A bug: what happens at an unchanged partition is not noted."""
+
+
+def _forget_roles(patch: pytest.MonkeyPatch) -> None:
+    """Nobody hears of another in-sync set."""
+    patch.setattr(Replica, "notify_followers", lambda _: None)
+
+
+def _forget_records(patch: pytest.MonkeyPatch) -> None:
+    """A fetch is woken by records and does not look where they are."""
+    patch.setattr(_UnchangedTarget, "state_changed", _only_wakes)
+
+
+def _leave_fetches_deaf(patch: pytest.MonkeyPatch) -> None:
+    """A fetch that waits hears nothing more of a partition that was noted."""
+    patch.setattr(WaitingFetch, "watch_also", lambda *_: None)
+
+
+@pytest.mark.parametrize("plant", [_forget_roles, _forget_records, _leave_fetches_deaf])
+def test_a_planted_bug_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+
+    async def one_run(seed: int) -> None:
+        async with ReplicaCluster(seed=seed, replica_lag_time_max_ms="2000") as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2")
+            await ReplicaChaos(cluster).run(60)
+
+    for seed in range(SEEDS_FOR_A_BUG):
+        try:
+            run(one_run(seed))
+        except InvariantBroken:
+            return
+    pytest.fail(f"{SEEDS_FOR_A_BUG} seeds did not find it")
+
+
+def test_deleting_records_wakes_a_follower_at_once() -> None:
+    async def story() -> None:
+        async with ReplicaCluster(brokers=2, replica_fetch_wait_max_ms="9000") as cluster:
+            await cluster.create_topic(partitions=2, replicas=(1, 2))
+            for _ in range(3):
+                await cluster.produce(1, b"v", index=1)
+            # Two waits in vain, after which all is unchanged.
+            await asyncio.sleep(30)
+            assert [len(changes.unchanged) for changes in _changes(cluster.nodes[1])] == [2]
+            answer = await cluster.nodes[1].ask(
+                ApiKey.DELETE_RECORDS,
+                2,
+                topics=[{"name": "t", "partitions": [{"partition_index": 1, "offset": 2}]}],
+                timeout=5000,
+            )
+            assert answer.topics[0].partitions[0].error_code == 0
+            assert cluster.nodes[2].partition(1).log.log_start_offset == 2
+
+    run(story())

@@ -1,0 +1,128 @@
+"""What a start makes of the logs on disk: leaderships after an unclean stop, topics that the registry does not know."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from odradek.controller.requests import NewPartitions, NewTopic
+from odradek.foundation.clock import SystemClock
+from odradek.foundation.settings import Settings
+from odradek.records.builder import build_batch
+from odradek.server.broker.broker_process import BrokerProcess
+from odradek.server.broker.environment import REGISTRY_FILE
+from odradek.server.broker.local_control import LocalControl
+
+pytestmark = pytest.mark.integration
+
+
+def _settings(path: Path) -> Settings:
+    return Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(path)})
+
+
+def _epochs(broker: BrokerProcess[LocalControl]) -> dict[str, list[int]]:
+    return {
+        name: [partition.leader_epoch for partition in topic.partitions]
+        for name, topic in broker.images.current.topics.items()
+    }
+
+
+def test_leaderships_begin_anew_after_an_unclean_stop_only(tmp_path: Path) -> None:
+    async def first() -> None:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        await broker.control.controller.create_topics([NewTopic(name="t", partition_count=2)])
+        await broker.stop()
+
+    async def again(*, expected: int) -> None:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        assert _epochs(broker) == {"t": [expected, expected]}
+        assert {partition.leader_epoch for partition in broker.partitions} == {expected}
+        await broker.stop()
+
+    asyncio.run(first())
+    asyncio.run(again(expected=0))
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    asyncio.run(again(expected=1))
+    asyncio.run(again(expected=1))
+
+
+def test_topics_without_a_registry_are_taken_in_with_their_ids(tmp_path: Path) -> None:
+    async def write() -> dict[str, object]:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        await broker.control.controller.create_topics(
+            [NewTopic(name="t", partition_count=2), NewTopic(name="u")]
+        )
+        await broker.control.controller.create_partitions([NewPartitions(topic="t", total_count=3)])
+        ids: dict[str, object] = {name: topic.id for name, topic in broker.images.current.topics.items()}
+        await broker.stop()
+        return {**ids, "cluster": broker.images.current.cluster_id}
+
+    async def adopt() -> dict[str, object]:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        topics = broker.images.current.topics
+        assert {name: len(topic.partitions) for name, topic in topics.items()} == {"t": 3, "u": 1}
+        ids: dict[str, object] = {name: topic.id for name, topic in topics.items()}
+        await broker.stop()
+        return {**ids, "cluster": broker.images.current.cluster_id}
+
+    before = asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    assert asyncio.run(adopt()) == before
+    assert asyncio.run(adopt()) == before
+
+
+def test_producer_ids_that_logs_know_are_not_given_again_without_the_registry(tmp_path: Path) -> None:
+    async def write() -> None:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        await broker.control.controller.create_topics([NewTopic(name="t")])
+        now_ms = SystemClock().wall_ms()  # A producer that was silent for a day is forgotten.
+        records = build_batch([(now_ms, None, b"v")], producer_id=4321, producer_epoch=0, base_sequence=0)
+        broker.partitions.get("t", 0).require_leader().append(bytes(records), required_acks=-1)
+        await broker.stop()
+
+    async def adopt() -> int:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        first, _ = await broker.controller.allocate_producer_ids()
+        await broker.stop()
+        return first
+
+    asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    assert asyncio.run(adopt()) > 4321
+
+
+def test_settings_that_kafka_left_rule_from_the_first_moment(tmp_path: Path) -> None:
+    async def write() -> None:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        await broker.control.controller.create_topics([NewTopic(name="t")])
+        await broker.stop()
+
+    async def adopt() -> tuple[bool, int]:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        config = broker.partitions.get("t", 0).log.config
+        await broker.stop()
+        return config.cleanup_delete, config.segment_bytes
+
+    asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    metadata = tmp_path / "__cluster_metadata-0"
+    metadata.mkdir()
+    # A record of kind 4 is a setting; the second is one that this broker lacks.
+    settings = [("cleanup.policy", "compact"), ("no.such.key", "1"), ("segment.bytes", "2000000")]
+    values = [
+        b"\1\4\0\2\2t" + bytes([len(key) + 1]) + key.encode() + bytes([len(text) + 1]) + text.encode() + b"\0"
+        for key, text in settings
+    ]
+    (metadata / f"{0:020}.log").write_bytes(build_batch([(0, None, value) for value in values]))
+    assert asyncio.run(adopt()) == (False, 2_000_000)

@@ -1,0 +1,112 @@
+"""Whether a broker may be stopped: by what its partitions need, have, and would have."""
+
+import uuid
+
+import pytest
+
+from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from odradek.foundation.ids import TopicPartition
+from odradek.server.http.cluster_admin import restart_answer
+from odradek.server.http.restart_risk import LatestRisk, RestartRisk, restart_risk
+from tests.support.loop import run
+from tests.support.whole_cluster import WholeCluster
+
+
+def image(
+    *, live: tuple[int, ...] = (1, 2, 3), **topics: list[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> ClusterImage:
+    """Topics by name, each partition as (replicas, in sync)."""
+    made = {
+        name: TopicImage(
+            name,
+            uuid.UUID(int=5),
+            tuple(
+                PartitionImage(number, isr[0], 0, replicas, isr, 0)
+                for number, (replicas, isr) in enumerate(partitions)
+            ),
+            False,
+        )
+        for name, partitions in topics.items()
+    }
+    brokers = {number: BrokerImage(number, {}, None, number) for number in live}
+    return ClusterImage(brokers=brokers, topics=made)
+
+
+def risk(of: ClusterImage, broker_id: int = 1, *, needed: int = 2) -> RestartRisk:
+    return restart_risk(of, broker_id, min_insync_replicas=lambda topic: needed)
+
+
+def test_with_all_in_sync_one_may_go() -> None:
+    found = risk(image(t=[((1, 2, 3), (1, 2, 3)), ((2, 3, 1), (2, 3, 1))]))
+    assert found.can_restart
+    assert found == RestartRisk(too_few=(), only_here=())
+
+
+@pytest.mark.parametrize(("isr", "live"), [((1, 2), (1, 2, 3)), ((1, 2, 3), (1, 2))])
+def test_one_that_lags_or_is_gone_holds_the_others_back(isr: tuple[int, ...], live: tuple[int, ...]) -> None:
+    found = risk(image(live=live, t=[((2, 3, 1), (2, 3, 1)[: len(live)]), ((1, 2, 3), isr)]))
+    assert TopicPartition("t", 1) in found.too_few
+    assert not found.can_restart
+
+
+def test_one_that_is_itself_behind_may_go_where_enough_others_are_in_sync() -> None:
+    assert risk(image(t=[((1, 2, 3), (2, 3))])).can_restart
+    assert not risk(image(t=[((1, 2, 3), (2,))])).can_restart
+
+
+def test_partitions_of_others_and_partitions_only_here_do_not_count() -> None:
+    found = risk(image(t=[((2, 3), (2,)), ((1,), (1,))]))
+    assert found.can_restart
+    assert found.only_here == (TopicPartition("t", 1),)
+
+
+def test_no_more_are_needed_than_there_are() -> None:
+    found = risk(image(t=[((1, 2), (1, 2))]), needed=3)
+    assert found.too_few == (TopicPartition("t", 0),)
+    assert risk(image(t=[((1, 2), (1, 2))]), needed=1).can_restart
+
+
+def test_where_waiting_cannot_help_that_is_said() -> None:
+    found = risk(image(t=[((1, 2), (1, 2)), ((1, 2), (1,)), ((1, 2, 3), (1, 2))]), needed=2)
+    assert found.too_few == (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2))
+    assert found.never_safe == (TopicPartition("t", 0),), "others that are not in sync are worth waiting for"
+
+
+def test_the_risk_is_found_once_for_each_image_and_settings() -> None:
+    asked: list[str] = []
+
+    def needed(topic: str) -> int:
+        asked.append(topic)
+        return 2
+
+    known = LatestRisk()
+    safe, unsafe = image(t=[((1, 2, 3), (1, 2, 3))]), image(t=[((1, 2, 3), (1, 2))])
+    settings, others = object(), object()
+    for _ in range(3):
+        assert known.of(safe, settings, 1, min_insync_replicas=needed).can_restart
+    assert asked == ["t"]
+    assert not known.of(unsafe, settings, 1, min_insync_replicas=needed).can_restart
+    assert not known.of(unsafe, others, 1, min_insync_replicas=needed).can_restart
+    assert asked == ["t", "t", "t"]
+
+
+def test_one_that_is_cut_off_from_the_controllers_does_not_go_by_what_it_last_heard() -> None:
+    async def story() -> None:
+        cluster = await WholeCluster.start(entries={"min.insync.replicas": "2"})
+        assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+        broker, known = cluster.brokers[1], LatestRisk()
+        assert (await restart_answer(broker, known))["can_restart"]
+        for controller in cluster.controllers:
+            cluster.network.part(cluster.host(1), cluster.host(controller))
+        await cluster.kill_broker(2)
+        # Of which the first hears nothing: it would call the restart safe.
+        assert 2 in broker.images.current.brokers
+        answer = await restart_answer(broker, known)
+        assert not answer["can_restart"]
+        assert "no controller" in answer["reason"]
+        cluster.network.heal()
+        await cluster.until(lambda: 2 not in broker.images.current.brokers)
+        assert (await restart_answer(broker, known))["partitions"] == ["t-0"]
+        await cluster.stop()
+
+    run(story())
