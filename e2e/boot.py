@@ -33,7 +33,7 @@ ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER = (
     "localhost/base/zookeeper:3.8",
     "docker.io/library/zookeeper:3.9",
 )
-_TO_BUILD = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
+TO_BUILD = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
 BUILD_SECONDS_MAX = 2400
 
 
@@ -67,7 +67,7 @@ def kubernetes() -> Iterator[None]:
     _say("booting the one-node Kubernetes")
     before = dict(os.environ)
     try:
-        os.environ.update(_TO_BUILD)  # for the documents' own `make images`
+        os.environ.update(TO_BUILD)  # for the documents' own `make images`
         os.environ.update(_exports(_run(ONE_NODE / "up", seconds_max=BUILD_SECONDS_MAX)))
         _say("loading images")
         _run(
@@ -90,7 +90,7 @@ def build_images() -> None:
     """The product's images and the one with stock clients, on the base that the one-node cluster's build makes."""
     _run(ONE_NODE / "build", seconds_max=BUILD_SECONDS_MAX)
     began = time.monotonic()
-    _run(CHECKOUT / "scripts" / "images", seconds_max=1800, environment=_TO_BUILD)
+    _run(CHECKOUT / "scripts" / "images", seconds_max=1800, environment=TO_BUILD)
     build = [
         "buildah",
         "bud",
@@ -101,9 +101,9 @@ def build_images() -> None:
         image("clients"),
         ".",
     ]
-    _run(*build, seconds_max=900, environment=_TO_BUILD, folder=CHECKOUT / "e2e" / "clients")
+    _run(*build, seconds_max=900, environment=TO_BUILD, folder=CHECKOUT / "e2e" / "clients")
     _run(
-        "buildah", "tag", ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER, seconds_max=60, environment=_TO_BUILD
+        "buildah", "tag", ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER, seconds_max=60, environment=TO_BUILD
     )
     _say(f"images after {time.monotonic() - began:.0f} s")
 

@@ -54,19 +54,10 @@ def kubernetes() -> Iterator[None]:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def client(kubernetes: None) -> Kube:
-    """The namespace of the cluster that is installed later, with a pod of stock clients in it."""
-    kube = Kube(NAMESPACE)
-    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, client_pod())
-    kube.run("wait", "--for=condition=Ready", f"pod/{CLIENT_POD}", "--timeout=120s")
-    return kube
-
-
-def is_installed(client: Kube) -> bool:
-    if "clusters.odradek.io" not in client.run("get", "crd", "-o", "name"):
+def is_installed(kube: Kube) -> bool:
+    if "clusters.odradek.io" not in kube.run("get", "crd", "-o", "name"):
         return False
-    there = client.get("cluster", "demo")
+    there = kube.get("cluster", "demo")
     return there is not None and is_ready(there)
 
 
@@ -87,19 +78,22 @@ def client_pod() -> Resource:
 
 
 @pytest.fixture(scope="session")
-def kube(client: Kube, tmp_path_factory: pytest.TempPathFactory) -> Kube:
+def kube(kubernetes: None, tmp_path_factory: pytest.TempPathFactory) -> Kube:
     """The namespace with a cluster of three brokers, installed by the README's blocks, and a topic `orders`.
 
-    One that an earlier run left (ODRADEK_E2E_KEEP) is used as it is.
+    A pod of stock clients is in it. A cluster that an earlier run left (ODRADEK_E2E_KEEP) is used as it is.
     """
-    if is_installed(client):
-        return client
+    kube = Kube(NAMESPACE)
+    if is_installed(kube):
+        return kube
     began = time.monotonic()
     play("README.md", tmp_path_factory.mktemp("readme"))
     print(f"\nthe README's blocks took {time.monotonic() - began:.1f} s")
-    client.ready("cluster", "demo", READY_SECONDS_MAX)
-    declare_topic(client, "orders", partitions=6, replicas=3)
-    return client
+    kube.apply(client_pod())
+    kube.ready("cluster", "demo", READY_SECONDS_MAX)
+    declare_topic(kube, "orders", partitions=6, replicas=3)
+    kube.run("wait", "--for=condition=Ready", f"pod/{CLIENT_POD}", "--timeout=120s")
+    return kube
 
 
 @pytest.fixture
@@ -139,7 +133,7 @@ def settled(kube: Kube, seconds_max: float = READY_SECONDS_MAX) -> Resource:
         status = cluster.get("status", {})
         if status.get("observedGeneration") != cluster["metadata"]["generation"] or "movement" in status:
             return False
-        parts = [status.get(part, {}) for part in ("brokers", "controllers")]
+        parts = [status.get(part, {}) for part in ("brokers", "controllers", "zookeeper")]
         return all(one.get("wanted") == one.get("ready") == one.get("current") for one in parts)
 
     until(

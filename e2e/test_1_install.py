@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import base64
+import time
 
 from e2e.conftest import settled
 from e2e.install import BOOTSTRAP, OPERATOR_NAMESPACE, helm_test
-from e2e.kube import Kube
+from e2e.kube import Kube, condition, until
 from e2e.workload import CLIENT_POD, everything, produce
+
+OURS = "odradek.io/cluster=demo"
+BACK_SECONDS_MAX = 10.0
 
 
 def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
@@ -40,9 +43,10 @@ def test_a_healthy_start_puts_no_warning_on_pods(kube: Kube) -> None:
         assert warnings == []
 
 
-def test_clients_are_bound_by_a_secret_and_a_config_map(kube: Kube) -> None:
-    secret = (kube.get("secret", "demo-binding") or {})["data"]
-    told = {key: base64.b64decode(value).decode() for key, value in secret.items()}
+def test_clients_are_bound_by_config_maps_and_no_secret_is_made(kube: Kube) -> None:
+    made = [one["metadata"]["name"] for one in kube.items("secrets") if one["type"] != "helm.sh/release.v1"]
+    assert made == []
+    told = (kube.get("configmap", "demo-binding") or {})["data"]
     assert told["type"] == "kafka"
     assert told["security.protocol"] == "PLAINTEXT"
     options = (kube.get("configmap", "demo-spark") or {})["data"]
@@ -62,3 +66,71 @@ def test_what_kcat_produces_kafka_python_reads(kube: Kube, topic: str) -> None:
 
 def test_the_charts_own_test_passes(kube: Kube) -> None:
     assert "Succeeded" in helm_test()
+
+
+def test_objects_that_are_deleted_by_hand_are_back(kube: Kube) -> None:
+    pods = [(one["metadata"]["name"], one["metadata"]["uid"]) for one in kube.items("pods", OURS)]
+    objects = (
+        "service/demo-bootstrap",
+        "configmap/demo-spark",
+        "configmap/demo-binding",
+        "serviceaccount/demo-controller",
+        "poddisruptionbudget/demo-broker",
+        "networkpolicy/demo-broker",
+    )
+    before = {one: uid_of(kube, one) for one in objects}
+    kube.run("delete", *objects)
+    began = time.monotonic()
+    until(
+        lambda: {one: uid_of(kube, one) for one in objects},
+        lambda now: all(now[one] not in ("", before[one]) for one in objects),
+        seconds_max=BACK_SECONDS_MAX,
+        what="all of them are there again",
+    )
+    print(f"\n{len(objects)} objects were back after {time.monotonic() - began:.1f} s")
+    settled(kube)
+    assert [(one["metadata"]["name"], one["metadata"]["uid"]) for one in kube.items("pods", OURS)] == pods
+
+
+def uid_of(kube: Kube, what: str) -> str:
+    kind, _, name = what.partition("/")
+    return str((kube.get(kind, name) or {}).get("metadata", {}).get("uid", ""))
+
+
+def test_objects_of_others_are_left_alone_and_named(kube: Kube) -> None:
+    """A second Cluster finds two of its names taken."""
+    theirs = {"app": "theirs"}
+    service = {"ports": [{"port": 80}], "selector": theirs}
+    kube.apply(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken-bootstrap"}, "spec": service},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken-binding"}, "data": theirs},
+    )
+    objects = [("service", "taken-bootstrap"), ("configmap", "taken-binding")]
+    before = [kube.get(*one) for one in objects]
+    small = {"requests": {"cpu": "20m", "memory": "64Mi"}}
+    spec = {
+        "zookeeper": {"servers": {"replicas": 1, "storage": {"size": "1Gi"}, "resources": small}},
+        "brokers": {"replicas": 1, "storage": {"size": "1Gi"}, "resources": small},
+        "deletionPolicy": "Delete",
+    }
+    about = {"name": "taken"}
+    kube.apply({"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": spec})
+    told = until(
+        lambda: kube.get("cluster", "taken"),
+        lambda one: condition(one, "Ready").get("reason") == "ObjectsOfOthers",
+        seconds_max=60,
+        what="the Cluster says what stands in its way",
+    )
+    message = condition(told, "Ready")["message"]
+    assert "Service taken-bootstrap" in message and "ConfigMap taken-binding" in message
+    assert kube.get("statefulset", "taken-broker") is None, "behind that Service are pods of others"
+    kube.run("delete", "cluster", "taken")
+    until(
+        lambda: kube.items("pods", "odradek.io/cluster=taken"),
+        lambda pods: not pods,
+        seconds_max=120,
+        what="what the Cluster has made is gone",
+    )
+    assert [kube.get(*one) for one in objects] == before
+    for one in objects:
+        kube.delete(*one)

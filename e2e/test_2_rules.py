@@ -77,12 +77,8 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         "cannot move to another ZooKeeper",
     ),
     ("Cluster", ELSEWHERE, {"zookeeper": {"connect": "zk:2181/there"}}, "the path in spec.zookeeper.connect"),
-    (
-        "Cluster",
-        CLUSTER,
-        {"zookeeper": {"servers": {"replicas": 5}}},
-        "number of ZooKeeper servers cannot be changed",
-    ),
+    ("Cluster", CLUSTER, {"zookeeper": {"servers": {"replicas": 0}}}, "spec.zookeeper.servers.replicas"),
+    ("Cluster", CLUSTER, {"zookeeper": {"servers": {"replicas": 4}}}, "an even number of ZooKeeper servers"),
     ("Cluster", None, {"zookeeper": {"servers": {"replicas": 2}}}, "an even number of ZooKeeper servers"),
     (
         "Cluster",

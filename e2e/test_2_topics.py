@@ -7,7 +7,7 @@ import pytest
 from e2e.conftest import declare_topic, named
 from e2e.install import BOOTSTRAP
 from e2e.kube import Kube, KubectlError, condition, is_ready, until
-from e2e.workload import everything, listed, produce
+from e2e.workload import CLIENT_POD, everything, listed, produce
 
 
 def test_a_topic_is_made_and_told_of(kube: Kube) -> None:
@@ -82,3 +82,26 @@ def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
     assert [value for *_, value in everything(kube, BOOTSTRAP, named("retained"))] == ["still here"]
     adopted = declare_topic(kube, named("retained"), partitions=1, replicas=3)
     assert adopted["status"]["topicId"]
+
+
+def test_clients_make_no_topic_and_one_that_grows_is_led_by_all_brokers(kube: Kube) -> None:
+    # Clients go on asking for a topic that may be on its way, for 30 s unless told otherwise.
+    kcat = (
+        "kcat",
+        "-P",
+        "-b",
+        BOOTSTRAP,
+        "-t",
+        named("misspelt"),
+        "-X",
+        "topic.metadata.propagation.max.ms=500",
+    )
+    with pytest.raises(KubectlError, match=r"[Uu]nknown topic"):
+        kube.inside(CLIENT_POD, *kcat, stdin="lost\n")
+    assert listed(kube, BOOTSTRAP, named("misspelt")) == []
+    # As a client would have made it where brokers.config lets clients.
+    arguments = ("--partitions", "1", "--replication-factor", "3", "--bootstrap", BOOTSTRAP)
+    kube.inside("demo-broker-0", "odradek", "topics", "create", named("quicker"), *arguments)
+    declare_topic(kube, named("quicker"), partitions=6, replicas=3)
+    leaders = [one["leader"] for one in listed(kube, BOOTSTRAP, named("quicker"))]
+    assert sorted(leaders) == [0, 0, 1, 1, 2, 2]

@@ -7,7 +7,7 @@ from typing import Any
 
 from e2e.conftest import named
 from e2e.install import BOOTSTRAP
-from e2e.kube import Kube, Resource, is_ready, until
+from e2e.kube import Kube, KubectlError, Resource, is_ready, until
 from e2e.workload import member_of, produce
 
 GROUP_SECONDS_MAX = 60.0
@@ -109,3 +109,113 @@ def test_active_members_keep_a_reset_out_until_they_are_fenced(kube: Kube, topic
         seconds_max=GROUP_SECONDS_MAX,
         what="Ready again",
     )
+
+
+def test_only_workloads_that_the_cluster_names_are_scaled(kube: Kube, topic: str) -> None:
+    labels = {"app": named("scaled")}
+    # No node takes its pods: how many it is set to is what counts.
+    pod = {
+        "nodeSelector": {"there-is": "none"},
+        "containers": [{"name": "consumer", "image": "none"}],
+        "securityContext": {"runAsNonRoot": True},
+    }
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    about = {"name": named("scaled")}
+    kube.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec})
+    workload = {"kind": "Deployment", "name": named("scaled")}
+    declare_group(kube, named("scaled"), topics=[topic], replicas=3, workload=workload)
+
+    def members(status: Resource) -> Resource:
+        found = status.get("conditions", [])
+        return next((one for one in found if one["type"] == "MembersAsExpected"), {})
+
+    status = shown(
+        kube, named("scaled"), lambda one: members(one).get("reason") == "WorkloadNotAllowed", "refused"
+    )
+    assert "spec.scalableWorkloads" in members(status)["message"]
+    assert (kube.get("deployment", named("scaled")) or {})["spec"]["replicas"] == 1
+    kube.patch("cluster", "demo", {"spec": {"scalableWorkloads": [{"name": "scaled-*"}]}})
+    until(
+        lambda: kube.get("deployment", named("scaled")),
+        lambda one: one["spec"]["replicas"] == 3,
+        seconds_max=GROUP_SECONDS_MAX,
+        what="scaled, once the Cluster names it",
+    )
+    kube.delete("deployment", named("scaled"))
+    kube.delete("consumergroup", named("scaled"))
+
+
+REFUSING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: e2e-one-replica}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}
+    objectSelector: {matchLabels: {e2e: one-replica}}
+  validations:
+    - {expression: object.spec.replicas < 2, message: one replica is enough for everybody}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: e2e-one-replica}
+spec: {policyName: e2e-one-replica, validationActions: [Deny]}
+"""
+
+
+def test_a_workload_that_kubernetes_does_not_let_be_scaled_stands_in_the_condition(
+    kube: Kube, topic: str
+) -> None:
+    """As a quota or a policy of the platform refuses it."""
+    about = {"name": named("refused"), "labels": {"e2e": "one-replica"}}
+    labels = {"app": named("refused")}
+    pod = {"nodeSelector": {"there-is": "none"}, "containers": [{"name": "consumer", "image": "none"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    try:
+        kube.run("apply", "-f", "-", stdin=REFUSING)
+        kube.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec})
+        until(lambda: is_refused(kube), bool, seconds_max=30, what="the policy is in force")
+        kube.patch("cluster", "demo", {"spec": {"scalableWorkloads": [{"name": "*"}]}})
+        workload = {"kind": "Deployment", "name": named("refused")}
+        declare_group(kube, named("refused"), topics=[topic], replicas=3, workload=workload)
+
+        def members(status: Resource) -> Resource:
+            found = status.get("conditions", [])
+            return next((one for one in found if one["type"] == "MembersAsExpected"), {})
+
+        status = shown(
+            kube,
+            named("refused"),
+            lambda one: "one replica is enough" in members(one).get("message", ""),
+            "the group says what Kubernetes says",
+        )
+        assert members(status)["status"] == "False"
+        assert status["state"], "it is shown like any other"
+    finally:
+        policies = "validatingadmissionpolicy,validatingadmissionpolicybinding"
+        kube.run("delete", policies, "e2e-one-replica", "--ignore-not-found")
+    until(
+        lambda: kube.get("deployment", named("refused")),
+        lambda one: one["spec"]["replicas"] == 3,
+        seconds_max=120,
+        what="it is scaled once nothing refuses it",
+    )
+    kube.delete("deployment", named("refused"))
+    kube.delete("consumergroup", named("refused"))
+
+
+def is_refused(kube: Kube) -> bool:
+    """Whether the policy holds already; `kubectl scale` would not meet it."""
+    patch = ("--type=merge", "--patch", '{"spec": {"replicas": 2}}', "--dry-run=server")
+    try:
+        kube.run("patch", "deployment", named("refused"), *patch)
+    except KubectlError as refused:
+        return "one replica is enough" in str(refused)
+    return False

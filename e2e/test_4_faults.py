@@ -86,6 +86,26 @@ def test_the_active_controllers_pod_is_lost(kube: Kube, topic: str) -> None:
     load.check_promises(kube, BOOTSTRAP)
 
 
+def test_zookeepers_leader_is_deleted(kube: Kube, topic: str) -> None:
+    """As a drain of its node does it: the others elect, and sessions go on there."""
+    before, leader = pods_by_name(kube, "zookeeper"), zookeeper_leader(kube)
+    assert leader
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        kube.delete("pod", leader, wait=False)
+        replaced(kube, "zookeeper", before)
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def zookeeper_leader(kube: Kube) -> str:
+    """The pod of the server that says of itself that it leads; empty while there is none."""
+    script = "exec 3<>/dev/tcp/localhost/2181; printf srvr >&3; cat <&3"
+    for name in pods_by_name(kube, "zookeeper"):
+        told = kube.inside(name, "bash", "-c", script)
+        if "Mode: leader" in told or "Mode: standalone" in told:
+            return name
+    return ""
+
+
 def container_of(kube: Kube, pod: str) -> Resource:
     """The status of a pod's only container; empty while it has none."""
     found = (kube.get("pod", pod) or {}).get("status", {}).get("containerStatuses") or [{}]

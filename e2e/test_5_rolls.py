@@ -10,7 +10,7 @@ import pytest
 from e2e import boot
 from e2e.conftest import RUN, pods_by_name, settled
 from e2e.install import BOOTSTRAP, upgrade_cluster
-from e2e.kube import Kube, condition
+from e2e.kube import Kube, condition, until
 from e2e.workload import load_on
 
 ROLL_SECONDS_MAX = 240.0
@@ -50,13 +50,34 @@ def test_another_image_rolls_through_all_pods(kube: Kube, topic: str) -> None:
     load.check_promises(kube, BOOTSTRAP)
 
 
+def test_everything_restarts_one_pod_at_a_time(kube: Kube, topic: str) -> None:
+    """ZooKeeper's servers, brokers and controllers: each step waits for sessions and an active controller."""
+    parts = ("zookeeper", "broker", "controller")
+    before = {part: pods_by_name(kube, part) for part in parts}
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        kube.run("annotate", "cluster", "demo", f"odradek.io/restart=e2e-{RUN}", "--overwrite")
+        until(
+            lambda: pods_by_name(kube, "zookeeper"),
+            lambda now: (
+                now.keys() == before["zookeeper"].keys()
+                and set(now.values()).isdisjoint(before["zookeeper"].values())
+            ),
+            seconds_max=ROLL_SECONDS_MAX,
+            what="every ZooKeeper server was replaced",
+        )
+        settled(kube, ROLL_SECONDS_MAX)
+    for part in parts:
+        assert set(pods_by_name(kube, part).values()).isdisjoint(before[part].values()), f"a {part} stayed"
+    load.check_promises(kube, BOOTSTRAP)
+
+
 def another_image() -> str:
     """The broker's image by another name: named by ODRADEK_E2E_NEXT_IMAGE, or made on the one-node cluster."""
     if named := os.environ.get("ODRADEK_E2E_NEXT_IMAGE"):
         return named
     if not (boot.ONE_NODE / "load").exists():
         pytest.skip("ODRADEK_E2E_NEXT_IMAGE names no other image of the broker")
-    name = boot.image("broker").rpartition(":")[0] + ":next"
+    name = boot.image("broker") + "-next"
     environment = {**os.environ, "STORAGE_DRIVER": "overlay"}
     subprocess.run(["buildah", "tag", boot.image("broker"), name], check=True, env=environment)
     subprocess.run([str(boot.ONE_NODE / "load"), name], check=True, timeout=300)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from e2e import boot
-from e2e.conftest import pods_by_name, settled
+from e2e.conftest import RUN, declare_topic, named, pods_by_name, settled
 from e2e.install import BOOTSTRAP, upgrade_cluster
-from e2e.kube import Kube, until
+from e2e.kube import Kube, Resource, condition, until
 from e2e.workload import listed, load_on
 
 SCALE_SECONDS_MAX = 240.0
@@ -29,6 +29,75 @@ def test_a_fourth_broker_is_filled_and_emptied_again(kube: Kube) -> None:
     assert set(pods_by_name(kube, "broker")) == {"demo-broker-0", "demo-broker-1", "demo-broker-2"}
     assert brokers_of(kube, "orders") == {0, 1, 2}
     load.check_promises(kube, BOOTSTRAP)
+
+
+def test_zookeeper_becomes_one_server_and_three_again_under_load(kube: Kube, topic: str) -> None:
+    others = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}
+    first = pods_by_name(kube, "zookeeper")["demo-zookeeper-0"]
+    with load_on(kube, BOOTSTRAP, topic) as load:
+        resize_zookeeper(kube, 1)
+        resize_zookeeper(kube, 3)
+    assert pods_by_name(kube, "zookeeper")["demo-zookeeper-0"] == first, "no server restarts for it"
+    assert {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")} == others
+    load.check_promises(kube, BOOTSTRAP)
+
+
+def resize_zookeeper(kube: Kube, servers: int) -> None:
+    """Ask for another number of servers, and wait until these vote and no others have a pod or a volume."""
+    upgrade_cluster("--set", f"cluster.spec.zookeeper.servers.replicas={servers}")
+    until(
+        lambda: kube.get("cluster", "demo") or {},
+        lambda found: voters(found) == list(range(1, servers + 1)),
+        seconds_max=SCALE_SECONDS_MAX,
+        what=f"{servers} of ZooKeeper's servers vote",
+    )
+    until(
+        lambda: claims_of_zookeeper(kube),
+        lambda found: len(found) == servers,
+        seconds_max=90,
+        what="no volume of a former server is left, and each server has one",
+    )
+    settled(kube)
+    assert len(pods_by_name(kube, "zookeeper")) == servers
+    declare_topic(kube, named(f"with-{servers}-servers"), partitions=3, replicas=3)
+
+
+def voters(cluster: Resource) -> list[int]:
+    found: list[int] = cluster.get("status", {}).get("ensemble", {}).get("voters", [])
+    return found
+
+
+def claims_of_zookeeper(kube: Kube) -> list[str]:
+    names = (one["metadata"]["name"] for one in kube.items("pvc"))
+    return [name for name in names if name.startswith("data-demo-zookeeper-")]
+
+
+def test_a_scale_down_that_is_blocked_changes_nothing_else(kube: Kube) -> None:
+    """Topics with three replicas keep the third broker; what is meant for three brokers holds until it is empty."""
+    before = pods_by_name(kube, "broker")
+    upgrade_cluster("--set", "cluster.spec.brokers.replicas=2")
+    told = until(
+        lambda: kube.get("cluster", "demo"),
+        lambda one: condition(one, "Scaling").get("reason") == "Blocked",
+        seconds_max=60,
+        what="the Cluster says that a broker cannot be emptied",
+    )
+    assert "all 3 brokers serve; 2 wanted" in condition(told, "Ready")["message"]
+    # Another look, which could still have changed them.
+    kube.run("annotate", "cluster", "demo", f"e2e.odradek.io/look={RUN}", "--overwrite")
+    declare_topic(kube, named("meanwhile"), partitions=1)
+    (partition,) = listed(kube, BOOTSTRAP, named("meanwhile"))
+    assert len(partition["replicas"]) == 3
+    for key, value in (("min.insync.replicas", "2"), ("default.replication.factor", "3")):
+        described = kube.inside(
+            "demo-broker-0", "odradek", "configs", "describe", "broker", "0", key, "--bootstrap", BOOTSTRAP
+        )
+        found = [line.split() for line in described.splitlines() if key in line]
+        assert found and value in found[0], described
+    upgrade_cluster("--set", "cluster.spec.brokers.replicas=3")
+    cluster = settled(kube)
+    assert condition(cluster, "Scaling") == {}
+    assert pods_by_name(kube, "broker") == before, "no broker was restarted"
 
 
 def test_volumes_grow_and_no_pod_is_touched(kube: Kube) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from e2e import boot
 from e2e.conftest import READY_SECONDS_MAX
+from e2e.install import upgrade_operator
 from e2e.kube import Kube, Resource, condition, until
 
 NAMESPACE = "edge"
@@ -49,10 +50,13 @@ def edge(kube: Kube) -> Iterator[Kube]:
         kube.run("label", "node", node, f"{ZONE_LABEL}=zone-of-{node}", "--overwrite")
     namespace = Kube(NAMESPACE)
     namespace.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, CLUSTER)
+    # The README's operator looks after the first Cluster's namespace alone.
+    upgrade_operator("--set", f"watch.namespaces={{{kube.namespace},{NAMESPACE}}}")
     try:
         namespace.ready("cluster", "edge", READY_SECONDS_MAX)
         yield namespace
     finally:
+        upgrade_operator("--set", f"watch.namespaces={{{kube.namespace}}}")
         kube.delete("namespace", NAMESPACE, wait=False)
         for node in nodes:
             kube.run("label", "node", node, f"{ZONE_LABEL}-")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.install import NAMESPACE, OPERATOR_NAMESPACE, OPERATOR_RELEASE, RELEASE, uninstall
+from e2e.install import NAMESPACE, OPERATOR_NAMESPACE, WITHOUT_HELM, clear
 from e2e.kube import Kube, until
 from e2e.pages import play
 
@@ -22,21 +22,9 @@ pytestmark = pytest.mark.timeout(1200)
 def empty(kubernetes: None) -> Iterator[Kube]:
     """A Kubernetes without a release and without the page's namespace, as readers have it; and again afterwards."""
     kube = Kube(NAMESPACE)
-    _clear(kube)
+    clear(kube)
     yield kube
-    _clear(kube)
-
-
-def _clear(kube: Kube) -> None:
-    uninstall(RELEASE, NAMESPACE)
-    if "clusters.odradek.io" in kube.run("get", "crd", "-o", "name"):
-        # While there is an operator, so that nothing waits for it.
-        kube.run("delete", "clusters,topics,consumergroups", "--all", "--wait=false")
-    uninstall(OPERATOR_RELEASE, OPERATOR_NAMESPACE)
-    kube.delete("namespace", NAMESPACE, OPERATOR_NAMESPACE)
-    kube.delete("clusterrole", "--selector=app.kubernetes.io/name=odradek-operator")
-    kube.delete("clusterrolebinding", "--selector=app.kubernetes.io/name=odradek-operator")
-    kube.delete("crd", *(f"{one}.odradek.io" for one in ("clusters", "topics", "consumergroups")))
+    clear(kube)
 
 
 def test_the_page_with_helm(empty: Kube, tmp_path: Path) -> None:
@@ -56,4 +44,4 @@ def test_the_page_with_helm(empty: Kube, tmp_path: Path) -> None:
 
 def test_the_page_without_helm(empty: Kube, tmp_path: Path) -> None:
     play(PAGE, tmp_path, "without-helm")
-    assert (empty.get("cluster", "dev") or {})["status"]["brokers"]["ready"] == 1
+    assert (Kube(WITHOUT_HELM).get("cluster", "dev") or {})["status"]["brokers"]["ready"] == 1

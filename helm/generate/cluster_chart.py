@@ -255,6 +255,13 @@ _SPARK = Section(
     ),
 )
 
+_SERVICE_BINDING = Section(
+    "serviceBinding",
+    "A Secret NAME-binding in the form of the Service Binding specification, for tools that take no other. The "
+    "operator makes a ConfigMap NAME-binding with the same keys, and has no rights on Secrets.",
+    (Value("enabled", False, BOOLEAN, "Make the Secret."),),
+)
+
 _TESTS = Section(
     "tests",
     "What `helm test` runs: a pod that makes a topic, writes and reads records through the bootstrap Service, and "
@@ -275,7 +282,7 @@ def chart() -> ChartValues:
     return ChartValues(
         chart="odradek",
         title="Values of the chart odradek",
-        content=(GLOBAL, ENABLED, _CLUSTER, *_TOPICS, _MONITORING, _SPARK, _TESTS, *COMMON),
+        content=(GLOBAL, ENABLED, _CLUSTER, *_TOPICS, _MONITORING, _SERVICE_BINDING, _SPARK, _TESTS, *COMMON),
         definitions={
             "Cluster": spec_schema(_definition("clusters"), may_lack=("zookeeper",)),
             "Topic": spec_schema(_definition("topics"), without=("cluster",)),

@@ -66,6 +66,20 @@ _UNINSTALL = Section(
     ),
 )
 
+_UPGRADE = Section(
+    "upgrade",
+    "What an upgrade or a rollback of this release does before it changes anything.",
+    (
+        Value(
+            "check",
+            True,
+            BOOLEAN,
+            "Look at all Clusters by a short job of the new image (`odradek-operator check-upgrade`). Where brokers "
+            "have run a version that it does not know, Helm changes nothing. Needs `rbac.create`.",
+        ),
+    ),
+)
+
 _WATCH = Section(
     "watch",
     "Where the operator looks for resources, and where its rights reach.",
@@ -242,6 +256,7 @@ CHART = ChartValues(
         *NAMES,
         _CRDS,
         _UNINSTALL,
+        _UPGRADE,
         _WATCH,
         image("image", "odradek/operator", "The operator's image."),
         image(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from odradek_operator.desired.binding import binding_secret, spark_config_map
+from odradek_operator.desired.binding import binding_config_map, spark_config_map
 from odradek_operator.desired.brokers import broker_stateful_set
 from odradek_operator.desired.controllers import controller_deployment
 from odradek_operator.desired.names import Context
@@ -16,6 +17,7 @@ from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.structure import parse
 from tests.support.helm import objects, template
 
+CHECKOUT = Path(__file__).parents[2]
 Thing = dict[str, Any]
 
 
@@ -119,5 +121,30 @@ def test_spark_jobs_mount_the_binding_that_there_is(context: Context) -> None:
     settings = ("spark.enabled=true", "spark.applications.enabled=true", "spark.applications.claim=work")
     text = yaml.safe_dump([thing for thing in _rendered("odradek", *settings) if "Spark" in thing["kind"]])
     assert f"name: {spark_config_map(context)['metadata']['name']}\n" in text
-    notes_name = f"{context.name}-binding"
-    assert binding_secret(context)["metadata"]["name"] == notes_name
+
+
+def test_the_service_bindings_secret_has_what_the_operators_config_map_has(context: Context) -> None:
+    bound = binding_config_map(context)
+    example = yaml.safe_load((CHECKOUT / "manifests" / "examples" / "service-binding.yaml").read_text())
+    (made,) = [
+        thing for thing in _rendered("odradek", "serviceBinding.enabled=true") if thing["kind"] == "Secret"
+    ]
+    for secret, cluster, namespace in (
+        (made, context.name, context.namespace),
+        (example, "log", "odradek"),
+    ):
+        assert secret["type"] == "servicebinding.io/kafka"
+        assert secret["metadata"]["name"] == f"{cluster}-binding"
+        told = {key: _short(value, context) for key, value in bound["data"].items()}
+        here = f"{context.name}-bootstrap.{context.namespace}.svc"
+        named = {
+            key: value.replace(f"{cluster}-bootstrap.{namespace}.svc", here)
+            for key, value in secret["stringData"].items()
+        }
+        assert named == told
+    assert bound["metadata"]["name"] == made["metadata"]["name"]
+
+
+def _short(text: str, context: Context) -> str:
+    """Addresses without the Kubernetes cluster's domain, which charts do not know."""
+    return text.replace(f".svc.{context.domain}", ".svc")

@@ -48,7 +48,6 @@ NEEDED = {
     "serviceaccounts": APPLIED,
     "poddisruptionbudgets": APPLIED,
     "networkpolicies": APPLIED,
-    "secrets": {"get", "create", "patch"},
     "pods": {"list", "patch", "delete"},
     "persistentvolumeclaims": {"list", "patch", "delete"},
     "events": {"get", "list", "create", "patch"},

@@ -1,26 +1,22 @@
-"""What clients need to connect, ready to be mounted: a Secret for programs, a ConfigMap of options for Spark."""
+"""What clients need to connect, ready to be mounted: ConfigMaps, one for programs and one of options for Spark.
+
+Nothing in them is secret, so the operator needs no right on Secrets. The keys are those of the Service Binding
+specification. Where its Secret is wanted, people make it: the chart `odradek` has `serviceBinding.enabled`.
+"""
 
 from __future__ import annotations
-
-from base64 import b64encode
 
 from odradek_operator.desired.names import BROKER, INTERNAL_PORT, Context, Json
 
 
-def binding_name(cluster: str) -> str:
-    """What a Cluster's binding is called."""
-    return f"{cluster}-binding"
-
-
-def binding_secret(context: Context) -> Json:
+def binding_config_map(context: Context) -> Json:
     """The binding. `type`, `host` and `port` are the names of the Service Binding specification; the rest Kafka's."""
     return context.manifest(
         "v1",
-        "Secret",
-        binding_name(context.name),
+        "ConfigMap",
+        context.called("binding"),
         BROKER,
-        type="servicebinding.io/kafka",
-        data={key: b64encode(value.encode()).decode() for key, value in _binding(context).items()},
+        data=_binding(context),
     )
 
 

@@ -62,7 +62,6 @@ def broker_stateful_set(context: Context) -> Json:
         scratch={SCRATCH: "256Mi"},
         grace_seconds=_GRACE_SECONDS,
         annotations={"odradek.io/start": digest(start), **scrape_annotations(context)},
-        spread_over_zones=wanted.rack_label is not None,
     )
     return stateful_set(
         context,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from odradek_operator.resources.cluster import ClusterSpec
@@ -23,9 +24,26 @@ LISTENER_LABEL: Final = "odradek.io/listener"
 RESTART_ANNOTATION: Final = "odradek.io/restart"
 REPLACE_ANNOTATION: Final = "odradek.io/replace"
 ROLL_ANNOTATION: Final = "odradek.io/roll"
+# On a broker's pod that has been seen with all brokers in sync. A new pod does not have it.
+CAUGHT_UP_LABEL: Final = "odradek.io/caught-up"
 VOLUME: Final = "data"
+NODE_LABEL: Final = "kubernetes.io/hostname"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardness:
+    """Whether pods of one kind wait rather than be spread unevenly over nodes, and over zones."""
+
+    nodes: bool = False
+    zones: bool = False
+
+
+def zone_label(spec: ClusterSpec) -> str:
+    """The label of nodes that names their zone."""
+    return spec.brokers.rack_label or ZONE_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +52,9 @@ class Context:
 
     `brokers` is how many pods there shall be now: more than wanted while some are being emptied. `restart` is the
     last value of the restart annotation. `addresses` are shell words by listener and broker (`host:port`, where
-    ${NODE_IP} stands for the node's address), None where none is known yet. `zones` are racks by node.
-    `operator_namespace` is the namespace of the operator's own pod.
+    ${NODE_IP} stands for the node's address), None where none is known yet. `zones` are racks by node. `spread` is how
+    strictly each kind of pods is spread, loosely where it is missing. `operator_namespace` is the namespace of the
+    operator's own pod.
     """
 
     name: str
@@ -50,6 +69,7 @@ class Context:
     restart: str = ""
     addresses: dict[str, tuple[str | None, ...]]
     zones: dict[str, str]
+    spread: Mapping[str, Hardness] = field(default_factory=dict)
 
     def called(self, suffix: str) -> str:
         """NAME-suffix."""

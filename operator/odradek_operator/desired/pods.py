@@ -6,7 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from odradek_operator.desired.names import RESTART_ANNOTATION, Context, Json
+from odradek_operator.desired.names import (
+    CAUGHT_UP_LABEL,
+    NODE_LABEL,
+    RESTART_ANNOTATION,
+    Context,
+    Hardness,
+    Json,
+    zone_label,
+)
 from odradek_operator.resources.pods import Pod, Resources
 from odradek_operator.resources.structure import render
 
@@ -84,7 +92,6 @@ def pod_template(
     scratch: Mapping[str, str],
     grace_seconds: int,
     annotations: dict[str, str],
-    spread_over_zones: bool = False,
 ) -> Json:
     """A pod template: ours, and over it what the user chose.
 
@@ -97,9 +104,7 @@ def pod_template(
         "enableServiceLinks": False,
         "securityContext": _POD_SECURITY,
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds or grace_seconds,
-        "topologySpreadConstraints": list(
-            pod.topology_spread_constraints or _spread(context, component, zones=spread_over_zones)
-        ),
+        "topologySpreadConstraints": list(pod.topology_spread_constraints or _spread(context, component)),
         "containers": [*containers, *(pod.sidecars or ())],
         "volumes": [
             {"name": SETTINGS, "configMap": {"name": context.called(component)}},
@@ -116,9 +121,12 @@ def pod_template(
         "imagePullSecrets": None if pod.image_pull_secrets is None else list(pod.image_pull_secrets),
     }
     spec |= {key: value for key, value in chosen.items() if value}
+    labels = {**context.given_labels, **(pod.labels or {}), **context.labels(component)}
+    # A pod that were born with it would count in disruption budgets before it has anything in sync.
+    labels.pop(CAUGHT_UP_LABEL, None)
     return {
         "metadata": {
-            "labels": {**context.given_labels, **(pod.labels or {}), **context.labels(component)},
+            "labels": labels,
             "annotations": {
                 **context.given_annotations,
                 **(pod.annotations or {}),
@@ -140,14 +148,16 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _spread(context: Context, component: str, *, zones: bool) -> list[Json]:
-    keys = ["kubernetes.io/hostname", *(["topology.kubernetes.io/zone"] if zones else [])]
+def _spread(context: Context, component: str) -> list[Json]:
+    """Evenly over nodes and zones. Nodes that take no pods now do not count: the others may have one more each then."""
+    hardness = context.spread.get(component, Hardness())
     return [
         {
             "maxSkew": 1,
             "topologyKey": key,
-            "whenUnsatisfiable": "ScheduleAnyway",
+            "whenUnsatisfiable": "DoNotSchedule" if is_hard else "ScheduleAnyway",
+            "nodeTaintsPolicy": "Honor",
             "labelSelector": {"matchLabels": context.selector(component)},
         }
-        for key in keys
+        for key, is_hard in ((NODE_LABEL, hardness.nodes), (zone_label(context.spec), hardness.zones))
     ]

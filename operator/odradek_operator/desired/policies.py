@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek_operator.desired.names import (
     BROKER,
+    CAUGHT_UP_LABEL,
     CONTROLLER,
     CONTROLLER_PORT,
     HTTP_PORT,
@@ -13,6 +14,12 @@ from odradek_operator.desired.names import (
     ZOOKEEPER_PORT,
     Context,
     Json,
+)
+
+# `kubectl describe poddisruptionbudget` shows it to who wonders why a drain waits.
+_WHY_HELD = (
+    "No broker may be evicted while partitions would fall below min.insync.replicas by it, or a broker is not ready. "
+    "The condition Evictions of the Cluster {cluster} names them."
 )
 
 
@@ -32,37 +39,58 @@ def service_accounts(context: Context) -> list[Json]:
 
 
 def disruption_budgets(context: Context) -> list[Json]:
-    """A node's drain takes one pod of a kind at a time, and one that does not serve anyway at any time."""
+    """Of controllers and ZooKeeper servers: a drain takes one pod of a kind at a time."""
     return [
-        context.manifest(
-            "policy/v1",
-            "PodDisruptionBudget",
-            context.called(component),
-            component,
-            spec={
-                "maxUnavailable": 1,
-                "unhealthyPodEvictionPolicy": "AlwaysAllow",
-                "selector": {"matchLabels": context.selector(component)},
-            },
-        )
+        _budget(context, context.called(component), component, {"matchLabels": context.selector(component)})
         for component in components(context)
+        if component != BROKER
     ]
+
+
+def broker_budgets(context: Context, *, is_held: bool) -> list[Json]:
+    """Of brokers: one at a time, and none while `is_held`.
+
+    The first budget counts only pods that carry the label odradek.io/caught-up, against all that the StatefulSet is to
+    have. So a new pod is missing in it until the operator has seen its partitions in sync, even where the operator is
+    away. The second keeps the pods without the label, which no budget would cover otherwise.
+    """
+    has_label = {"matchLabels": {**context.selector(BROKER), CAUGHT_UP_LABEL: "true"}}
+    has_none = {
+        "matchLabels": context.selector(BROKER),
+        "matchExpressions": [{"key": CAUGHT_UP_LABEL, "operator": "DoesNotExist"}],
+    }
+    return [
+        _budget(context, context.called("broker-catching-up"), BROKER, has_none, max_unavailable=0),
+        _budget(context, context.called(BROKER), BROKER, has_label, max_unavailable=0 if is_held else 1),
+    ]
+
+
+def _budget(context: Context, name: str, component: str, selector: Json, *, max_unavailable: int = 1) -> Json:
+    # A pod that does not serve anyway may go at any time: it may be the node that keeps it from serving.
+    spec = {
+        "maxUnavailable": max_unavailable,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": selector,
+    }
+    why = {"kubernetes.io/description": _WHY_HELD.format(cluster=context.name)} if component == BROKER else {}
+    return context.manifest("policy/v1", "PodDisruptionBudget", name, component, annotations=why, spec=spec)
 
 
 def network_policies(context: Context) -> list[Json]:
     """Who may connect. Measures and health are for all: probes and Prometheus come from anywhere."""
     brokers, controllers = _pods(context, BROKER), _pods(context, CONTROLLER)
+    # Labels alone would let in any pod that copies them.
+    operator = {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "odradek-operator"}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.operator_namespace}},
+    }
     everybody_may_measure = {"ports": [_port(HTTP_PORT)]}
     clients = context.spec.network.clients
     to_brokers: Json = {"ports": [_port(INTERNAL_PORT), *(_port(one.port) for one in context.spec.listeners)]}
     ingress = [to_brokers, everybody_may_measure]
     if clients is not None:
         to_brokers["from"] = [brokers, controllers, *clients]
-        # The operator administers through the internal listener. Labels alone would let in any pod that copies them.
-        operator = {
-            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "odradek-operator"}},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.operator_namespace}},
-        }
+        # The operator administers through the internal listener.
         ingress.append({"ports": [_port(INTERNAL_PORT)], "from": [operator]})
     policies = [
         _policy(context, BROKER, ingress),
@@ -79,7 +107,8 @@ def network_policies(context: Context) -> list[Json]:
                 context,
                 ZOOKEEPER,
                 [
-                    {"ports": [_port(ZOOKEEPER_PORT)], "from": [brokers, controllers]},
+                    # The operator asks each server whether it serves (`srvr`).
+                    {"ports": [_port(ZOOKEEPER_PORT)], "from": [brokers, controllers, operator]},
                     {"ports": peers, "from": [_pods(context, ZOOKEEPER)]},
                 ],
             )

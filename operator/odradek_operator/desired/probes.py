@@ -38,6 +38,14 @@ the path that tells of readiness, and how many seconds to wait for that."""
 # zkServer.sh needs bash, so it is there; a program that speaks TCP may not be.
 _UNTIL_OPEN: Final = "until (exec 3<>/dev/tcp/localhost/$0) 2>/dev/null; do sleep 0.2; done"
 
+# The answer has no line's end: `read` fails at its end, and has read it.
+_SERVES: Final = 'exec 3<>/dev/tcp/localhost/$0; printf isro >&3; read -r -t 4 answer <&3; [ "$answer" = rw ]'
+
+
+# SECONDS counts from the shell's start. A server that still waits for the others then is alive and not ready.
+_OR_LATE: Final = f"[ $SECONDS -ge {READY_WAIT_SECONDS_MAX} ]"
+_UNTIL_SERVES: Final = f"{_UNTIL_OPEN}; until ({_SERVES}) 2>/dev/null || {_OR_LATE}; do sleep 0.2; done"
+
 
 def http_probes(port: int, *, ready_path: str, start_seconds_max: int) -> dict[str, Json]:
     """Of a server that tells by HTTP whether it is alive (/healthz) and ready."""
@@ -50,12 +58,19 @@ def http_probes(port: int, *, ready_path: str, start_seconds_max: int) -> dict[s
     )
 
 
-def tcp_probes(port: int, *, start_seconds_max: int) -> dict[str, Json]:
-    """Of a server that is alive and ready when its port is open."""
-    is_open: Json = {"tcpSocket": {"port": port}}
-    return _probes(
-        ["bash", "-c", _UNTIL_OPEN, str(port)], is_open, is_open, start_seconds_max=start_seconds_max
+def zookeeper_probes(port: int, *, start_seconds_max: int) -> dict[str, Json]:
+    """Of a ZooKeeper server: alive when its port is open, ready when it serves writes (`isro` answers `rw`).
+
+    A server opens its port before it has found a leader. Nobody would count on a server that is ready by its port.
+    """
+    probes = _probes(
+        ["bash", "-c", _UNTIL_SERVES, str(port)],
+        {"tcpSocket": {"port": port}},
+        {"exec": {"command": ["bash", "-c", _SERVES, str(port)]}},
+        start_seconds_max=start_seconds_max,
     )
+    probes["readinessProbe"] |= {"periodSeconds": 2, "failureThreshold": 3}
+    return probes
 
 
 def _probes(waits: list[str], alive: Json, ready: Json, *, start_seconds_max: int) -> dict[str, Json]:

@@ -13,27 +13,26 @@ from odradek_operator.desired.names import (
     Json,
 )
 from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field, pod_template
-from odradek_operator.desired.probes import tcp_probes
+from odradek_operator.desired.probes import zookeeper_probes
 from odradek_operator.desired.stateful_sets import stateful_set
-from odradek_operator.desired.zookeeper_files import zookeeper_files
-from odradek_operator.resources.cluster import ZookeeperServers
+from odradek_operator.desired.zookeeper_files import Membership, membership_files, zookeeper_files
 from odradek_operator.resources.pods import Resources
 from odradek_operator.resources.schema import quantity_value
+from odradek_operator.resources.zookeeper import ZookeeperServers
 
 _SETTINGS_FOLDER = "/conf"
 _GRACE_SECONDS = 30
 _QUICK_HEAP_MEGABYTES = 1024
 
 
-def zookeeper_config_map(context: Context, servers: ZookeeperServers) -> Json:
+def zookeeper_config_map(context: Context, servers: ZookeeperServers, membership: Membership) -> Json:
     """The files of /conf."""
-    return context.manifest(
-        "v1", "ConfigMap", context.called(ZOOKEEPER), ZOOKEEPER, data=zookeeper_files(context, servers)
-    )
+    files = {**zookeeper_files(), **membership_files(context, servers, membership)}
+    return context.manifest("v1", "ConfigMap", context.called(ZOOKEEPER), ZOOKEEPER, data=files)
 
 
 def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
-    """The StatefulSet; Kubernetes itself replaces its pods, one after the other."""
+    """The StatefulSet; the operator replaces its pods, one after the other (`ensemble_rolling`)."""
     leader_port, election_port = ZOOKEEPER_PEER_PORTS
     server = container(
         context,
@@ -52,7 +51,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
             "JMXDISABLE": "true",
         },
         mounts={VOLUME: "/data", SETTINGS: _SETTINGS_FOLDER, SCRATCH: "/tmp", "logs": "/logs"},
-        **tcp_probes(ZOOKEEPER_PORT, start_seconds_max=120),
+        **zookeeper_probes(ZOOKEEPER_PORT, start_seconds_max=120),
     )
     template = pod_template(
         context,
@@ -61,14 +60,14 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         containers=[server],
         scratch={SCRATCH: "256Mi", "logs": "256Mi"},
         grace_seconds=_GRACE_SECONDS,
-        annotations={"odradek.io/settings": digest("".join(zookeeper_files(context, servers).values()))},
+        annotations={"odradek.io/settings": digest("".join(zookeeper_files().values()))},
     )
     return stateful_set(
         context,
         ZOOKEEPER,
         service="zookeepers",
         replicas=servers.size,
-        update="RollingUpdate",
+        update="OnDelete",
         template=template,
         storage=servers.storage,
         shrinks=False,
@@ -91,4 +90,5 @@ def _jvm_flags(servers: ZookeeperServers) -> str:
     quick = (
         " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if servers.heap_megabytes <= _QUICK_HEAP_MEGABYTES else ""
     )
-    return heap + quick
+    # A server that waits for the others asks again after 5 s at most, and not after a minute.
+    return f"{heap} -Dzookeeper.fastleader.maxNotificationInterval=5000{quick}"

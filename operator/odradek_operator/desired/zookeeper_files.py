@@ -7,24 +7,82 @@ has log4j, and no logging in its class path at all.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from odradek_operator.desired.names import ZOOKEEPER, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Context
-from odradek_operator.resources.cluster import ZookeeperServers
+from odradek_operator.resources.zookeeper import ZookeeperServers
 
-# The last class path that java is given counts, and zkServer.sh gives its own before the flags.
-_START: Final = """\
+# A server without data waits so long for another one that serves, and ends then: its pod says why.
+_OTHERS_SECONDS_MAX: Final = 60
+
+NO_DATA: Final = "this ZooKeeper server has no data, and no other server of its ensemble serves"
+"""What a server says at its end that may not begin an ensemble, and finds none."""
+
+# What a server is, it decides by the newest configuration that it can know: its own, or the one that the operator has
+# read from the ensemble. Who has no data votes only as a founder of a new Cluster. Everybody else without data begins
+# as an observer, and only beside a server that serves: so no number of such servers can make an ensemble of their own.
+_START: Final = f"""\
 set -eu
-echo $((POD_INDEX + 1)) > /data/myid
+id=$((POD_INDEX + 1))
+mine=/data/dynamic
+mkdir -p $mine
+echo $id > /data/myid
+known=$(cat /conf/version)
+own=$(ls $mine | sed -n 's/^zoo.cfg.dynamic.\\([0-9a-f]*\\)$/\\1/p' | awk '{{ print length, $0 }}' | sort | tail -1)
+own=${{own#* }}
+if [ -n "$own" ] && [ $((0x$own)) -gt $((0x$known)) ]; then
+  config=$mine/zoo.cfg.dynamic.$own
+else
+  config=/conf/members
+fi
+serves() {{
+  bash -c 'exec 3<>/dev/tcp/$0/$1; printf isro >&3; read -r -t 2 answer <&3; [ "$answer" = rw ]' "$1" "$2" 2>/dev/null
+}}
+others_serve() {{
+  for line in $(grep -v "^server.$id=" /conf/members); do
+    host=${{line#*=}}
+    serves "${{host%%:*}}" "${{line##*[;:]}}" && return 0
+  done
+  return 1
+}}
+if grep -q "^server.$id=.*:participant" $config && {{
+  ls /data/version-2/snapshot.* >/dev/null 2>&1 || grep -q "^$id$" /conf/founders
+}}; then
+  echo "server $id votes"
+  if [ $config = /conf/members ]; then
+    rm -f $mine/zoo.cfg.dynamic*
+    config=$mine/zoo.cfg.dynamic.$known
+    cp /conf/members $config
+  fi
+else
+  echo "server $id joins"
+  waited=0
+  until others_serve; do
+    if [ $waited -ge ${{OTHERS_SECONDS_MAX:-{_OTHERS_SECONDS_MAX}}} ]; then
+      echo "{NO_DATA}" >&2
+      exit 1
+    fi
+    waited=$((waited + 1))
+    sleep 1
+  done
+  # What a former member has is older than what the others have, and may be of another history.
+  rm -rf /data/version-2 $mine/*
+  config=$mine/zoo.cfg.dynamic.0
+  grep -v "^server.$id=" /conf/members > $config
+  grep "^server.$id=" /conf/servers | sed 's/:participant/:observer/' >> $config
+fi
+{{ cat /conf/zoo.cfg; echo "dynamicConfigFile=$config"; }} > $mine/zoo.cfg
 debian=/usr/share/zookeeper/bin
 if [ -d "$debian" ]; then
   PATH=$PATH:$debian
+  # The last class path that java is given counts, and zkServer.sh gives its own before the flags.
   classes=/conf
   for jar in zookeeper slf4j-log4j12 log4j-1.2; do classes=$classes:/usr/share/java/$jar.jar; done
-  SERVER_JVMFLAGS="${SERVER_JVMFLAGS:-} -Dzookeeper.jmx.log4j.disable=true -cp $classes"
+  SERVER_JVMFLAGS="${{SERVER_JVMFLAGS:-}} -Dzookeeper.jmx.log4j.disable=true -cp $classes"
   export SERVER_JVMFLAGS
 fi
-exec zkServer.sh start-foreground /conf/zoo.cfg
+exec zkServer.sh start-foreground $mine/zoo.cfg
 """
 
 _LOGBACK: Final = """\
@@ -48,23 +106,51 @@ log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} %-5p [%t:%c{1}] - %m
 """
 
 
-def zookeeper_files(context: Context, servers: ZookeeperServers) -> dict[str, str]:
-    """All files of /conf by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Who votes in an ensemble, by id from 1, as its configuration of this `version` (hexadecimal) has it. `founders`
+    may begin it without data: only of one that never was.
+    """
+
+    voters: tuple[int, ...]
+    version: str = "0"
+    founders: tuple[int, ...] = ()
+
+
+def zookeeper_files() -> dict[str, str]:
+    """The files of /conf by name; a server that runs is restarted when one of them changes."""
     return {
-        "zoo.cfg": _zoo_cfg(context, servers),
+        "zoo.cfg": _zoo_cfg(),
         "start": _START,
         "logback.xml": _LOGBACK,
         "log4j.properties": _LOG4J,
     }
 
 
-def _zoo_cfg(context: Context, servers: ZookeeperServers) -> str:
+def membership_files(context: Context, servers: ZookeeperServers, membership: Membership) -> dict[str, str]:
+    """Those that tell a server at its start who the others are; they change while servers run."""
+    number_max = max([servers.size, *membership.voters])
+    return {
+        "servers": "".join(f"{server_line(context, number)}\n" for number in range(1, number_max + 1)),
+        "members": "".join(f"{server_line(context, number)}\n" for number in membership.voters),
+        "version": membership.version + "\n",
+        "founders": "".join(f"{number}\n" for number in membership.founders),
+    }
+
+
+def server_line(context: Context, number: int) -> str:
+    """A server as ZooKeeper's configuration names it; `number` is its id, from 1."""
+    leader_port, election_port = ZOOKEEPER_PEER_PORTS
+    host = context.dns(context.called("zookeepers"), pod=f"{context.called(ZOOKEEPER)}-{number - 1}")
+    return f"server.{number}={host}:{leader_port}:{election_port}:participant;{ZOOKEEPER_PORT}"
+
+
+def _zoo_cfg() -> str:
     lines = [
         "tickTime=2000",
         "initLimit=10",
         "syncLimit=5",
         "dataDir=/data",
-        f"clientPort={ZOOKEEPER_PORT}",
         "maxClientCnxns=0",
         # Sessions last as long as brokers ask, between these; a broker's is 18 s.
         "minSessionTimeout=4000",
@@ -72,13 +158,12 @@ def _zoo_cfg(context: Context, servers: ZookeeperServers) -> str:
         "autopurge.snapRetainCount=3",
         "autopurge.purgeInterval=1",
         "admin.enableServer=false",
-        "4lw.commands.whitelist=srvr,ruok,mntr",
-        f"standaloneEnabled={'true' if servers.size == 1 else 'false'}",
+        "4lw.commands.whitelist=srvr,ruok,mntr,isro",
+        # One server is an ensemble of one, so that others can join it while it runs.
+        "standaloneEnabled=false",
+        "reconfigEnabled=true",
+        # Whoever reaches a server may already change all that it keeps; the NetworkPolicy says who does.
+        "skipACL=yes",
+        "quorumListenOnAllIPs=true",
     ]
-    if servers.size > 1:
-        leader_port, election_port = ZOOKEEPER_PEER_PORTS
-        lines.append("quorumListenOnAllIPs=true")
-        for number in range(servers.size):
-            host = context.dns(context.called("zookeepers"), pod=f"{context.called(ZOOKEEPER)}-{number}")
-            lines.append(f"server.{number + 1}={host}:{leader_port}:{election_port}")
     return "\n".join([*lines, ""])

@@ -1,17 +1,16 @@
-"""The operator's metrics: what is declared, how it is counted, and the text that Prometheus reads.
+"""The operator's metrics: what is declared, and how it is counted.
 
-Declarations and text are of the broker's kind (`odradek.foundation.metrics`); the table is the operator's own, since
-no scrape serves both.
+Declarations are of the broker's kind (`odradek.foundation.metrics`). The table is the operator's own, since no scrape
+serves both. `odradek.foundation.exposition` writes the text.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from odradek.foundation.metrics import METRICS as BROKER_METRICS
-from odradek.foundation.metrics import Metric, MetricKind, Sample, process_samples
+from odradek.foundation.metrics import Metric, MetricKind, Sample
 from odradek_operator.foundation.keys import Key
 
 METRICS: Final[dict[str, Metric]] = {}
@@ -102,10 +101,6 @@ class ConditionBook:
         """Keep a resource's conditions: True, False or Unknown by type."""
         self._conditions[key] = dict(conditions)
 
-    def keys(self, kind: str) -> list[Key]:
-        """The resources of a kind that conditions were stated of."""
-        return [key for key in self._conditions if key.kind == kind]
-
     def forget(self, key: Key) -> None:
         """A resource is gone."""
         self._conditions.pop(key, None)
@@ -114,20 +109,3 @@ class ConditionBook:
         for (kind, namespace, name), conditions in self._conditions.items():
             for type, status in conditions.items():
                 yield CONDITION.sample(_TRUTHS.get(status, -1), kind, namespace, name, type)
-
-
-Source = Callable[[], Iterable[Sample]]
-
-
-def render(sources: Iterable[Source]) -> bytes:
-    """The whole text of a scrape: the operator's own metrics and those of its process."""
-    lines: dict[str, list[str]] = {}
-    for source in (*sources, process_samples):
-        for metric, text in source():
-            lines.setdefault(metric.name, []).append(text)
-    parts: list[str] = []
-    for name, metric in (BROKER_METRICS | METRICS).items():
-        if name in lines:
-            head = f"# HELP {name} {metric.doc}\n# TYPE {name} {metric.kind.value}\n"
-            parts.append(head + "\n".join(lines[name]) + "\n")
-    return "".join(parts).encode()

@@ -25,7 +25,7 @@ class OperatorSettings:
     workers: int = 8
     resync_seconds: float = 300.0
     looks_seconds: float = 5.0
-    """How often that is looked at which no watch brings: what people ask of pods by annotation, and bindings."""
+    """How often pods are looked at, which no watch brings: what people ask of them by annotation."""
     cluster_domain: str = "cluster.local"
     """The DNS domain of Services, for brokers' addresses."""
     broker_image: str = ""

@@ -18,10 +18,15 @@ from odradek.client.admin.disks import directories
 from odradek.client.admin.plans import plan_drain
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import OdradekError
+from odradek_operator.gateways import zookeeper, zookeeper_members
 from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.zookeeper_members import Configuration
 
 HTTP_SECONDS_MAX: Final = 5.0
-_IS_CONTROLLER: Final = re.compile(r"^odradek_is_controller (\S+)$", re.MULTILINE)
+_MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
+_MEASURE: Final = re.compile(
+    r"^odradek_(is_controller|controller_followers|registry_connected) (\S+)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,17 @@ class RestartAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What a broker or controller measures of its ties to the others, as far as a roll waits for it."""
+
+    is_active_controller: bool = False
+    followers: int = 0
+    """Brokers that follow it; only of the active controller."""
+    has_session: bool = True
+    """Whether its session with the registry is connected now. True where its version does not measure that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
     """A setting as a broker has it; `given` is False for a default."""
 
@@ -61,8 +77,19 @@ class ClusterAdmin(Protocol):
     async def restart_answer(self, host: str, port: int) -> RestartAnswer:
         """What the broker at this address says of its own restart."""
 
-    async def is_active_controller(self, host: str, port: int) -> bool:
-        """Whether the controller at this address is the active one; False when it does not answer."""
+    async def health(self, host: str, port: int) -> Health | None:
+        """What the broker or controller at this address measures; None when it does not answer."""
+
+    async def zookeeper_mode(self, host: str, port: int) -> str | None:
+        """`leader`, `follower`, `observer` or `standalone`; None of a server that does not serve."""
+
+    async def ensemble(self, addresses: Sequence[str]) -> Configuration:
+        """Who votes in the ensemble of the ZooKeeper servers at these addresses. Raises EnsembleError."""
+
+    async def resize_ensemble(
+        self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+    ) -> Configuration:
+        """Change who votes: servers as its configuration names them, and ids. Raises EnsembleError."""
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
@@ -131,10 +158,29 @@ class HttpClusterAdmin:
             refused_writes=str(told.get("refused_writes", "")),
         )
 
-    async def is_active_controller(self, host: str, port: int) -> bool:
+    async def health(self, host: str, port: int) -> Health | None:
         answer = await self._get(host, port, "/metrics")
-        found = None if answer is None else _IS_CONTROLLER.search(answer)
-        return found is not None and float(found[1]) == 1.0
+        if answer is None:
+            return None
+        measured = {name: float(value) for name, value in _MEASURE.findall(answer)}
+        return Health(
+            is_active_controller=measured.get("is_controller") == 1,
+            followers=int(measured.get("controller_followers", 0)),
+            has_session=measured.get("registry_connected", 1) == 1,
+        )
+
+    async def zookeeper_mode(self, host: str, port: int) -> str | None:
+        answer = await zookeeper.ask(host, port, "srvr")
+        found = None if answer is None else _MODE.search(answer)
+        return None if found is None else found[1]
+
+    async def ensemble(self, addresses: Sequence[str]) -> Configuration:
+        return await zookeeper_members.read_configuration(addresses)
+
+    async def resize_ensemble(
+        self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+    ) -> Configuration:
+        return await zookeeper_members.reconfigure(addresses, joining=joining, leaving=leaving)
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         async with self._clients.admin(bootstrap) as admin:

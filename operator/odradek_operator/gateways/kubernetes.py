@@ -35,7 +35,6 @@ DEPLOYMENTS: Final = Api("apps/v1", "deployments", "Deployment")
 PODS: Final = Api("v1", "pods", "Pod")
 SERVICES: Final = Api("v1", "services", "Service")
 CONFIG_MAPS: Final = Api("v1", "configmaps", "ConfigMap")
-SECRETS: Final = Api("v1", "secrets", "Secret")
 SERVICE_ACCOUNTS: Final = Api("v1", "serviceaccounts", "ServiceAccount")
 VOLUME_CLAIMS: Final = Api("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 NODES: Final = Api("v1", "nodes", "Node", namespaced=False)
@@ -50,7 +49,7 @@ CONSUMER_GROUPS: Final = Api("odradek.io/v1", "consumergroups", "ConsumerGroup")
 APIS: Final[Mapping[str, Api]] = {
     api.kind: api
     for api in (
-        STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
+        STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
         EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, ) }  # fmt: skip
 
 
@@ -123,6 +122,11 @@ class Kubernetes(Protocol):
         self, api: Api, namespace: str | None, name: str, annotations: Mapping[str, str | None]
     ) -> Json:
         """Set some annotations, and take away those with None."""
+
+    async def set_labels(
+        self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]
+    ) -> Json:
+        """Set some labels, and take away those with None."""
 
     async def delete(
         self,

@@ -200,6 +200,12 @@ class KubernetesHttp:
         patch = {"metadata": {"annotations": dict(annotations)}}
         return await self._call("PATCH", api.path(namespace, name), body=patch, content_type=_MERGE_PATCH)
 
+    async def set_labels(
+        self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]
+    ) -> Json:
+        patch = {"metadata": {"labels": dict(labels)}}
+        return await self._call("PATCH", api.path(namespace, name), body=patch, content_type=_MERGE_PATCH)
+
     async def delete(
         self,
         api: Api,

@@ -116,6 +116,34 @@ def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
     click.echo(f"{stripped} resources were let go")
 
 
+@main.command("check-upgrade")
+@click.option(
+    "--namespace", "namespaces", multiple=True, help="Only there. May be repeated; default: everywhere."
+)
+@click.option("--broker-image", default="", help="The image of Clusters that name none.")
+def check_upgrade(namespaces: tuple[str, ...], broker_image: str) -> None:
+    """Say whether this version of the operator may take over the Clusters that there are. Nothing is changed.
+
+    Exit code 1 where it may not: brokers have run a version that it does not know, or a Cluster's image is one that
+    cannot read what they wrote. The chart runs it before each upgrade and rollback.
+    """
+    from odradek_operator.gateways.kubernetes import KubernetesError
+    from odradek_operator.main.access import NoAccess
+    from odradek_operator.main.check_upgrade import check_upgrade as check
+    from odradek_operator.main.run import with_kubernetes
+
+    set_up_logging("warning", "text")
+    try:
+        problems = asyncio.run(
+            with_kubernetes(
+                lambda kubernetes: check(kubernetes, namespaces, broker_image=broker_image, say=click.echo)
+            )
+        )
+    except (NoAccess, KubernetesError) as failure:
+        raise click.ClickException(str(failure)) from failure
+    sys.exit(1 if problems else 0)
+
+
 @main.command()
 @click.argument("topics", nargs=-1)
 @click.option(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
-from odradek.foundation.metrics import CONTENT_TYPE
-from odradek_operator.foundation.metrics import Source, render
+from odradek.foundation.exposition import Exposition
+from odradek.foundation.metrics import MetricsRegistry, Source, process_samples
 
 
 class HttpServer:
@@ -18,13 +18,15 @@ class HttpServer:
         *,
         host: str,
         port: int,
-        sources: Sequence[Source],
+        sources: Iterable[Source],
         sick: Callable[[], str | None],
         not_ready: Callable[[], str | None],
     ) -> None:
         self._host = host
         self._port = port
-        self._sources = sources
+        self._registry = MetricsRegistry()
+        for source in (*sources, process_samples):
+            self._registry.register(source)
         self._sick = sick
         self._not_ready = not_ready
         self._runner: web.AppRunner | None = None
@@ -50,8 +52,10 @@ class HttpServer:
         assert self._runner is not None
         return int(self._runner.addresses[0][1])
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=render(self._sources), headers={"Content-Type": CONTENT_TYPE})
+    async def _metrics(self, request: web.Request) -> web.Response:
+        exposition = Exposition(request.headers.get("Accept", ""))
+        body = b"".join(exposition.parts(self._registry.collect()))
+        return web.Response(body=body, headers={"Content-Type": exposition.content_type})
 
     async def _health(self, _: web.Request) -> web.Response:
         return _answer(self._sick(), "ok")

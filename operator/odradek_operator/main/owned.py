@@ -1,18 +1,16 @@
 """Watches of what Clusters are made of: an object that somebody deletes or edits wakes its Cluster at once.
 
 kopf sees to resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service of
-every namespace; here the API server filters. Secrets are not watched, since who may watch them may read all of them:
-each Cluster's binding is read by its name from time to time (`missing_bindings`).
+every namespace; here the API server filters.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek_operator.desired.binding import binding_name
 from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
@@ -20,11 +18,9 @@ from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
     DISRUPTION_BUDGETS,
     NETWORK_POLICIES,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     Api,
-    Kubernetes,
     KubernetesError,
     WatchableKubernetes,
     metadata,
@@ -71,12 +67,3 @@ class OwnedWatches:
             cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
             if cluster:
                 self._wake(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
-
-
-async def missing_bindings(kubernetes: Kubernetes, clusters: Iterable[Key]) -> set[Key]:
-    """The Clusters whose binding is not there. Raises KubernetesError."""
-    missing: set[Key] = set()
-    for key in clusters:
-        if await kubernetes.get(SECRETS, key.namespace, binding_name(key.name)) is None:
-            missing.add(key)
-    return missing

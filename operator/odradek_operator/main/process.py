@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import kopf
 
-from odradek.foundation.metrics import Sample
+from odradek.foundation.metrics import Sample, Source
 from odradek.foundation.tasks import TaskOwner
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import (
@@ -22,7 +22,6 @@ from odradek_operator.foundation.metrics import (
     QUEUE_WAITING,
     ConditionBook,
     ReconcileCounts,
-    Source,
 )
 from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
@@ -37,7 +36,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.main.http import HttpServer
 from odradek_operator.main.lease import Lease
-from odradek_operator.main.owned import OwnedWatches, missing_bindings
+from odradek_operator.main.owned import OwnedWatches
 from odradek_operator.main.requests import requested
 from odradek_operator.main.watching import Watching
 from odradek_operator.reconcilers.reconciler import Outside, Reconciler
@@ -46,10 +45,12 @@ logger = logging.getLogger(__name__)
 
 Reconcilers = Callable[[Outside], Mapping[str, Reconciler]]
 """Makes the reconcilers, by kind."""
+Check = Callable[[], Awaitable[set[Key]]]
+"""Looks at what no watch brings, and answers with what must be looked at. May raise KubernetesError."""
 
 
 class Operator:
-    """One process. `reconcilers` are made for it, `login` is for kopf's watches."""
+    """One process. `reconcilers` are made for it, `login` is for kopf's watches; `checks` run every few seconds."""
 
     def __init__(
         self,
@@ -59,8 +60,10 @@ class Operator:
         reconcilers: Reconcilers,
         login: Callable[[], kopf.ConnectionInfo],
         sources: Sequence[Source] = (),
+        checks: Sequence[Check] = (),
     ) -> None:
         self._settings = settings
+        self._checks = checks
         self._kubernetes = kubernetes
         self._conditions = ConditionBook()
         self._counts = ReconcileCounts()
@@ -121,7 +124,7 @@ class Operator:
         at_work = {
             stopping,
             tasks.start(self._resync_for_ever(), name="resync"),
-            tasks.start(self._look_for_ever(), name="look at pods and bindings"),
+            tasks.start(self._look_for_ever(), name="look at pods"),
         }
         if CLUSTERS in self._kinds:
             at_work.add(tasks.start(self._owned.run(), name="watch what Clusters own"))
@@ -154,14 +157,15 @@ class Operator:
                     logger.warning("the resync of %s is left out this time: %s", api.kind, failure)
 
     async def _look_for_ever(self) -> None:
-        """Look at what no watch brings: pods and Secrets."""
+        """Look at what no watch brings: what people ask of pods."""
         while CLUSTERS in self._kinds:
             await asyncio.sleep(self._settings.looks_seconds)
             try:
                 found = await requested(self._kubernetes, self._settings.namespaces)
-                found |= await missing_bindings(self._kubernetes, self._conditions.keys(CLUSTERS.kind))
+                for check in self._checks:
+                    found |= await check()
             except KubernetesError as failure:
-                logger.warning("brokers' pods or bindings cannot be read now: %s", failure)
+                logger.warning("brokers' pods or budgets cannot be read now: %s", failure)
                 continue
             for key in found:
                 self.queue.add(key)

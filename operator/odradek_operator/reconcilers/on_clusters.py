@@ -10,7 +10,7 @@ from typing import TypeVar
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import CLUSTERS
+from odradek_operator.gateways.kubernetes import CLUSTERS, Json
 from odradek_operator.reconcilers.addresses import Bootstrap
 from odradek_operator.reconcilers.broker_failures import is_unreachable
 from odradek_operator.reconcilers.decisions import Reach
@@ -49,8 +49,8 @@ class ClustersOf:
     brokers: BrokerClients
     bootstrap: Bootstrap
 
-    async def ask(self, cluster: str, work: Callable[[Client], Awaitable[None]]) -> Absence | None:
-        """Do this with the cluster's brokers; why that could not be done.
+    async def ask(self, cluster: str, work: Callable[[Client, Json], Awaitable[None]]) -> Absence | None:
+        """Do this with the cluster's brokers and the Cluster's body; why that could not be done.
 
         Brokers that refuse it altogether are an absence like any other, so that it stands in each resource's status.
         """
@@ -63,7 +63,7 @@ class ClustersOf:
         bootstrap = self.bootstrap(body)
         try:
             async with self.brokers.client(bootstrap) as client:
-                await work(client)
+                await work(client, body)
         except OdradekError as failure:
             what = "does not answer" if is_unreachable(failure) else "refuses what the operator asks"
             problem = f"the Cluster {cluster} {what} at {bootstrap}: {failure}; it is tried again"

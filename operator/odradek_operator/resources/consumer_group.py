@@ -31,6 +31,7 @@ from odradek_operator.resources.topic import (
     TOPIC_NAME_LENGTH_MAX,
     TOPIC_NAME_PATTERN,
 )
+from odradek_operator.resources.workloads import Workload
 
 GROUP_ID_LENGTH_MAX: Final = 255
 TOPICS_MAX: Final = 256
@@ -183,21 +184,6 @@ class LagObjective:
     ] = None
 
 
-class WorkloadKind(StrEnum):
-    """What runs consumers."""
-
-    DEPLOYMENT = "Deployment"
-    STATEFUL_SET = "StatefulSet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What runs the group's consumers."""
-
-    kind: Annotated[WorkloadKind, Choice(WorkloadKind), Doc("Its kind.")] = WorkloadKind.DEPLOYMENT
-    name: Annotated[str, Text(min_length=1, max_length=253), Doc("Its name, in the same namespace.")]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSpec:
     """The group that is expected."""
@@ -242,7 +228,11 @@ class ConsumerGroupSpec:
         ),
     ] = None
     workload: Annotated[
-        Workload | None, Nested(Workload), Doc("What runs the consumers, to be scaled to `replicas`.")
+        Workload | None,
+        Nested(Workload),
+        Doc(
+            "What runs the consumers, to be scaled to `replicas`. The Cluster must name it in `scalableWorkloads`."
+        ),
     ] = None
     initial_position: Annotated[
         Position | None,

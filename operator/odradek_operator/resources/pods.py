@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from odradek_operator.resources.schema import Open, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Rule, Table
 
-LABELS = Table(Text(max_length=4096), max_entries=64)
+LABELS: Final = Table(Text(max_length=4096), max_entries=64)
+IMAGE: Final = Text(min_length=1, max_length=512, pattern=r"^[^\s]+$", what="an image's name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Pod:
     topology_spread_constraints: Annotated[
         tuple[Mapping[str, Any], ...] | None,
         OpenList("list of Kubernetes' TopologySpreadConstraint"),
-        Doc("How pods are spread. Without it: over nodes, and over zones, as far as that is possible."),
+        Doc("How pods are spread. Without it: evenly over nodes and zones, as strictly as spec.spread says."),
     ] = None
     priority_class_name: Annotated[str | None, Text(max_length=253), Doc("The priority of pods.")] = None
     scheduler_name: Annotated[str | None, Text(max_length=253), Doc("Another scheduler.")] = None

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from odradek_operator.foundation import versions
 from odradek_operator.foundation.metrics import METRICS
 from odradek_operator.resources.definition import Definition
 from odradek_operator.resources.kinds import DEFINITIONS
@@ -24,7 +25,11 @@ _MADE_PAGE = "<!-- Made by `make reference` from odradek_operator.resources; edi
 
 def files() -> dict[str, str]:
     """Every text that is made, by path from the repository's root."""
-    made = {"docs/reference/resources.md": _page(), "docs/reference/operator-metrics.md": _metrics_page()}
+    made = {
+        "docs/reference/resources.md": _page(),
+        "docs/reference/operator-metrics.md": _metrics_page(),
+        "docs/reference/versions.md": versions.page(),
+    }
     for definition in DEFINITIONS:
         text = yaml.safe_dump(definition.manifest(), sort_keys=False, width=120, allow_unicode=True)
         made[f"manifests/crds/{definition.plural}.yaml"] = _MADE_YAML + text

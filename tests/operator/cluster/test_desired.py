@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,29 @@ import pytest
 
 from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import Settings
-from odradek_operator.desired import binding, brokers, controllers, policies, scripts, services, zookeeper
+from odradek_operator.desired import (
+    binding,
+    brokers,
+    controllers,
+    policies,
+    scripts,
+    services,
+    settings,
+    zookeeper,
+)
 from odradek_operator.desired.names import Context
+from odradek_operator.desired.zookeeper_files import Membership
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.addresses import outside_addresses
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.scaling import Reason, scale
 from odradek_operator.reconcilers.cluster.settings import plan_settings
-from odradek_operator.resources.cluster import ClusterSpec, Movement, ZookeeperServers
+from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.pods import Resources
 from odradek_operator.resources.structure import parse
+from odradek_operator.resources.zookeeper import ZookeeperServers
 
 NODE_PORT = {"name": "out", "type": "NodePort", "port": 9094}
 TEMPLATE = "b{broker}.{cluster}.example.com"
@@ -170,13 +181,22 @@ def test_a_controllers_number_follows_from_its_pods_name(tmp_path: Path) -> None
 @pytest.mark.parametrize("image", ["official", "debian"])
 def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: str) -> None:
     of = context()
-    files = zookeeper.zookeeper_config_map(of, of.spec.zookeeper.servers or ZookeeperServers())["data"]
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (tmp_path / "data").mkdir()
+    all_of_them = Membership(voters=(1, 2, 3), founders=(1, 2, 3))
+    servers = of.spec.zookeeper.servers or ZookeeperServers()
+    files = zookeeper.zookeeper_config_map(of, servers, all_of_them)["data"]
+    for name, text in files.items():
+        (conf / name).write_text(text)
     bin_folder = tmp_path / ("bin" if image == "official" else "share/zookeeper/bin")
     bin_folder.mkdir(parents=True)
     server = bin_folder / "zkServer.sh"
     server.write_text('#!/bin/sh\necho "$*"\necho "$SERVER_JVMFLAGS"\n')
     server.chmod(0o755)
-    start = files["start"].replace("/usr/share", str(tmp_path / "share")).replace("/data", str(tmp_path))
+    start = files["start"]
+    for path in ("/usr/share", "/data", "/conf"):
+        start = start.replace(path, str(tmp_path / path.rpartition("/")[2]))
     done = subprocess.run(
         ["/bin/sh", "-c", start],
         env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "POD_INDEX": "2", "SERVER_JVMFLAGS": "-Xmx1m"},
@@ -185,8 +205,13 @@ def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: st
         timeout=20,
         check=True,
     )
-    called, flags = done.stdout.splitlines()
-    assert called == "start-foreground /conf/zoo.cfg" and (tmp_path / "myid").read_text() == "3\n"
+    votes, called, flags = done.stdout.splitlines()
+    data = tmp_path / "data"
+    assert votes == "server 3 votes" and (data / "myid").read_text() == "3\n"
+    assert called == f"start-foreground {data}/dynamic/zoo.cfg"
+    names_file = f"dynamicConfigFile={data}/dynamic/zoo.cfg.dynamic.0"
+    assert names_file in (data / "dynamic/zoo.cfg").read_text().splitlines()
+    assert (data / "dynamic/zoo.cfg.dynamic.0").read_text() == files["members"]
     # Each image's way to log finds a file of its own beside zoo.cfg, at a level for people.
     if image == "official":
         assert flags == "-Xmx1m"
@@ -194,7 +219,7 @@ def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: st
         assert [one.get("level") for one in tree.findall("root")] == ["INFO"]
         assert [one.get("ref") for one in tree.findall("root/appender-ref")] == ["CONSOLE"]
     else:
-        assert flags.startswith("-Xmx1m ") and " -cp /conf:" in flags and "slf4j-log4j12.jar" in flags
+        assert flags.startswith("-Xmx1m ") and f" -cp {conf}:" in flags and "slf4j-log4j12.jar" in flags
         assert (
             parse_properties(files["log4j.properties"], source="file")["log4j.rootLogger"] == "INFO, CONSOLE"
         )
@@ -215,9 +240,13 @@ def test_only_who_must_may_talk_to_controllers_and_zookeeper() -> None:
     )
     of_zookeeper = {rule["ports"][0]["port"]: rule["from"] for rule in found["events-zookeeper"]}
     components = {
-        one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in of_zookeeper[2181]
+        one["podSelector"]["matchLabels"].get("app.kubernetes.io/component") for one in of_zookeeper[2181]
     }
-    assert components == {"broker", "controller"}
+    assert components == {"broker", "controller", None}
+    operators = [one for one in of_zookeeper[2181] if "namespaceSelector" in one]
+    assert [one["podSelector"]["matchLabels"] for one in operators] == [
+        {"app.kubernetes.io/name": "odradek-operator"}
+    ]
     named = policies.network_policies(context(network={"clients": [{"podSelector": {}}]}))
     assert {"podSelector": {}} in named[0]["spec"]["ingress"][0]["from"]
 
@@ -229,9 +258,10 @@ def test_no_selector_takes_in_a_pod_of_other_software_with_the_recommended_label
         *(one["spec"]["selector"] for one in services.own_services(of)),
         *(one["spec"]["selector"] for one in services.outside_services(of, 3)),
         *(one["spec"]["selector"]["matchLabels"] for one in policies.disruption_budgets(of)),
+        *(one["spec"]["selector"]["matchLabels"] for one in policies.broker_budgets(of, is_held=False)),
         *(one["spec"]["podSelector"]["matchLabels"] for one in policies.network_policies(of)),
     ]
-    assert len(selectors) == 3 + 5 + 4 + 3 + 3
+    assert len(selectors) == 3 + 5 + 4 + 4 + 3
     for selector in selectors:
         # A Helm release of the same name with a component of the same name, of which there are many.
         assert selector["odradek.io/cluster"] == "events" and selector["app.kubernetes.io/name"] == "odradek"
@@ -245,13 +275,11 @@ def test_the_operator_is_let_in_from_its_own_namespace_alone() -> None:
 
 
 def test_bindings_hold_what_clients_and_spark_need() -> None:
-    secret = {
-        key: b64decode(value).decode() for key, value in binding.binding_secret(context())["data"].items()
-    }
-    assert secret["bootstrap.servers"] == "events-bootstrap.default.svc.cluster.local:9092"
-    assert (secret["type"], secret["port"]) == ("kafka", "9092")
+    bound = binding.binding_config_map(context())["data"]
+    assert bound["bootstrap.servers"] == "events-bootstrap.default.svc.cluster.local:9092"
+    assert (bound["type"], bound["port"]) == ("kafka", "9092")
     spark = binding.spark_config_map(context())["data"]
-    assert spark["spark.odradek.bootstrap.servers"] == secret["bootstrap.servers"]
+    assert spark["spark.odradek.bootstrap.servers"] == bound["bootstrap.servers"]
 
 
 LISTENER = {"name": "out", "type": "LoadBalancer", "port": 9094}
@@ -360,13 +388,13 @@ def test_labels_and_annotations_are_on_every_object_and_win_over_none_of_ours() 
         *(claim for one in sets for claim in one["spec"].get("volumeClaimTemplates", ())),
         brokers.broker_config_map(of),
         controllers.controller_config_map(of),
-        zookeeper.zookeeper_config_map(of, servers),
+        zookeeper.zookeeper_config_map(of, servers, Membership(voters=(1, 2, 3))),
         *services.own_services(of),
         *services.outside_services(of, 3),
         *policies.disruption_budgets(of),
         *policies.network_policies(of),
         *policies.service_accounts(of),
-        binding.binding_secret(of),
+        binding.binding_config_map(of),
         binding.spark_config_map(of),
     ]
     for one in made:
@@ -394,3 +422,9 @@ def test_memory_has_limits_by_default() -> None:
     assert limit(zookeeper.zookeeper_stateful_set(of, asked)) == "1Gi"
     none = replace(servers, resources=Resources(requests={"memory": "1Gi"}, limits={}))
     assert limit(zookeeper.zookeeper_stateful_set(of, none)) is None
+
+
+def test_clients_make_no_topics_unless_the_cluster_says_so() -> None:
+    assert settings.broker_settings(context())["auto.create.topics.enable"] == "false"
+    asked = context(brokers={"config": {"auto.create.topics.enable": True}})
+    assert settings.broker_settings(asked)["auto.create.topics.enable"] == "true"

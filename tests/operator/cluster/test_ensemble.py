@@ -1,4 +1,4 @@
-"""The ZooKeeper that a Cluster runs: three servers unless one broker is asked for, and a number that stays."""
+"""The ZooKeeper that a Cluster runs: how many servers it begins with, and how it grows and shrinks while it runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import SettingError
-from odradek.log.directory import LogDirectories
-from odradek_operator.gateways.kubernetes import STATEFUL_SETS
-from odradek_operator.reconcilers.cluster.ensemble import data_problem, size_problem, with_size
-from odradek_operator.reconcilers.cluster.facts import Objects, broker_pods
-from odradek_operator.resources.cluster import ClusterSpec, ClusterStatus, Pods
+from odradek.log.log_manager import LogManager
+from odradek_operator.desired.zookeeper_files import NO_DATA, Membership
+from odradek_operator.gateways.kubernetes import CONFIG_MAPS, VOLUME_CLAIMS
+from odradek_operator.reconcilers.cluster.ensemble import (
+    Resize,
+    data_problem,
+    membership,
+    resize,
+    with_size,
+)
+from odradek_operator.reconcilers.cluster.facts import Objects, ServerPod, broker_pods
+from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.cluster_status import ClusterStatus, Ensemble, Pods
 from odradek_operator.resources.structure import parse
 from tests.operator.support.world import World
 from tests.support.disk import SimulatedDisk
@@ -36,8 +44,7 @@ def test_three_by_default_and_one_where_one_broker_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("there", ["status", "StatefulSet", "volumes"])
-def test_an_ensemble_that_is_there_keeps_its_number(there: str) -> None:
-    """More brokers, or another number in the spec, would make a second ensemble."""
+def test_an_ensemble_that_has_not_begun_keeps_its_number(there: str) -> None:
     before = ClusterStatus(zookeeper=Pods(wanted=1)) if there == "status" else ClusterStatus()
     objects: dict[tuple[str, str], Any] = {}
     if there == "StatefulSet":
@@ -45,19 +52,126 @@ def test_an_ensemble_that_is_there_keeps_its_number(there: str) -> None:
     if there == "volumes":
         objects = {("PersistentVolumeClaim", f"data-demo-{name}-0"): {} for name in ("zookeeper", "broker")}
     assert size(spec(brokers=3), before, objects) == 1
-    wanted = spec(brokers=3, replicas=3)
-    sized = with_size(wanted, "demo", before, objects)
-    told = size_problem(wanted, sized)
-    assert told is not None and "set it to 1, or leave it out" in told
-    assert size_problem(spec(brokers=3), sized) is None
+    assert size(spec(brokers=3, replicas=3), before, objects) == 1, "its first servers know each other by it"
 
 
-def test_a_cluster_says_that_its_number_of_servers_stays(world: World) -> None:
+def formed(*voters: int, pods: int = 0) -> ClusterStatus:
+    return ClusterStatus(
+        zookeeper=Pods(wanted=pods or len(voters)),
+        ensemble=Ensemble(voters=voters, version="100000000"),
+        cluster_id="c",
+    )
+
+
+def test_who_votes_has_a_pod_and_pods_are_made_before_they_vote() -> None:
+    assert size(spec(replicas=3), formed(1)) == 3
+    assert size(spec(replicas=1), formed(1, 2, 3)) == 3
+    assert size(spec(replicas=1), formed(1, pods=3)) == 1
+    assert [size(spec(brokers=brokers), formed(1, 2, 3)) for brokers in (1, 9)] == [3, 3]
+    assert size(spec(), formed(1, pods=3)) == 1, "a number that was taken back"
+
+
+def test_only_servers_of_a_cluster_that_never_was_may_begin_without_data() -> None:
+    assert membership(ClusterStatus(), 3) == Membership(voters=(1, 2, 3), founders=(1, 2, 3))
+    assert membership(ClusterStatus(cluster_id="c"), 3).founders == ()
+    assert membership(formed(1), 3) == Membership(voters=(1,), version="100000000")
+
+
+def test_servers_join_together_and_leave_together() -> None:
+    assert resize((1,), 3, None) == Resize(joining=(2, 3))
+    assert resize((1, 2, 3), 1, None) == Resize(leaving=(2, 3))
+    assert resize((1, 2), 3, None) == Resize(joining=(3,))
+    assert not resize((1, 2, 3), 3, "no controller is active").under_way
+    assert not resize((), 3, None).under_way and not resize((1,), None, None).under_way
+    assert "2, 3 join; waiting: no controller" in str(resize((1,), 3, "no controller is active"))
+
+
+@pytest.mark.parametrize("loses_answers", [False, True])
+def test_an_ensemble_grows_and_shrinks_while_it_runs(world: World, loses_answers: bool) -> None:
+    world.brokers.loses_answers = loses_answers
+    first = world.pods("zookeeper")
     world.change(spec__zookeeper__servers__replicas=3)
+    for number in (1, 2):
+        world.brokers.looking.add(f"events-zookeeper-{number}")
+    for _ in range(4):
+        world.look()
+    assert len(world.pods("zookeeper")) == 3 and voters(world) == [1]
+    waiting = world.condition("Zookeeper")
+    assert waiting["reason"] == "Waiting" and "2, 3 join" in waiting["message"]
+    assert members(world) == ["server.1"], "who joins is told of those that vote"
+    world.brokers.looking.clear()
     world.settle()
-    assert world.condition("Zookeeper")["reason"] == "SizeStays"
-    made = world.get(STATEFUL_SETS, "events-zookeeper")
-    assert made is not None and made["spec"]["replicas"] == 1
+    assert voters(world) == [1, 2, 3] and world.status["ensemble"]["voters"] == [1, 2, 3]
+    assert members(world) == ["server.1", "server.2", "server.3"] and world.condition("Zookeeper") == {}
+    three = world.pods("zookeeper")
+    assert three["events-zookeeper-0"] == first["events-zookeeper-0"], "nothing restarts for it"
+    world.change(spec__zookeeper__servers__replicas=1)
+    while voters(world) != [1]:
+        assert world.pods("zookeeper") == three, "a pod goes when it votes no more"
+        world.look()
+    world.settle()
+    assert world.pods("zookeeper") == first
+    claims = [name for name in ("0", "1", "2") if world.get(VOLUME_CLAIMS, f"data-events-zookeeper-{name}")]
+    assert claims == ["0"], "a former server's data is not to be found by who joins later"
+
+
+def test_an_ensemble_does_not_change_while_nobody_is_the_controller_or_pods_are_replaced(
+    world: World,
+) -> None:
+    world.brokers.has_controller = False
+    world.change(spec__zookeeper__servers__replicas=3)
+    for _ in range(5):
+        world.look()
+    assert voters(world) == [1]
+    assert "no controller is active" in world.condition("Zookeeper")["message"]
+    world.brokers.has_controller = True
+    world.settle()
+    assert voters(world) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [1, 3, 5, 7])
+def test_a_resize_that_is_cut_off_between_any_two_writes_is_carried_on(number: int) -> None:
+    for writes in range(9):
+        world = World()
+        world.settle()
+        world.change(spec__zookeeper__servers__replicas=number)
+        world.settle_through_kills(writes)
+        assert len(world.brokers.voters) == len(world.pods("zookeeper")) == number
+
+
+def voters(world: World) -> list[int]:
+    return list(world.brokers.voters)
+
+
+def test_most_servers_without_data_are_lost_data_and_fewer_are_not() -> None:
+    def server(number: int, words: str) -> ServerPod:
+        name = f"events-zookeeper-{number}"
+        return ServerPod(
+            name=name,
+            uid=name,
+            ready=False,
+            deleting=False,
+            current=True,
+            roll=False,
+            address=None,
+            last_words=words,
+        )
+
+    def told(*words: str) -> str | None:
+        servers = tuple(server(number, one) for number, one in enumerate(words))
+        return data_problem((), "c", None, servers, tuple(range(1, len(words) + 1)))
+
+    lost = f"server 1 joins\n{NO_DATA}\n"
+    message = told(lost, lost, "") or ""
+    assert "2 of 3 servers have none" in message and "docs/zookeeper-backup.md" in message
+    assert told(lost, "", "") is None and told("", "", "") is None
+    assert told(lost) is not None
+
+
+def members(world: World) -> list[str]:
+    made = world.get(CONFIG_MAPS, "events-zookeeper")
+    assert made is not None
+    return [line.partition("=")[0] for line in made["data"]["members"].splitlines()]
 
 
 def pod(message: str) -> Any:
@@ -70,14 +184,14 @@ def pod(message: str) -> Any:
 def test_lost_data_is_known_by_what_a_broker_says_at_its_end() -> None:
     """The words are a broker's own. They do not advise to leave its data."""
     disk = SimulatedDisk()
-    first = LogDirectories(["a"], disk=disk, clock=StillClock(), broker_id=2)
-    first.open()
-    first.set_cluster_id("old")
+    first = LogManager(["a"], disk=disk, clock=StillClock(), broker_id=2)
+    first.directories.open()
+    first.directories.set_cluster_id("old")
     first.close()
-    again = LogDirectories(["a"], disk=disk, clock=StillClock(), broker_id=2)
-    again.open()
+    again = LogManager(["a"], disk=disk, clock=StillClock(), broker_id=2)
+    again.directories.open()
     with pytest.raises(SettingError) as refused:
-        again.set_cluster_id("new")
+        again.directories.set_cluster_id("new")
     again.close()
     words = str(refused.value)
     assert "another directory" not in words and "put it back from a backup" in words

@@ -21,7 +21,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_the_log_tells_what_was_made_and_then_nothing(log: pytest.LogCaptureFixture) -> None:
     world = World()
     world.settle()
-    for made in ("Service events-bootstrap", "StatefulSet events-broker", "Secret events-binding"):
+    for made in ("Service events-bootstrap", "StatefulSet events-broker", "ConfigMap events-binding"):
         assert log.messages.count(f"{KEY}: made {made}") == 1
     log.clear()
     world.restart_operator()
@@ -32,7 +32,7 @@ def test_the_log_tells_what_was_made_and_then_nothing(log: pytest.LogCaptureFixt
 def test_the_log_tells_what_is_altered_rolled_and_deleted_and_why(
     world: World, log: pytest.LogCaptureFixture
 ) -> None:
-    world.change(spec__image="odradek:2", spec__brokers={"config": {"log.retention.ms": 5000}})
+    world.change(spec__image="odradek:0.2.0", spec__brokers={"config": {"log.retention.ms": 5000}})
     world.settle()
     assert f"{KEY}: altered StatefulSet events-broker: spec.template" in log.messages
     assert f"{KEY}: altered ConfigMap events-broker: data.broker.properties" in log.messages

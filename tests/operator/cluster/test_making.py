@@ -32,7 +32,7 @@ def test_a_cluster_is_made_and_then_left_alone(world: World) -> None:
     assert world.status["controllers"]["ready"] == 2 and world.status["zookeeper"]["ready"] == 1
     assert world.condition("Ready")["status"] == "True"
     assert world.status["bootstrap"] == "events-bootstrap.default.svc.cluster.local:9092"
-    assert (world.status["image"], world.status["version"]) == ("odradek:1", "1")
+    assert (world.status["image"], world.status["version"]) == ("odradek:0.1.0", "0.1.0")
     assert world.status["observedGeneration"] == 1
     assert "movement" not in world.status
     written = len(world.kubernetes.written)
@@ -63,6 +63,10 @@ def test_what_a_cluster_holds_is_looked_at_once_it_serves_and_once_partitions_ar
     world.woken.clear()
     world.settle()
     assert world.woken == held, "its partitions have come to rest on other brokers"
+    world.woken.clear()
+    world.change(spec__scalableWorkloads=[{"name": "billing"}])
+    world.settle()
+    assert world.woken == held, "it lets another workload be scaled"
 
 
 def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:
@@ -145,7 +149,7 @@ def test_a_listener_that_is_taken_away_takes_its_services_along() -> None:
 
 
 def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
-    world.change(metadata__annotations={"odradek.io/paused": "true"}, spec__image="odradek:2")
+    world.change(metadata__annotations={"odradek.io/paused": "true"}, spec__image="odradek:0.2.0")
     before = world.pods()
     world.settle()
     assert world.pods() == before
@@ -155,7 +159,7 @@ def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
         assert (world.condition(type)["status"], world.condition(type)["reason"]) == ("Unknown", "Paused")
     world.change(metadata__annotations={"odradek.io/paused": None})
     world.settle()
-    assert world.condition("Paused") == {} and world.status["image"] == "odradek:2"
+    assert world.condition("Paused") == {} and world.status["image"] == "odradek:0.2.0"
     assert world.condition("Ready")["status"] == "True"
 
 
@@ -276,7 +280,7 @@ def test_what_vanishes_while_it_is_worked_on_is_done(world: World) -> None:
     world.kubernetes.before_write = lambda what, kind, name: (
         losing("events", CLUSTERS) if what == "status" else None
     )
-    world.change(spec__image="odradek:2")
+    world.change(spec__image="odradek:0.2.0")
     while world.get(CLUSTERS, "events") is not None:
         world.reconcile()
     assert world.reconcile() is None

@@ -30,14 +30,16 @@ from odradek_operator.gateways.kubernetes import (
     STATEFUL_SETS,
     TOPICS,
     VOLUME_CLAIMS,
+    Api,
     EventType,
+    Forbidden,
     Json,
     Refused,
     metadata,
 )
 from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.lease import Lease
-from odradek_operator.main.owned import KINDS, missing_bindings
+from odradek_operator.main.owned import KINDS
 from odradek_operator.main.requests import requested
 from odradek_operator.reconcilers.cluster.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
@@ -51,7 +53,7 @@ pytestmark = pytest.mark.integration
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 SPEC: Json = {
-    "image": "odradek:1",
+    "image": "odradek:0.1.0",
     "zookeeper": {"servers": {"replicas": 3}},
     "brokers": {"replicas": 2, "config": {"num.partitions": 3}, "rackLabel": "topology.kubernetes.io/zone"},
     "listeners": [
@@ -66,6 +68,7 @@ metadata: {name: fast}
 provisioner: example.com/none
 allowVolumeExpansion: true
 """
+SECRETS = Api("v1", "secrets", "Secret")
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -294,7 +297,6 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
             assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
             assert await requested(kubernetes, ["odradek"]) == {key}
-            assert await missing_bindings(kubernetes, [key]) == set()
             fields = {"involvedObject.kind": "Cluster", "involvedObject.name": "events", "type": "Normal"}
             assert await kubernetes.list(EVENTS, "odradek", fields=fields)
             assert not await kubernetes.list(EVENTS, "odradek", fields=fields | {"type": "Warning"})
@@ -319,6 +321,12 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             told = await person.list(EVENTS, "odradek")
             assert [event["count"] for event in told if event["reason"] == "Tried"] == [2]
             assert any(event["reason"] == "VolumeGrows" for event in told)
+            with pytest.raises(Forbidden):
+                await kubernetes.get(SECRETS, "odradek", "theirs")
+            with pytest.raises(Forbidden):
+                await kubernetes.list(SECRETS, "odradek")
+            with pytest.raises(Forbidden):
+                await kubernetes.list(CLUSTERS, "default")
             lease = Lease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
             await lease.acquire()
             await lease.release()
@@ -338,7 +346,7 @@ def _pod(name: str) -> Json:
         "labels": labels,
         "annotations": {REPLACE_ANNOTATION: "true"},
     }
-    spec = {"containers": [{"name": "broker", "image": "odradek:1"}]}
+    spec = {"containers": [{"name": "broker", "image": "odradek:0.1.0"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
@@ -371,5 +379,49 @@ def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiSer
             assert not any(name.startswith(("events-nodes-", "events-inside-")) for _, name in left)
             assert not any(kind == "NetworkPolicy" for kind, _ in left)
             assert ("ConfigMap", "theirs") in left and ("Service", "events-bootstrap") in left
+
+    asyncio.run(scenario())
+
+
+def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer) -> None:
+    """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
+    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    zone = "topology.kubernetes.io/zone"
+
+    async def scenario() -> None:
+        async with (
+            gateway(server) as person,
+            gateway(server, account="system:serviceaccount:odradek:odradek-operator") as kubernetes,
+        ):
+            for number in range(2):
+                about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}
+                node = await person.create({"apiVersion": "v1", "kind": "Node", "metadata": about})
+                # As the node controller does when it has heard of a node.
+                node["spec"] = {**node.get("spec", {}), "taints": []}
+                node = await person.replace(node)
+                is_ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}
+                await person.set_status(NODES, node, {"conditions": [is_ready]})
+            about = {"name": "spread", "namespace": "odradek"}
+            kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
+            with pytest.raises(Refused, match="Unsupported value"):
+                await person.create({**kind, "spec": {**SPEC, "spread": {"nodes": "Sometimes"}}})
+            # Its two brokers have a node each; three ZooKeeper servers have not.
+            await person.create({**kind, "spec": {**SPEC, "spread": {"zones": "Preferred"}}})
+            await reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "spread"))
+            found: dict[str, list[tuple[str, str, str]]] = {}
+            for part in ("broker", "zookeeper"):
+                body = await person.get(STATEFUL_SETS, "odradek", f"spread-{part}")
+                assert body is not None
+                constraints = body["spec"]["template"]["spec"]["topologySpreadConstraints"]
+                found[part] = [
+                    (one["topologyKey"], one["whenUnsatisfiable"], one["nodeTaintsPolicy"])
+                    for one in constraints
+                ]
+            loose = (zone, "ScheduleAnyway", "Honor")
+            assert found["broker"] == [("kubernetes.io/hostname", "DoNotSchedule", "Honor"), loose]
+            assert found["zookeeper"] == [("kubernetes.io/hostname", "ScheduleAnyway", "Honor"), loose]
+            await person.delete(CLUSTERS, "odradek", "spread")
+            for number in range(2):
+                await person.delete(NODES, None, f"spread-{number}")
 
     asyncio.run(scenario())

@@ -12,7 +12,6 @@ from odradek_operator.gateways.kubernetes import (
     DISRUPTION_BUDGETS,
     NETWORK_POLICIES,
     PODS,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -34,7 +33,7 @@ NAMES = (
     (DEPLOYMENTS, "events-controller"),
     (DISRUPTION_BUDGETS, "events-broker"),
     (NETWORK_POLICIES, "events-broker"),
-    (SECRETS, "events-binding"),
+    (CONFIG_MAPS, "events-binding"),
 )
 
 
@@ -87,11 +86,11 @@ def test_an_object_of_somebody_else_is_named_and_never_touched(
 def test_all_that_are_in_the_way_are_named_together() -> None:
     world = World()
     put(world, SERVICES, "events-bootstrap")
-    put(world, SECRETS, "events-binding", ownerReferences=controlled_by("Certificate", "web"))
+    put(world, CONFIG_MAPS, "events-binding", ownerReferences=controlled_by("Certificate", "web"))
     for _ in range(3):
         world.look()
     message = world.condition("Ready")["message"]
-    assert "Service events-bootstrap, Secret events-binding (of Certificate web)" in message
+    assert "Service events-bootstrap, ConfigMap events-binding (of Certificate web)" in message
     assert world.pods() == {}, "the bootstrap Service leads to somebody else's pods"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from odradek_operator.desired.probes import UNTIL_READY, http_probes, tcp_probes
+from odradek_operator.desired.probes import UNTIL_READY, http_probes, zookeeper_probes
 from tests.support.helm import CHECKOUT, objects, template
 
 ENDED_SECONDS_MAX = 60
@@ -74,10 +74,22 @@ def test_a_server_that_lives_and_does_not_become_ready_is_told_of_by_its_readine
 
 
 @pytest.mark.integration
-def test_zookeepers_startup_probe_waits_for_its_port() -> None:
-    port = free_port()
-    probe = subprocess.Popen(tcp_probes(port, start_seconds_max=9)["startupProbe"]["exec"]["command"])
-    with socket.create_server(("127.0.0.1", port)):
+def test_zookeepers_startup_probe_waits_until_it_serves() -> None:
+    """A server that has no leader yet closes the connection, or answers `null`; the readiness probe would fail."""
+    answers = [b"", b"null", b"rw"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(ENDED_SECONDS_MAX)
+        port = server.getsockname()[1]
+        probe = subprocess.Popen(
+            zookeeper_probes(port, start_seconds_max=9)["startupProbe"]["exec"]["command"]
+        )
+        while answers:
+            assert probe.poll() is None, f"it has ended before {answers}"
+            connection, _ = server.accept()
+            with connection:
+                connection.settimeout(ENDED_SECONDS_MAX)
+                if connection.recv(4) == b"isro":  # the first look at the port asks nothing
+                    connection.sendall(answers.pop(0))
         assert probe.wait(ENDED_SECONDS_MAX) == 0
 
 
@@ -85,7 +97,7 @@ def test_one_failure_of_the_startup_probe_ends_the_container() -> None:
     """It is asked once, for as long as a start may take: what asks often has failed often by then."""
     for probes in (
         http_probes(1, ready_path="/readyz", start_seconds_max=300),
-        tcp_probes(1, start_seconds_max=300),
+        zookeeper_probes(1, start_seconds_max=300),
     ):
         assert probes["startupProbe"]["failureThreshold"] == 1
         assert probes["startupProbe"]["timeoutSeconds"] == 300

@@ -15,7 +15,7 @@ from tests.operator.support.world import BROKER_PODS, World
 
 def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: World) -> None:
     before, controllers = world.pods(), world.pods("controller")
-    world.change(spec__image="odradek:2")
+    world.change(spec__image="odradek:0.2.0")
     gone: list[set[str]] = []
     for _ in range(60):
         after = world.look()
@@ -28,7 +28,7 @@ def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: Wor
             break
     sizes = [len(replaced) for replaced in gone]
     assert sizes[-1] == 3 and all(later - earlier <= 1 for earlier, later in pairwise(sizes))
-    assert world.status["image"] == "odradek:2"
+    assert world.status["image"] == "odradek:0.2.0"
     assert set(world.pods("controller")).isdisjoint(controllers)
     assert [told.reason for told in world.kubernetes.told] == ["BrokerRestarts"] * 3
 
@@ -39,7 +39,7 @@ def test_a_roll_waits_for_replicas_in_sync_and_says_so_and_does_not_wait_for_wha
     before = world.pods()
     for broker in range(3):
         world.brokers.answers[broker] = RestartAnswer(known=True, waiting_for=("orders-3",))
-    world.change(spec__image="odradek:2")
+    world.change(spec__image="odradek:0.2.0")
     for _ in range(5):
         assert world.look() is not None
     assert world.pods() == before
@@ -64,7 +64,7 @@ def test_a_pod_that_does_not_serve_anyway_goes_first_and_nobody_is_asked(world: 
     world.nodes.turn()
     before = world.pods()
     world.brokers.asked.clear()
-    world.change(spec__image="odradek:2")
+    world.change(spec__image="odradek:0.2.0")
     for _ in range(4):
         world.look()
     assert world.replaced(before) == {"events-broker-2"}, "no other broker goes while one is away"
@@ -169,7 +169,7 @@ def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: Wo
     full = RestartAnswer(known=True, refused_writes="the log directory /var/lib/odradek is full since 9 s")
     for broker in range(3):
         world.brokers.answers[broker] = full
-    world.change(spec__image="odradek:2")
+    world.change(spec__image="odradek:0.2.0")
     for _ in range(5):
         assert world.look() is not None
     assert world.pods() == before

@@ -18,7 +18,7 @@ from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.groups import BrokerGroups
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, DEPLOYMENTS
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, DEPLOYMENTS
 from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
 from tests.support.polling import eventually
 
@@ -252,6 +252,7 @@ def test_a_workload_follows_the_scale_of_its_group(broker: BrokerWithAdmin) -> N
                 "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "billing"}}},
             }
         )
+        world.edit(CLUSTERS, "main", scalableWorkloads=[{"name": "app"}])
         world.make(CONSUMER_GROUPS, name, topics=[topic], replicas=3, workload={"name": "app"})
         await world.group(name)
         assert world.body(DEPLOYMENTS, "app")["spec"]["replicas"] == 3

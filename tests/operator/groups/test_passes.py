@@ -23,7 +23,15 @@ from odradek_operator.gateways.group_values import (
     RememberResets,
     SetOffsets,
 )
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Forbidden, Json, KubernetesError, metadata
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    CONSUMER_GROUPS,
+    DEPLOYMENTS,
+    Forbidden,
+    Json,
+    KubernetesError,
+    metadata,
+)
 from odradek_operator.reconcilers.consumer_group import run as run_module
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Outside
@@ -122,6 +130,30 @@ class Shop:
         self.kubernetes.objects.create(
             {"apiVersion": "odradek.io/v1", "kind": kind, "metadata": about, "spec": spec}
         )
+
+    def let_scale(self, *workloads: Json) -> None:
+        """Name workloads in the Cluster."""
+        self.kubernetes.objects.merge(
+            CLUSTERS, "shop", "main", {"spec": {"scalableWorkloads": list(workloads)}}
+        )
+
+    def deployment(self, name: str, **about: Any) -> None:
+        """Somebody's Deployment of one pod."""
+        metadata = {"name": name, "namespace": "shop", **about}
+        self.kubernetes.objects.create(
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}
+        )
+
+    def replicas(self, name: str) -> int:
+        """How many a Deployment is set to."""
+        found = self.kubernetes.objects.get(DEPLOYMENTS, "shop", name)
+        assert found is not None
+        return int(found["spec"]["replicas"])
+
+    def condition(self, name: str, type: str) -> Json:
+        """A condition of a group; the test fails without it."""
+        (found,) = [one for one in self.status(name)["conditions"] if one["type"] == type]
+        return dict(found)
 
     def see_to(self, name: str) -> None:
         run(self.reconciler.reconcile(Key("ConsumerGroup", "shop", name)))
@@ -230,10 +262,8 @@ async def _fail(*_: Any) -> None:
 
 def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(monkeypatch)
-    about = {"name": "app", "namespace": "shop"}
-    shop.kubernetes.objects.create(
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": {"replicas": 1}}
-    )
+    shop.deployment("app")
+    shop.let_scale({"name": "app"})
     spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
     shop.make("ConsumerGroup", "billing", spec)
 
@@ -244,6 +274,63 @@ def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.Monk
     shop.kubernetes.before_write = refuse
     shop.see_to("billing")
     assert shop.ready("billing") == "Governed"
-    (members,) = [one for one in shop.status("billing")["conditions"] if one["type"] == "MembersAsExpected"]
+    members = shop.condition("billing", "MembersAsExpected")
     assert members["reason"] == "WorkloadRefused" and "is forbidden" in members["message"]
     assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.told]
+
+
+@pytest.mark.parametrize(
+    ("named", "is_scaled"),
+    [
+        ([], False),
+        ([{"name": "app"}], True),
+        ([{"name": "ap*"}], True),
+        ([{"name": "*p"}, {"name": "x"}], True),
+        ([{"name": "a"}], False),
+        ([{"name": "app-2"}, {"name": "a.p"}], False),
+        ([{"kind": "StatefulSet", "name": "app"}], False),
+        ([{"name": "app"}, {"name": 7}], False),
+    ],
+    ids=str,
+)
+def test_only_workloads_that_the_cluster_names_are_scaled(
+    monkeypatch: pytest.MonkeyPatch, named: list[Json], is_scaled: bool
+) -> None:
+    shop = Shop(monkeypatch)
+    shop.deployment("app")
+    shop.let_scale(*named)
+    spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
+    shop.make("ConsumerGroup", "billing", spec)
+    shop.see_to("billing")
+    assert shop.replicas("app") == (3 if is_scaled else 1)
+    members = shop.condition("billing", "MembersAsExpected")
+    assert (members["reason"] == "WorkloadNotAllowed") is not is_scaled
+    if not is_scaled:
+        assert "spec.scalableWorkloads of the Cluster" in members["message"]
+        assert "{kind: Deployment, name: app}" in members["message"]
+        assert shop.ready("billing") == "Governed", "the rest of the group is governed"
+        assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.told]
+
+
+def test_no_group_scales_a_part_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch)
+    shop.deployment("log-controller", labels={"app.kubernetes.io/managed-by": "odradek-operator"})
+    shop.let_scale({"name": "*"})
+    spec = {"cluster": "main", "topics": [], "replicas": 3, "workload": {"name": "log-controller"}}
+    shop.make("ConsumerGroup", "billing", spec)
+    shop.see_to("billing")
+    assert shop.replicas("log-controller") == 1
+    members = shop.condition("billing", "MembersAsExpected")
+    assert members["reason"] == "WorkloadNotAllowed" and "a part of a Cluster" in members["message"]
+
+
+def test_a_workload_that_the_cluster_comes_to_name_is_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch)
+    shop.deployment("app")
+    spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
+    shop.make("ConsumerGroup", "billing", spec)
+    shop.see_to("billing")
+    shop.let_scale({"name": "app"})
+    shop.outside.look_anew(Key("ConsumerGroup", "shop", "billing"))
+    shop.see_to("billing")
+    assert shop.replicas("app") == 3

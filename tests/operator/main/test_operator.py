@@ -22,7 +22,6 @@ from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     LEASES,
     PODS,
-    SECRETS,
     STATEFUL_SETS,
     TOPICS,
     Api,
@@ -36,7 +35,7 @@ from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.main.watching import WatchesEnded
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Outside, Reconciler
-from odradek_operator.resources.cluster import ClusterStatus
+from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready
 from tests.operator.support.api_server import ApiServer
 
@@ -201,26 +200,6 @@ def test_what_a_cluster_owns_wakes_it_when_somebody_deletes_it(api: Api) -> None
     scenario(play)
 
 
-def test_a_binding_that_somebody_deletes_wakes_its_cluster() -> None:
-    async def play(server: ApiServer) -> None:
-        key = Key("Cluster", "default", "new")
-        server.objects.create(owned(SECRETS, "new-binding", {}))
-        server.objects.create(resource("Cluster", "new"))
-        running = Running(server, replace(SETTINGS, looks_seconds=0.05))
-        await running.woken_for(key)
-        seen = server.requests.count(("GET", SECRETS.path("default", "new-binding")))
-        async with asyncio.timeout(SECONDS_MAX):
-            while server.requests.count(("GET", SECRETS.path("default", "new-binding"))) < seen + 3:
-                await asyncio.sleep(0.02)
-        while not running.seen.empty():
-            running.seen.get_nowait()
-        server.objects.delete(SECRETS, "default", "new-binding", uid=None, orphan=False)
-        await running.woken_for(key)
-        await running.end()
-
-    scenario(play)
-
-
 def test_probes_and_measures() -> None:
     async def play(server: ApiServer) -> None:
         server.objects.create(resource("Topic", "a"))
@@ -232,7 +211,7 @@ def test_probes_and_measures() -> None:
         assert (await running.ask("/healthz"))[0] == 200
         _, text = await running.ask("/metrics")
         assert (
-            'odradek_resource_condition{kind="Topic",namespace="default",name="a",condition="Ready"} 1'
+            'odradek_resource_condition{condition="Ready",kind="Topic",name="a",namespace="default"} 1.0'
             in text
         )
         assert 'odradek_operator_reconciles_total{kind="Topic",outcome="done"}' in text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.broker_settings.protection import promise_of
-from odradek_operator.resources.cluster import CONFIGURATION
+from odradek_operator.resources.brokers import CONFIGURATION
 
 PROMISING = {
     key: schema

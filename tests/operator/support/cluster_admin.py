@@ -4,15 +4,16 @@ partitions a little with each look.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.client.errors import ConnectionFailed
 from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
 from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import USED
-from odradek_operator.gateways.cluster_admin import InForce, RestartAnswer
+from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata
+from odradek_operator.gateways.zookeeper_members import Configuration, EnsembleError
 from tests.operator.support.objects import Objects
 
 
@@ -35,6 +36,15 @@ class Brokers:
     full: dict[int, str] = field(default_factory=dict)
     too_few: bool = False
     failure: Exception | None = None
+    has_controller: bool = True
+    without_session: set[str] = field(default_factory=set)
+    leader: int = 1
+    """The number of the ZooKeeper server that leads, from 1; 0 while there is none."""
+    looking: set[str] = field(default_factory=set)
+    voters: tuple[int, ...] = ()
+    """Who votes in ZooKeeper; all servers that there are once somebody asks."""
+    resizes: int = 0
+    loses_answers: bool = False
     asked: list[int] = field(default_factory=list)
     throttles_ended: int = 0
     _files: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -45,9 +55,50 @@ class Brokers:
         self.asked.append(broker)
         return self.answers.get(broker, RestartAnswer(known=True))
 
-    async def is_active_controller(self, host: str, port: int) -> bool:
-        pods = self._pods("controller")
-        return bool(pods) and (pods[0].get("status") or {}).get("podIP") == host
+    async def health(self, host: str, port: int) -> Health | None:
+        assert port == 9644
+        for component in ("controller", "broker"):
+            for pod in self._pods(component):
+                if (pod.get("status") or {}).get("podIP") == host:
+                    return self._health(component, metadata(pod)["name"])
+        return None
+
+    def _health(self, component: str, name: str) -> Health | None:
+        if component == "broker":
+            return Health(has_session=name not in self.without_session)
+        is_active = self.has_controller and name == metadata(self._pods("controller")[0])["name"]
+        followers = len([pod for pod in self._pods("broker") if self._is_ready(pod)])
+        return Health(is_active_controller=is_active, followers=followers if is_active else 0)
+
+    async def zookeeper_mode(self, host: str, port: int) -> str | None:
+        assert port == 2181
+        pods = self._pods("zookeeper")
+        (name,) = [metadata(pod)["name"] for pod in pods if (pod.get("status") or {}).get("podIP") == host]
+        if name in self.looking or not self.leader:
+            return None
+        if len(pods) == 1:
+            return "standalone"
+        return "leader" if name == f"{self.cluster}-zookeeper-{self.leader - 1}" else "follower"
+
+    async def ensemble(self, addresses: Sequence[str]) -> Configuration:
+        if not self.voters:
+            self.voters = tuple(range(1, len(self._pods("zookeeper")) + 1))
+        return Configuration(voters=self.voters, version=f"{0x100000000 + self.resizes:x}")
+
+    async def resize_ensemble(
+        self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+    ) -> Configuration:
+        joined = {int(line.partition("=")[0].removeprefix("server.")) for line in joining}
+        self.voters = tuple(sorted({*self.voters, *joined} - set(leaving)))
+        self.resizes += 1
+        if self.loses_answers:
+            raise EnsembleError("ZooKeeper: ConnectionLoss")
+        return await self.ensemble(addresses)
+
+    @staticmethod
+    def _is_ready(pod: Json) -> bool:
+        conditions = (pod.get("status") or {}).get("conditions", ())
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         if self.failure is not None:

@@ -127,6 +127,12 @@ class MemoryKubernetes:
         await self._write("annotations", api.kind, name)
         return self.objects.merge(api, namespace, name, {"metadata": {"annotations": dict(annotations)}})
 
+    async def set_labels(
+        self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]
+    ) -> Json:
+        await self._write("labels", api.kind, name)
+        return self.objects.merge(api, namespace, name, {"metadata": {"labels": dict(labels)}})
+
     async def delete(
         self,
         api: Api,

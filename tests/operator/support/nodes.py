@@ -132,7 +132,7 @@ class Nodes:
 
 def make_cluster(objects: Objects, spec: Json | None = None, *, name: str = "events") -> Json:
     """A Cluster as the API server would have it: three brokers and a ZooKeeper unless the spec says otherwise."""
-    wanted = {"zookeeper": {"servers": {"replicas": 1}}, "image": "odradek:1", **(spec or {})}
+    wanted = {"zookeeper": {"servers": {"replicas": 1}}, "image": "odradek:0.1.0", **(spec or {})}
     manifest = {
         "apiVersion": "odradek.io/v1",
         "kind": CLUSTERS.kind,

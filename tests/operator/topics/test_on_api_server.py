@@ -251,7 +251,7 @@ def test_without_a_cluster_a_topic_says_what_to_do_and_goes_when_told(
 def test_conditions_are_metrics(server: ApiServer, operator: int) -> None:
     called = name("measured")
     apply(server, "Topic", called)
-    sample = f'odradek_resource_condition{{kind="Topic",namespace="{NAMESPACE}",name="{called}",condition="Ready"}} 1'
+    sample = f'odradek_resource_condition{{condition="Ready",kind="Topic",name="{called}",namespace="{NAMESPACE}"}} 1.0'
 
     def is_told() -> bool:
         try:

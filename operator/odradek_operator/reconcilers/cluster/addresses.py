@@ -10,7 +10,7 @@ from odradek_operator.desired.names import Context
 from odradek_operator.desired.services import service_name
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.facts import Objects
-from odradek_operator.resources.cluster import ListenerStatus
+from odradek_operator.resources.cluster_status import ListenerStatus
 from odradek_operator.resources.listeners import BrokerAddress, Listener, ListenerType
 
 NODE_IP: Final = "${NODE_IP}"

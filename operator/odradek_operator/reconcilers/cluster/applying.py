@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from odradek_operator.desired.binding import binding_name
 from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
@@ -19,7 +18,6 @@ from odradek_operator.gateways.kubernetes import (
     DISRUPTION_BUDGETS,
     NETWORK_POLICIES,
     PODS,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -73,10 +71,6 @@ class Applier:
         for api, wanted in ((PODS, labels), (VOLUME_CLAIMS, {CLUSTER_LABEL: key.name})):
             for body in await self._kubernetes.list(api, key.namespace, labels=wanted):
                 found[api.kind, metadata(body)["name"]] = body
-        # By its name: who may list Secrets may read those of all others too.
-        binding = await self._kubernetes.get(SECRETS, key.namespace, binding_name(key.name))
-        if binding is not None and belonging(binding, cluster=key.name, uid=uid) is Belonging.OWN:
-            found[SECRETS.kind, binding_name(key.name)] = binding
         return found
 
     async def apply_all(

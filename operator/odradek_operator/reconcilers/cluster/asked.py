@@ -1,27 +1,28 @@
-"""A pod that somebody asked to be rolled, by an annotation: controllers and ZooKeeper servers.
+"""A controller's pod that somebody asked to be rolled, by an annotation.
 
-Brokers are a part of the brokers' roll, which knows what a restart would make unwritable (`rolling`).
+Brokers and ZooKeeper's servers are a part of their own rolls (`rolling`, `ensemble_rolling`).
 """
 
 from __future__ import annotations
 
-from odradek_operator.desired.names import CONTROLLER, ZOOKEEPER
+from odradek_operator.desired.names import CONTROLLER
 from odradek_operator.gateways.kubernetes import PODS, metadata
 from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.run import Look
+from odradek_operator.reconcilers.cluster.look import Look
+from odradek_operator.reconcilers.cluster.replacing import unsteady
 
 
 async def roll_asked(look: Look) -> None:
-    """Replace one controller or ZooKeeper server that somebody asked for, when all of its kind serve."""
-    if look.roll.left:
-        return  # A broker goes first: ZooKeeper and brokers do not roll at the same time.
+    """Replace one controller that somebody asked for, when all of them serve and the cluster is steady."""
+    if look.roll.left or look.servers_roll:
+        return  # ZooKeeper's servers and brokers go first.
+    state = facts.set_state(look.objects.get(("Deployment", look.context.called(CONTROLLER))))
+    if not (state.there and state.settled and state.ready == state.wanted == state.current):
+        return
     for (kind, name), pod in look.objects.items():
-        component = (metadata(pod).get("labels") or {}).get("app.kubernetes.io/component")
-        if kind != "Pod" or component not in (CONTROLLER, ZOOKEEPER) or not facts.asks_for_roll(pod):
+        if kind != "Pod" or facts.component_of(pod) != CONTROLLER or not facts.asks_for_roll(pod):
             continue
-        set_kind = "Deployment" if component == CONTROLLER else "StatefulSet"
-        state = facts.set_state(look.objects.get((set_kind, look.context.called(component))))
-        if state.there and state.settled and state.ready == state.wanted == state.current:
+        if await unsteady(look) is None:
             await look.outside.tell(look.body, "PodRestarts", f"{name}: it was asked to be restarted")
             await look.outside.kubernetes.delete(PODS, look.key.namespace, name, uid=metadata(pod).get("uid"))
-            return
+        return

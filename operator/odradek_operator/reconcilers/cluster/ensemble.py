@@ -1,26 +1,41 @@
-"""The ZooKeeper that a Cluster runs: how many servers it has, and whether their data is still the Cluster's."""
+"""The ZooKeeper that a Cluster runs: how many servers it has, who of them votes, and whether their data is still the
+Cluster's.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
 
 from odradek_operator.desired.names import VOLUME, ZOOKEEPER
-from odradek_operator.reconcilers.cluster.facts import BrokerPod, Objects
-from odradek_operator.resources.cluster import ENSEMBLE_SIZE, ClusterSpec, ClusterStatus
+from odradek_operator.desired.zookeeper_files import NO_DATA, Membership
+from odradek_operator.gateways.kubernetes import Json, metadata
+from odradek_operator.reconcilers.cluster.facts import BrokerPod, Objects, ServerPod
+from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.cluster_status import ClusterStatus
+from odradek_operator.resources.zookeeper import ENSEMBLE_SIZE
+
+_WHAT_TO_DO: Final = (
+    "All records are still on the brokers' volumes: keep these. Put ZooKeeper's data back from a backup of its "
+    "volumes, as docs/zookeeper-backup.md says"
+)
 
 
 def with_size(spec: ClusterSpec, name: str, before: ClusterStatus, objects: Objects) -> ClusterSpec:
-    """The same, with the number of servers that the ensemble has, or is to have where there is none yet.
+    """The same, with the number of servers' pods that there shall be now.
 
-    An ensemble that is there keeps its number, whatever the spec says: servers that are taken away or added by a new
-    configuration alone may form two ensembles.
+    Who votes has a pod: pods go when they vote no more, and are made before they vote. Until the ensemble has begun its
+    number stays, because its first servers know each other by it.
     """
     servers = spec.zookeeper.servers
     if servers is None:
         return spec
-    size = _there(name, before, objects)
-    if size is None:
-        size = servers.replicas or (1 if spec.brokers.replicas == 1 else ENSEMBLE_SIZE)
+    if before.ensemble is not None and before.ensemble.voters:
+        size = max(servers.replicas or len(before.ensemble.voters), *before.ensemble.voters)
+    else:
+        there = _there(name, before, objects)
+        size = there or servers.replicas or (1 if spec.brokers.replicas == 1 else ENSEMBLE_SIZE)
     return replace(spec, zookeeper=replace(spec.zookeeper, servers=replace(servers, replicas=size)))
 
 
@@ -40,22 +55,80 @@ def _there(name: str, before: ClusterStatus, objects: Objects) -> int | None:
     return len(claims) or None
 
 
-def size_problem(wanted: ClusterSpec, in_use: ClusterSpec) -> str | None:
-    """What is said where the spec asks for another number of servers than there are."""
-    servers, there = wanted.zookeeper.servers, in_use.zookeeper.servers
-    if servers is None or there is None or servers.replicas in (None, there.replicas):
-        return None
-    return (
-        f"there are {there.replicas} ZooKeeper servers, and spec.zookeeper.servers.replicas is {servers.replicas}. The "
-        f"number cannot be changed, and stays; set it to {there.replicas}, or leave it out"
+def membership(before: ClusterStatus, size: int) -> Membership:
+    """What servers are told at their start. Without data only those of a Cluster that never was may begin."""
+    if before.ensemble is not None and before.ensemble.voters:
+        return Membership(voters=before.ensemble.voters, version=before.ensemble.version)
+    all_of_them = tuple(range(1, size + 1))
+    return Membership(voters=all_of_them, founders=() if before.cluster_id else all_of_them)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """The change that makes the ensemble as large as it is wanted. `waiting` is what holds it up."""
+
+    joining: tuple[int, ...] = ()
+    leaving: tuple[int, ...] = ()
+    waiting: str = ""
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self.joining or self.leaving)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{', '.join(str(one) for one in ids)} {verb}"
+            for ids, verb in ((self.joining, "join"), (self.leaving, "leave"))
+            if ids
+        ]
+        return f"ZooKeeper servers {' and '.join(parts)}" + (
+            f"; waiting: {self.waiting}" if self.waiting else ""
+        )
+
+
+def resize(voters: tuple[int, ...], wanted: int | None, waits_for: str | None) -> Resize:
+    """What is to change for the first `wanted` servers to vote (None: nothing), once `waits_for` is over.
+
+    Servers that join serve already, without a vote: they have all data. All join in one change, and all leave in one:
+    so no number between 1 and 3 is ever in force, of which each loss would stop the ensemble.
+    """
+    if wanted is None or not voters:
+        return Resize()
+    target = set(range(1, wanted + 1))
+    return Resize(
+        joining=tuple(sorted(target - set(voters))),
+        leaving=tuple(sorted(set(voters) - target)),
+        waiting=waits_for or "",
     )
 
 
-def data_problem(pods: tuple[BrokerPod, ...], known: str | None, told: str | None) -> str | None:
-    """What is said where the ensemble has another cluster's data than the brokers, or none.
+def claims_of_former_servers(claims: Iterable[Json], size: int, voters: tuple[int, ...]) -> list[Json]:
+    """Volume claims of servers that have left. What is on them is old, and is not to be found by who joins later."""
+    former: list[Json] = []
+    for claim in claims:
+        number = str(metadata(claim)["name"]).rpartition("-")[2]
+        if number.isdecimal() and int(number) >= size and int(number) + 1 not in voters:
+            former.append(claim)
+    return former
+
+
+def data_problem(
+    pods: tuple[BrokerPod, ...],
+    known: str | None,
+    told: str | None,
+    servers: tuple[ServerPod, ...] = (),
+    voters: tuple[int, ...] = (),
+) -> str | None:
+    """What is said where most of the ensemble's servers have no data, or the ensemble has another cluster's or none.
 
     `known` is the id that the Cluster has had, `told` the one that brokers tell now.
     """
+    empty = [pod.name for pod in servers if not pod.ready and NO_DATA in pod.last_words]
+    if voters and len(voters) - len(empty) <= len(voters) // 2:
+        return (
+            f"ZooKeeper's data is lost: {len(empty)} of {len(voters)} servers have none on their volumes "
+            f"({', '.join(empty)}). {_WHAT_TO_DO}"
+        )
     if known is None:
         return None
     by = [
@@ -66,6 +139,5 @@ def data_problem(pods: tuple[BrokerPod, ...], known: str | None, told: str | Non
     who = f"broker {by[0]} has" if by else "this Cluster has had"
     return (
         f"ZooKeeper's data is lost or was replaced: {who} the data of the cluster {known}, which ZooKeeper does not "
-        "know. All records are still on the brokers' volumes: keep these. Put ZooKeeper's data back from a backup of "
-        "its volumes"
+        f"know. {_WHAT_TO_DO}"
     )

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek_operator.desired.names import BROKER, CLUSTER_LABEL, REPLACE_ANNOTATION, ROLL_ANNOTATION
+from odradek_operator.desired.names import (
+    BROKER,
+    CAUGHT_UP_LABEL,
+    CLUSTER_LABEL,
+    REPLACE_ANNOTATION,
+    ROLL_ANNOTATION,
+    ZOOKEEPER,
+)
 from odradek_operator.gateways.kubernetes import Json, metadata
 
 _LINE_LENGTH_MAX = 500
@@ -31,6 +38,21 @@ class BrokerPod:
     problem: str | None
     last_words: str = ""
     roll: bool = False
+    caught_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPod:
+    """A ZooKeeper server's pod. `current` is whether it was made from the StatefulSet's newest template."""
+
+    name: str
+    uid: str
+    ready: bool
+    deleting: bool
+    current: bool
+    roll: bool
+    address: str | None
+    last_words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +95,33 @@ def broker_pods(pods: Iterable[Json], stateful_set: Json | None) -> tuple[Broker
     newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
     found = [_broker_pod(pod, newest) for pod in pods if _number(pod) is not None]
     return tuple(sorted(found, key=lambda pod: pod.broker))
+
+
+def server_pods(objects: Objects, stateful_set: Json | None) -> tuple[ServerPod, ...]:
+    """The ZooKeeper servers' pods in order of number."""
+    newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
+    found = [body for (kind, _), body in objects.items() if kind == "Pod" and component_of(body) == ZOOKEEPER]
+    return tuple(_server_pod(body, newest) for body in sorted(found, key=lambda body: _number(body) or 0))
+
+
+def component_of(body: Json) -> str | None:
+    """What a pod is of a Cluster: broker, controller or zookeeper."""
+    found = (metadata(body).get("labels") or {}).get("app.kubernetes.io/component")
+    return None if found is None else str(found)
+
+
+def _server_pod(pod: Json, newest: str | None) -> ServerPod:
+    meta, status = metadata(pod), pod.get("status") or {}
+    return ServerPod(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        ready=pod_is_ready(pod) and not meta.get("deletionTimestamp"),
+        deleting=bool(meta.get("deletionTimestamp")),
+        current=newest is None or (meta.get("labels") or {}).get("controller-revision-hash") == newest,
+        roll=asks_for_roll(pod),
+        address=status.get("podIP"),
+        last_words=_last_words(status),
+    )
 
 
 def broker_numbers(objects: Objects) -> frozenset[int]:
@@ -122,6 +171,7 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         problem=pod_problem(pod),
         last_words=_last_words(status),
         roll=asks_for_roll(pod),
+        caught_up=labels.get(CAUGHT_UP_LABEL) == "true",
     )
 
 

@@ -23,13 +23,25 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
     owner_reference,
 )
-from odradek_operator.reconcilers.cluster import ensemble, facts, scaling
+from odradek_operator.reconcilers.cluster import (
+    ensemble,
+    evictions,
+    facts,
+    live_settings,
+    moving,
+    replacing,
+    resizing,
+    scaling,
+    spreading,
+    surroundings,
+    workloads,
+)
 from odradek_operator.reconcilers.cluster.addresses import PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.asked import roll_asked
-from odradek_operator.reconcilers.cluster.images import image_of, version_of
+from odradek_operator.reconcilers.cluster.images import ImageRefused, choose_image, image_of, version_of
+from odradek_operator.reconcilers.cluster.look import Look
 from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
-from odradek_operator.reconcilers.cluster.run import Look
 from odradek_operator.reconcilers.cluster.status import DATA_LOST, Findings, conditions, not_looked_at
 from odradek_operator.reconcilers.cluster.storage import is_bound
 from odradek_operator.reconcilers.reconciler import (
@@ -39,7 +51,8 @@ from odradek_operator.reconcilers.reconciler import (
     known_conditions,
     status_of,
 )
-from odradek_operator.resources.cluster import ClusterSpec, ClusterStatus, ListenerStatus, Pods
+from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.cluster_status import ClusterStatus, ListenerStatus, Pods
 from odradek_operator.resources.conditions import READY, is_ready, ready
 from odradek_operator.resources.structure import InvalidResource, parse
 
@@ -83,6 +96,9 @@ class ClusterReconciler:
             return None
         try:
             look = await self._begin(key, body, spec, before)
+        except ImageRefused as found:
+            await self._report_unready(body, before, found.refused.reason, found.refused.message)
+            return None
         except (Refused, Forbidden) as refusal:
             message = (
                 "the operator cannot see what there is of this Cluster; give its role this right, or look at the "
@@ -107,17 +123,24 @@ class ClusterReconciler:
         there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
         brokers_there = scaling.brokers_there(there, facts.broker_numbers(objects), before.movement)
         scale = scaling.scale(wanted=spec.brokers.replicas, there=brokers_there, before=before.movement)
-        if scale.movement is not None and scale.movement != before.movement:
-            # Remembered before anything is done, so that whoever goes on knows what was begun.
-            before = replace(before, movement=scale.movement)
-            body = await self._outside.report(body, before, known_conditions(body)) or body
+        stateful_set = objects.get(("StatefulSet", f"{key.name}-{BROKER}"))
+        choice = choose_image(spec, self._settings.broker_image, before, stateful_set)
+        begun = replace(
+            before, movement=scale.movement or before.movement, newest_version=choice.newest_version
+        )
+        if begun != before:
+            before = begun
+            if there.there:
+                # Remembered before anything is done, so that the next operator knows what was begun.
+                body = await self._outside.report(body, before, known_conditions(body)) or body
         sized = ensemble.with_size(spec, key.name, before, objects)
         return Look(
             key=key,
             body=body,
             before=before,
-            context=self._context(key, body, sized, before, scale.pods),
-            ensemble_problem=ensemble.size_problem(spec, sized),
+            context=self._context(key, body, sized, before, scale.pods, choice.image),
+            refused_image=choice.refused,
+            servers_wanted=spec.zookeeper.servers.replicas if spec.zookeeper.servers is not None else None,
             outside=self._outside,
             admin=self._admin,
             applier=self._applier,
@@ -127,24 +150,28 @@ class ClusterReconciler:
 
     async def _carry_out(self, look: Look) -> float | None:
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
-        await look.apply_accounts()
-        await look.apply_zookeeper()
-        await look.read_zones()
-        await look.apply_surroundings()
+        await surroundings.apply_accounts(look)
+        await spreading.decide_spread(look)
+        await workloads.apply_zookeeper(look)
+        await surroundings.read_zones(look)
+        await surroundings.apply_surroundings(look)
         is_first_start = look.stateful_set() is None
         if is_first_start and look.pending and self._is_young(look.body):
-            await look.apply_controllers()
+            await workloads.apply_controllers(look)
             return await self._report(look)
-        await look.apply_brokers()
-        await look.settle_settings()
-        await look.read_disks()
-        await look.roll_brokers()
+        await workloads.apply_brokers(look)
+        await evictions.guard_evictions(look)
+        await live_settings.settle_settings(look)
+        await live_settings.read_disks(look)
+        await replacing.roll_servers(look)
+        await resizing.resize_ensemble(look)
+        await replacing.roll_brokers(look)
         await roll_asked(look)
-        await look.force_lost_pods()
-        await look.move_partitions()
+        await replacing.force_lost_pods(look)
+        await moving.move_partitions(look)
         if look.is_emptied:
             await self._shrink(look)
-        await look.apply_controllers()
+        await workloads.apply_controllers(look)
         return await self._report(look)
 
     async def _shrink(self, look: Look) -> None:
@@ -152,11 +179,13 @@ class ClusterReconciler:
         gone = scaling.named_brokers(look.movement)
         look.movement = None
         look.context = replace(look.context, brokers=look.context.spec.brokers.replicas)
-        await look.apply_brokers()
+        await workloads.apply_brokers(look)
         await look.wake_contents()
         await self._outside.tell(look.body, "BrokersRemoved", f"brokers {gone} were empty and are gone")
 
-    def _context(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int) -> Context:
+    def _context(
+        self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int, image: str
+    ) -> Context:
         annotations = metadata(body).get("annotations") or {}
         servers = spec.zookeeper.servers
         return Context(
@@ -164,7 +193,7 @@ class ClusterReconciler:
             namespace=key.namespace,
             spec=spec,
             owner=owner_reference(body),
-            image=image_of(spec, self._settings.broker_image),
+            image=image,
             zookeeper_image=(servers.image if servers else None) or self._settings.zookeeper_image,
             domain=self._settings.cluster_domain,
             operator_namespace=self._settings.home,
@@ -222,14 +251,28 @@ class ClusterReconciler:
         brokers, controllers = state("StatefulSet", BROKER), state("Deployment", CONTROLLER)
         is_own = look.context.spec.zookeeper.servers is not None
         zookeeper = state("StatefulSet", ZOOKEEPER) if is_own else None
-        look.data_problem = ensemble.data_problem(look.pods, look.before.cluster_id, look.cluster_id)
+        status_before = look.before.ensemble
+        look.data_problem = ensemble.data_problem(
+            look.pods,
+            look.before.cluster_id,
+            look.cluster_id,
+            look.servers(),
+            () if status_before is None else status_before.voters,
+        )
         stated = conditions(_findings(look, brokers, controllers, zookeeper))
         if look.data_problem and not any(one.reason == DATA_LOST for one in known_conditions(look.body)):
             await self._outside.tell(look.body, DATA_LOST, look.data_problem, warning=True)
+        if (refused := look.refused_image) and not any(
+            one.message.startswith(refused.message) for one in known_conditions(look.body)
+        ):
+            await self._outside.tell(look.body, refused.reason, refused.message, warning=True)
         status = _status(look, brokers, controllers, zookeeper)
         await self._outside.report(look.body, status, stated)
         await self._tell_problems(look)
-        if is_ready(stated) and not is_ready(known_conditions(look.body)):
+        serves_again = is_ready(stated) and not is_ready(known_conditions(look.body))
+        # What it says of its ConsumerGroups may be another now.
+        is_changed = look.before.observed_generation not in (None, metadata(look.body).get("generation"))
+        if serves_again or is_changed:
             await look.wake_contents()
         return _again_seconds(look, status, brokers, controllers)
 
@@ -249,6 +292,7 @@ def _findings(
         zookeeper=zookeeper,
         pods=look.pods,
         roll=look.roll,
+        server_roll=look.server_roll,
         unknown=look.unknown,
         movement=look.movement,
         pending=look.pending,
@@ -264,7 +308,11 @@ def _findings(
             if (problem := look.problems.of(component, f"{look.context.called(component)}-")) is not None
         },
         ensemble_problem=look.ensemble_problem,
+        resize=look.resize,
         data_problem=look.data_problem,
+        evictions_problem=look.evictions_problem,
+        refused_image=look.refused_image,
+        image=look.context.image,
     )
 
 
@@ -292,6 +340,7 @@ def _status(
         zookeeper=None
         if zookeeper is None or spec.zookeeper.servers is None
         else Pods(wanted=spec.zookeeper.servers.size, ready=zookeeper.ready, current=zookeeper.current),
+        ensemble=look.ensemble or look.before.ensemble,
         bootstrap=context.bootstrap,
         listeners=_listeners(look),
         image=context.image if whole else look.before.image,
@@ -318,12 +367,23 @@ def _again_seconds(
 ) -> float | None:
     """When to look again without being asked; None once all is as wanted."""
     assert status.brokers is not None
-    if look.roll.left or look.movement is not None or look.settings.alter or not brokers.settled:
+    if (
+        look.roll.left
+        or look.servers_roll
+        or look.movement is not None
+        or look.settings.alter
+        or not brokers.settled
+    ):
         is_blocked = look.moving_problem is not None or look.settings_problem is not None
         return BLOCKED_SECONDS if is_blocked and not look.roll.left else BUSY_SECONDS
     wanted = look.context.spec.controllers.replicas
     settled = _is_whole(status.brokers, look, brokers)
     settled = settled and controllers.current == controllers.ready == wanted
+    settled = settled and not look.evictions_problem
+    if look.zookeeper() is not None:
+        # Servers are told of a configuration by the look after the one that has read it.
+        is_told = status.ensemble is not None and status.ensemble == look.before.ensemble
+        settled = settled and is_told and not look.has_former_claims
     return None if settled and not look.pending and look.unreachable is None else UNSETTLED_SECONDS
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from odradek.foundation.words import count
 from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
-from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
+from odradek_operator.reconcilers.cluster.facts import BrokerPod
 
 _NAMED_MAX = 5
 
@@ -89,21 +89,17 @@ def next_pod(
             # A new volume is no fuller than it should be.
             return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]), never_safe=answer.never_safe)
         else:
-            waiting = waiting or _waiting(pod.broker, answer)
+            waiting = waiting or why_it_waits(pod.broker, answer)
     return Roll(left=left, waiting=waiting)
 
 
-def held_by_zookeeper(roll: Roll, zookeeper: SetState | None) -> Roll:
-    """The same, unless a broker that serves would go while the ensemble is away, or is about to be: nobody could take
-    its partitions over, and it could not come back.
+def held(roll: Roll, waits_for: str | None) -> Roll:
+    """The same, unless a broker that serves would go while something else is not steady (`steadiness`): nobody could
+    take its partitions over, or it could not come back.
     """
-    if zookeeper is None or roll.replace is None or not roll.replace.ready:
+    if waits_for is None or roll.replace is None or not roll.replace.ready:
         return roll
-    has_quorum = zookeeper.settled and zookeeper.ready * 2 > zookeeper.wanted
-    # A single server is away while it is replaced.
-    if has_quorum and (zookeeper.wanted > 1 or zookeeper.current == zookeeper.wanted):
-        return roll
-    return Roll(left=roll.left, waiting="ZooKeeper's servers are not ready, or are being replaced")
+    return Roll(left=roll.left, waiting=waits_for)
 
 
 def named(partitions: tuple[str, ...]) -> str:
@@ -112,7 +108,8 @@ def named(partitions: tuple[str, ...]) -> str:
     return ", ".join(partitions[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-def _waiting(broker: int, answer: RestartAnswer) -> str:
+def why_it_waits(broker: int, answer: RestartAnswer) -> str:
+    """What keeps a broker from being stopped now."""
     if not answer.known:
         return f"broker {broker} does not say yet whether it may restart"
     if answer.refused_writes:

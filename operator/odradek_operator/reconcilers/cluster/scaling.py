@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from odradek_operator.reconcilers.cluster.facts import SetState
-from odradek_operator.resources.cluster import Movement
+from odradek_operator.resources.cluster_status import Movement
 
 
 class Reason(StrEnum):

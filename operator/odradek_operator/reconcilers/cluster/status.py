@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.foundation import versions
 from odradek_operator.reconcilers.cluster.addresses import Pending
+from odradek_operator.reconcilers.cluster.ensemble import Resize
+from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 from odradek_operator.reconcilers.cluster.rolling import Roll, named
 from odradek_operator.reconcilers.cluster.scaling import Reason
 from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
-from odradek_operator.resources.cluster import Movement
+from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready
 
 ROLLING = "Rolling"
@@ -22,6 +25,7 @@ REACHABLE = "Reachable"
 SETTINGS = "Settings"
 ZONES = "Zones"
 ENSEMBLE = "Zookeeper"
+EVICTIONS = "Evictions"
 DATA_LOST = "ZookeeperDataLost"
 
 
@@ -41,6 +45,7 @@ class Findings:
     zookeeper: SetState | None
     pods: tuple[BrokerPod, ...]
     roll: Roll
+    server_roll: ServerRoll = field(default_factory=ServerRoll)
     unknown: tuple[int, ...] = ()
     movement: Movement | None
     pending: tuple[Pending, ...]
@@ -52,12 +57,16 @@ class Findings:
     zones_problem: str | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     ensemble_problem: str | None = None
+    resize: Resize = field(default_factory=Resize)
     data_problem: str | None = None
+    evictions_problem: str | None = None
+    refused_image: versions.Refused | None = None
+    image: str = ""
 
 
 def conditions(found: Findings) -> list[Condition]:
     """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
-    stated = [_ready(found), _rolling(found.roll, found.unknown)]
+    stated = [_ready(found), _rolling(found)]
     if found.movement is not None or found.moving_problem:
         stated.append(_scaling(found))
     if found.pending:
@@ -78,10 +87,19 @@ def conditions(found: Findings) -> list[Condition]:
         stated.append(condition(SETTINGS, False, "Refused", found.settings_problem))
     if found.zones_problem:
         stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
+    if found.evictions_problem:
+        message = (
+            f"no broker may be evicted now: {found.evictions_problem}. The drain of a node waits meanwhile, and goes "
+            "on by itself"
+        )
+        stated.append(condition(EVICTIONS, False, "Held", message))
     if found.data_problem:
         stated.append(condition(ENSEMBLE, False, DATA_LOST, found.data_problem))
     elif found.ensemble_problem:
-        stated.append(condition(ENSEMBLE, False, "SizeStays", found.ensemble_problem))
+        stated.append(condition(ENSEMBLE, False, "NoAnswer", found.ensemble_problem))
+    elif found.resize.under_way:
+        reason = "Waiting" if found.resize.waiting else "Resizing"
+        stated.append(condition(ENSEMBLE, True, reason, str(found.resize)))
     return stated
 
 
@@ -105,6 +123,9 @@ def _ready(found: Findings) -> Condition:
     serving = sum(pod.ready for pod in found.pods)
     if found.data_problem:
         return ready(False, DATA_LOST, found.data_problem)
+    if found.refused_image is not None:
+        message = f"{found.refused_image.message}. Brokers and controllers go on with {found.image}"
+        return ready(False, found.refused_image.reason, message)
     if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
         servers = found.zookeeper
         message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
@@ -144,7 +165,19 @@ def _because(message: str, problem: str | None) -> str:
     return f"{message}. {problem}" if problem else message
 
 
-def _rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
+def _rolling(found: Findings) -> Condition:
+    roll, servers, unknown = found.roll, found.server_roll, found.unknown
+    if servers.left:
+        parts = [f"ZooKeeper servers to be restarted: {named(servers.left)}"]
+        if servers.replace is not None:
+            parts.append(f"now {servers.replace.name}: {servers.why}")
+        if servers.waiting:
+            parts.append(f"waiting: {servers.waiting}")
+        return condition(ROLLING, True, "Waiting" if servers.waiting else "Restarting", ". ".join(parts))
+    return _brokers_rolling(roll, unknown)
+
+
+def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
     silent = named(tuple(str(broker) for broker in unknown))
     if not roll.left and unknown:
         message = (

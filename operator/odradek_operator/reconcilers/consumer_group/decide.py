@@ -132,7 +132,7 @@ def _scaling(desired: Desired, actual: Actual) -> tuple[Action, ...]:
     spec, seen = desired.spec, actual.workload
     if spec.workload is None or spec.replicas is None or seen is None or seen.replicas is None:
         return ()
-    if seen.refusal:
+    if seen.refusal or seen.not_allowed:
         return ()
     if seen.replicas == spec.replicas:
         return ()
@@ -219,17 +219,8 @@ def _members(desired: Desired, actual: Actual) -> Condition | None:
     members = count(current, "member")
     low = wanted if expected is None or expected.min is None else expected.min
     high = None if expected is None else expected.max
-    if actual.workload is not None and actual.workload.refusal and desired.spec.workload is not None:
-        named = f"{desired.spec.workload.kind} {desired.spec.workload.name}"
-        message = (
-            f"Kubernetes refuses to scale {named}; give the operator's role this right, lift the quota, or take "
-            f"workload away: {actual.workload.refusal}"
-        )
-        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadRefused", message)
-    if actual.workload is not None and actual.workload.replicas is None and desired.spec.workload is not None:
-        named = f"{desired.spec.workload.kind} {desired.spec.workload.name}"
-        message = f"there is no {named} to run consumers; make it, or correct workload"
-        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadMissing", message)
+    if (problem := _workload_problem(desired, actual)) is not None:
+        return problem
     if low is not None and current < low:
         message = f"the group has {members}, and {low} are expected; look at the consumers that are missing"
         return condition(MEMBERS_AS_EXPECTED, False, "TooFew", message)
@@ -237,6 +228,25 @@ def _members(desired: Desired, actual: Actual) -> Condition | None:
         message = f"the group has {members}, and at most {high} are expected; look for consumers too many"
         return condition(MEMBERS_AS_EXPECTED, False, "TooMany", message)
     return condition(MEMBERS_AS_EXPECTED, True, "AsExpected")
+
+
+def _workload_problem(desired: Desired, actual: Actual) -> Condition | None:
+    """Why the workload is not scaled."""
+    workload, seen = desired.spec.workload, actual.workload
+    if workload is None or seen is None:
+        return None
+    if seen.not_allowed:
+        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadNotAllowed", seen.not_allowed)
+    if seen.refusal:
+        message = (
+            f"Kubernetes refuses to scale {workload}; give the operator's role this right, lift the quota, or take "
+            f"workload away: {seen.refusal}"
+        )
+        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadRefused", message)
+    if seen.replicas is None:
+        message = f"there is no {workload} to run consumers; make it, or correct workload"
+        return condition(MEMBERS_AS_EXPECTED, False, "WorkloadMissing", message)
+    return None
 
 
 def _lag(desired: Desired, shown: ConsumerGroupStatus) -> Condition | None:

@@ -29,12 +29,13 @@ class Desired(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
 class WorkloadSeen:
     """What runs the consumers. `replicas` are those that it is set to; None in all where it is not there.
 
-    `refusal` is why Kubernetes does not let the operator read or scale it.
+    `refusal` is why Kubernetes does not let the operator read or scale it, `not_allowed` why the Cluster does not.
     """
 
     replicas: int | None = None
     selector: str | None = None
     refusal: str = ""
+    not_allowed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

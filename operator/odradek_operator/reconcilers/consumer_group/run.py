@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
+from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.groups import BrokerGroups
@@ -25,6 +26,7 @@ from odradek_operator.gateways.kubernetes import (
     KubernetesError,
     NotFound,
     Refused,
+    metadata,
 )
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
@@ -53,6 +55,7 @@ from odradek_operator.reconcilers.reconciler import (
 from odradek_operator.reconcilers.reporting import leave, leave_invalid, tell
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.structure import InvalidResource
+from odradek_operator.resources.workloads import ScalableWorkload, scalable_workloads
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +71,7 @@ class _Work:
     body: Json
     desired: Desired
     actual: Actual = field(default_factory=lambda: Actual(now=datetime.now(UTC)))
+    scalable: tuple[ScalableWorkload, ...] = ()
 
 
 class GroupsRun:
@@ -111,7 +115,10 @@ class GroupsRun:
         return Outcomes(self._outcomes, self._failures)
 
     async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
-        async def with_brokers(client: Client) -> None:
+        async def with_brokers(client: Client, body: Json) -> None:
+            scalable = scalable_workloads(body)
+            for work in works:
+                work.scalable = scalable
             groups = BrokerGroups(client, self._record_times)
             await self._look(works, groups)
             await self._each(works, groups)
@@ -252,6 +259,14 @@ class GroupsRun:
         named = work.desired.spec.workload
         if named is None or work.desired.is_deleted:
             return
+        if not any(one.covers(named) for one in work.scalable):
+            not_allowed = (
+                f"the Cluster {work.desired.spec.cluster} does not let ConsumerGroups scale {named}; add "
+                f"{{kind: {named.kind}, name: {named.name}}} to spec.scalableWorkloads of the Cluster, or take "
+                "workload away"
+            )
+            work.actual = replace(work.actual, workload=WorkloadSeen(not_allowed=not_allowed))
+            return
         try:
             body = await self._outside.kubernetes.get(APIS[str(named.kind)], self._namespace, named.name)
         except Forbidden as refusal:
@@ -259,6 +274,12 @@ class GroupsRun:
             return
         if body is None:
             work.actual = replace(work.actual, workload=WorkloadSeen())
+            return
+        if (metadata(body).get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGED_BY:
+            not_allowed = (
+                f"{named} is a part of a Cluster, which alone says how many there are; correct workload"
+            )
+            work.actual = replace(work.actual, workload=WorkloadSeen(not_allowed=not_allowed))
             return
         spec = body.get("spec") or {}
         labels = (spec.get("selector") or {}).get("matchLabels") or {}

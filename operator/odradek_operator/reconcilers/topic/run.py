@@ -103,7 +103,7 @@ class TopicsRun:
     # --- one cluster --------------------------------------------------------------------------------------------------
 
     async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
-        async def with_brokers(client: Client) -> None:
+        async def with_brokers(client: Client, _: Json) -> None:
             await self._rounds(works, BrokerTopics(client))
 
         absence = await self._clusters.ask(cluster, with_brokers)

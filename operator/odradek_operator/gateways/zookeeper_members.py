@@ -1,0 +1,86 @@
+"""Who votes in a ZooKeeper ensemble, read and changed while it runs (ZooKeeper's dynamic reconfiguration).
+
+kazoo blocks, so each call runs in a thread with a session of its own, which ends with it. Nothing is tried again here:
+the next reading shows whether a change that was cut off was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+SECONDS_MAX: Final = 8.0
+_CONFIG: Final = "/zookeeper/config"
+_VOTER: Final = re.compile(r"^server\.(\d+)=\S*:participant", re.MULTILINE)
+_VERSION: Final = re.compile(r"^version=([0-9a-f]+)$", re.MULTILINE)
+Result = TypeVar("Result")
+# kazoo tells each lost connection, as a server that leaves causes it.
+logging.getLogger("kazoo").setLevel(logging.ERROR)
+
+
+class EnsembleError(Exception):
+    """The ensemble does not answer, or refuses; the text says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What all servers have agreed on: the ids of those that vote, from 1, and its version, hexadecimal."""
+
+    voters: tuple[int, ...]
+    version: str
+
+
+async def read_configuration(addresses: Sequence[str]) -> Configuration:
+    """The configuration in force; `addresses` are servers' hosts and ports. Raises EnsembleError."""
+    return await _with_client(addresses, lambda client: _parsed(client.get(_CONFIG)[0]))
+
+
+async def reconfigure(
+    addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+) -> Configuration:
+    """Let servers vote, named as in ZooKeeper's configuration, or vote no more, by id. Raises EnsembleError.
+
+    All of it is one change: more than half of the old and of the new voters have it when this returns.
+    """
+    return await _with_client(
+        addresses,
+        lambda client: _parsed(
+            client.reconfig(
+                joining=",".join(joining) or None,
+                leaving=",".join(str(one) for one in leaving) or None,
+                new_members=None,
+            )[0]
+        ),
+    )
+
+
+async def _with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Result]) -> Result:
+    def asked() -> Result:
+        client = KazooClient(hosts=",".join(addresses), timeout=SECONDS_MAX)
+        try:
+            client.start(timeout=SECONDS_MAX)
+            return ask(client)
+        finally:
+            client.stop()
+            client.close()
+
+    try:
+        return await asyncio.to_thread(asked)
+    except (KazooException, KazooTimeoutError, OSError) as error:
+        raise EnsembleError(f"ZooKeeper: {type(error).__name__}: {error}") from error
+
+
+def _parsed(data: bytes) -> Configuration:
+    text = data.decode()
+    version = _VERSION.search(text)
+    return Configuration(
+        voters=tuple(sorted(int(one) for one in _VOTER.findall(text))), version=version[1] if version else "0"
+    )

@@ -1,0 +1,133 @@
+"""Whether a node's drain may take a broker: the brokers' disruption budget is held at zero unless any one may go.
+
+Kubernetes asks the budget at each eviction, and not the operator, which sees late. So the budget is open only while
+every broker says that it could stop, and a pod counts in it only once the operator has labelled it (`policies`): after
+an eviction the budget stays used up until the new pod has its partitions in sync, however late the operator looks.
+docs/design/0006 has the reasons, and what was tried besides.
+
+Partitions that no waiting makes safe (one replica, or as many as min.insync.replicas) hold nothing back, as in a roll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from odradek_operator.desired import policies
+from odradek_operator.desired.names import BROKER, CAUGHT_UP_LABEL, CLUSTER_LABEL, HTTP_PORT
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.cluster_admin import ClusterAdmin, RestartAnswer
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    DISRUPTION_BUDGETS,
+    FIELD_MANAGER,
+    PODS,
+    Json,
+    Kubernetes,
+    NotFound,
+    metadata,
+)
+from odradek_operator.reconcilers.cluster import facts
+from odradek_operator.reconcilers.cluster.look import Look
+from odradek_operator.reconcilers.cluster.rolling import why_it_waits
+
+# Clusters whose brokers are asked at the same time; each has 128 brokers at most.
+CLUSTERS_AT_ONCE_MAX: Final = 8
+_OURS: Final = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether any one broker may be evicted. `problem` says why not, where Kubernetes does not show it itself."""
+
+    may_go: bool
+    problem: str | None = None
+
+
+def verdict(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer], *, wanted: int) -> Verdict:
+    """What the brokers' pods and answers come to. `wanted` is how many pods there should be."""
+    if not pods or len(pods) < wanted or not all(pod.ready for pod in pods):
+        return Verdict(may_go=False)
+    for pod in pods:
+        answer = answers.get(pod.broker, RestartAnswer(known=False))
+        # A full disk holds back rolls, which nobody needs; a drain of another node may not wait for it.
+        if not answer.allowed:
+            return Verdict(may_go=False, problem=why_it_waits(pod.broker, answer))
+    return Verdict(may_go=True)
+
+
+async def guard_evictions(look: Look) -> None:
+    """Open the brokers' budget, or hold it; pods that are in sync are counted in it from now on."""
+    found = await _ask(look.admin, look.pods, wanted=facts.set_state(look.stateful_set()).wanted)
+    look.evictions_problem = found.problem
+    if not found.may_go:
+        await hold(look)
+        return
+    for manifest in policies.broker_budgets(look.context, is_held=False):
+        await look.applier.apply(look.key, manifest, look.objects)
+    for pod in look.pods:
+        if pod.caught_up:
+            continue
+        try:
+            await look.outside.kubernetes.set_labels(
+                PODS, look.key.namespace, pod.name, {CAUGHT_UP_LABEL: "true"}
+            )
+        except NotFound:
+            continue  # It went meanwhile; the next one is not labelled.
+
+
+async def hold(look: Look) -> None:
+    """Hold the brokers' budget at zero."""
+    for manifest in policies.broker_budgets(look.context, is_held=True):
+        await look.applier.apply(look.key, manifest, look.objects)
+
+
+async def outdated_budgets(
+    kubernetes: Kubernetes, admin: ClusterAdmin, namespaces: Sequence[str]
+) -> set[Key]:
+    """The Clusters whose brokers' budget is open and should be held, or the other way round.
+
+    No event tells that a replica fell behind. No namespaces stand for all. Raises KubernetesError.
+    """
+    budgets: dict[Key, Json] = {}
+    pods: dict[Key, list[Json]] = {}
+    for namespace in namespaces or (None,):
+        for body in await kubernetes.list(DISRUPTION_BUDGETS, namespace, labels=_OURS):
+            key = _key_of(body)
+            if key is not None and metadata(body)["name"] == f"{key.name}-{BROKER}":
+                budgets[key] = body
+        for body in await kubernetes.list(PODS, namespace, labels=_OURS):
+            key = _key_of(body)
+            if key is not None and facts.is_broker(body):
+                pods.setdefault(key, []).append(body)
+    turns = asyncio.Semaphore(CLUSTERS_AT_ONCE_MAX)
+
+    async def is_outdated(key: Key, budget: Json) -> bool:
+        async with turns:
+            found = facts.broker_pods(pods.get(key, ()), None)
+            may_go = (await _ask(admin, found, wanted=len(found))).may_go
+        return may_go != bool(budget["spec"].get("maxUnavailable"))
+
+    keys = list(budgets)
+    outdated = await asyncio.gather(*(is_outdated(key, budgets[key]) for key in keys))
+    return {key for key, is_old in zip(keys, outdated, strict=True) if is_old}
+
+
+async def _ask(admin: ClusterAdmin, pods: Iterable[facts.BrokerPod], *, wanted: int) -> Verdict:
+    """Ask all brokers, if all are ready."""
+    there = tuple(pods)
+    without_asking = verdict(there, {}, wanted=wanted)
+    if without_asking.problem is None:
+        return without_asking
+    asked = [(pod.broker, pod.address) for pod in there if pod.address is not None]
+    told = await asyncio.gather(*(admin.restart_answer(host, HTTP_PORT) for _, host in asked))
+    answers = {broker: answer for (broker, _), answer in zip(asked, told, strict=True)}
+    return verdict(there, answers, wanted=wanted)
+
+
+def _key_of(body: Json) -> Key | None:
+    about = metadata(body)
+    cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
+    return Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)) if cluster else None

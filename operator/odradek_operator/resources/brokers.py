@@ -1,0 +1,138 @@
+"""The brokers and controllers of a Cluster, as wanted, and which of Kafka's settings they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final
+
+from odradek.foundation.broker_settings.protection import PROMISES, promise_of
+from odradek.foundation.setting_types import Scope
+from odradek.foundation.settings import USED, all_settings
+from odradek_operator.resources.configuration import Configuration
+from odradek_operator.resources.pods import Pod, Resources, Storage
+from odradek_operator.resources.schema import Quantity, Text, Whole
+from odradek_operator.resources.structure import Doc, Nested, Rule
+
+BROKERS_MAX: Final = 128
+
+# Where brokers listen, keep their logs and register follows from the resource itself.
+_OWN_KEYS: Final = (
+    "node.id", "broker.id", "log.dir", "log.dirs", "listeners", "advertised.listeners", "inter.broker.listener.name",
+    "listener.security.protocol.map", "security.inter.broker.protocol", "controlled.shutdown.enable",
+    "cordoned.log.dirs",
+)  # fmt: skip
+_REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.brokers and spec.listeners") | {
+    "broker.rack": "set spec.brokers.rackLabel, and each broker takes its node's zone",
+    "zookeeper.connect": "set spec.zookeeper",
+}
+BROKER_SETTINGS: Final = tuple(
+    setting
+    for key, setting in USED.items()
+    if key not in _REFUSED
+    and not key.startswith("zookeeper.")
+    and not setting.internal
+    # For one broker alone, and a Cluster's are for all of them.
+    and setting.scope is not Scope.PER_BROKER
+)
+# What is known by name of those that promise protection; brokers would not start with them.
+_PROMISING: Final = sorted(
+    key
+    for key in {*all_settings(), *(row.key for row in PROMISES if not row.is_family)}
+    if promise_of(key) is not None and key not in _REFUSED and not key.startswith("zookeeper.")
+)
+CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING)
+
+
+def _at_most(key: str, replicas: str, what: str) -> Rule:
+    escaped = key.replace(".", "__dot__")
+    return Rule(
+        f"!has(self.config.{escaped}) || int(self.config.{escaped}) <= {replicas}",
+        f"{key} must not be above {what}: such topics could never be made",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brokers:
+    """The brokers of a cluster."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= "
+            "self.replicas",
+            "min.insync.replicas must not be above the number of brokers: nobody could write with acks=all",
+        ),
+        Rule(
+            "!has(self.config.min__dot__insync__dot__replicas) || "
+            "has(self.config.default__dot__replication__dot__factor) || "
+            "int(self.config.min__dot__insync__dot__replicas) <= 3",
+            "min.insync.replicas must not be above default.replication.factor, which is 3 unless it is given: set both",
+        ),
+        Rule(
+            "!has(self.config.min__dot__insync__dot__replicas) || "
+            "!has(self.config.default__dot__replication__dot__factor) || "
+            "int(self.config.min__dot__insync__dot__replicas)"
+            " <= int(self.config.default__dot__replication__dot__factor)",
+            "min.insync.replicas must not be above default.replication.factor: nobody could write with acks=all",
+        ),
+        _at_most("default.replication.factor", "self.replicas", "the number of brokers"),
+        _at_most("offsets.topic.replication.factor", "self.replicas", "the number of brokers"),
+        _at_most("transaction.state.log.replication.factor", "self.replicas", "the number of brokers"),
+    )
+
+    replicas: Annotated[
+        int,
+        Whole(minimum=1, maximum=BROKERS_MAX),
+        Doc(
+            "How many. More: partitions move to the new ones. Fewer: those with the highest numbers are emptied first."
+        ),
+    ] = 3
+    config: Annotated[
+        Mapping[str, str],
+        CONFIGURATION,
+        Doc(
+            "Kafka's broker settings by key. What brokers take while they run is set without a restart; anything else "
+            "restarts them one by one. Without them, default.replication.factor, offsets.topic.replication.factor and "
+            "transaction.state.log.replication.factor are 3, or the number of brokers where that is less, and "
+            "min.insync.replicas is 2, or 1 with fewer than three brokers; auto.create.topics.enable is false, since "
+            "topics are declared."
+        ),
+    ] = field(default_factory=dict)
+    storage: Annotated[Storage, Nested(Storage), Doc("Each broker's volume.")] = field(
+        default_factory=Storage
+    )
+    resources: Annotated[Resources, Nested(Resources), Doc("Each broker's share of its node.")] = field(
+        default_factory=lambda: Resources(
+            requests={"cpu": "100m", "memory": "256Mi"}, limits={"memory": "2Gi"}
+        )
+    )
+    move_rate: Annotated[
+        str | None,
+        Quantity(),
+        Doc(
+            "How many bytes a second each broker may feed or fetch for partitions that move, as 50Mi. Without it: as "
+            "fast as they can."
+        ),
+    ] = None
+    rack_label: Annotated[
+        str | None,
+        Text(max_length=317, min_length=1),
+        Doc(
+            "The label of nodes that says which zone they are in, mostly topology.kubernetes.io/zone. Replicas of a "
+            "partition are put into different zones, and consumers may read from the nearest. Without it: no zones."
+        ),
+    ] = None
+    pod: Annotated[Pod, Nested(Pod), Doc("Additions to the brokers' pods.")] = field(default_factory=Pod)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controllers:
+    """The controllers of a cluster: one is active, the others stand by."""
+
+    replicas: Annotated[int, Whole(minimum=1, maximum=9), Doc("How many, the active one included.")] = 2
+    resources: Annotated[Resources, Nested(Resources), Doc("Each controller's share of its node.")] = field(
+        default_factory=lambda: Resources(
+            requests={"cpu": "50m", "memory": "128Mi"}, limits={"memory": "512Mi"}
+        )
+    )
+    pod: Annotated[Pod, Nested(Pod), Doc("Additions to the controllers' pods.")] = field(default_factory=Pod)
