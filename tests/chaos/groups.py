@@ -18,6 +18,8 @@ from tests.support.group_churn import Group, Kind, MemberProcess
 NOTE_SECONDS: Final = 0.1
 LEAVE_SECONDS_MAX: Final = 20.0
 COMMIT_SECONDS_MAX: Final = 10.0
+REQUEST_SECONDS_MAX: Final = 60.0  # librdkafka's default of socket.timeout.ms
+REPLACED_MAX: Final = 4  # members of one group: more is not the client's fault
 
 CLASSIC: Final = Kind("confluent")
 COOPERATIVE: Final = Kind("confluent", strategy="cooperative-sticky")
@@ -35,6 +37,7 @@ class RecordedGroup(Group):
         self._told_gone: set[int] = set()
         self._last_words: dict[int, tuple[str, float]] = {}
         self._leaving: dict[int, tuple[MemberProcess, float]] = {}
+        self.replaced = 0
 
     def take_notes(self, *, seconds: float = 0.0) -> None:
         """As a group does; nothing waits here."""
@@ -85,10 +88,22 @@ class RecordedGroup(Group):
                 continue
             del self._leaving[number]
 
+    def replace_lost_in_a_commit(self) -> None:
+        """Kill members whose client never ends a commit, and start others; see `_lost_in_a_commit`.
+
+        A request without an answer fails after the client's `socket.timeout.ms`: what lasts longer is not the broker's.
+        """
+        for number in self._lost_in_a_commit(REQUEST_SECONDS_MAX + COMMIT_SECONDS_MAX):
+            member = self.members.pop(number)
+            member.kill()
+            if self.replaced < REPLACED_MAX:
+                self.replaced += 1
+                self.start_member(member.kind)
+
     def leave(self) -> str:
         """Let all members go; who did not, when everything was healed."""
         failed = []
-        for number in self._lost_in_a_commit():
+        for number in self._lost_in_a_commit(COMMIT_SECONDS_MAX):
             self.members.pop(number).kill()
         for member in self.members.values():
             member.stop()
@@ -106,14 +121,22 @@ class RecordedGroup(Group):
         self.note_gone()
         return "; ".join(failed)
 
-    def _lost_in_a_commit(self) -> list[int]:
-        """Members of librdkafka that wait for a commit which its coordinator took with it: that can be for ever
-        (confluentinc/librdkafka 3740), and they have been put out of the group long since. Whether brokers answer
-        commits is for the probes to find out.
+    def _lost_in_a_commit(self, seconds: float) -> list[int]:
+        """Members of librdkafka that wait for a commit which its coordinator took with it.
+
+        That can be for ever (confluentinc/librdkafka 3740, confluent-kafka-python 1801). Its thread goes on to send
+        heartbeats, so the group waits for such a member, too. Probes find out whether brokers answer commits.
         """
-        before = now() - COMMIT_SECONDS_MAX
+        before = now() - seconds
         words = {number: self._last_words.get(number, ("", now())) for number in self.members}
         return [number for number, (what, at) in words.items() if what == "commits" and at < before]
+
+    def describe(self) -> str:
+        """What members hold, what they reported last, and the last word of each, commits included."""
+        words = (f"{number} {what} at {at:.2f}" for number, (what, at) in sorted(self._last_words.items()))
+        return (
+            f"{super().describe()}\n  last words: {', '.join(words)}; {self.replaced} members were replaced"
+        )
 
     def close(self) -> None:
         for member, _ in self._leaving.values():
@@ -141,6 +164,7 @@ class Groups:
             for name, members in kinds.items()
         ]
         self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._is_finishing = threading.Event()
         self._is_over = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
@@ -158,6 +182,8 @@ class Groups:
                     self._asked.get_nowait()()
                 for group in self.groups:
                     group.look_after_leaving()
+                    if self._is_finishing.is_set():
+                        group.replace_lost_in_a_commit()
                     group.take_notes()
                     group.note_gone()
                     group.check_alive()
@@ -199,6 +225,7 @@ class Groups:
     def at_rest(self, ends: Mapping[int, int], *, seconds_max: float) -> str:
         """Wait until every group has committed everything; what is missing when it has not in time."""
         deadline = time.monotonic() + seconds_max
+        self._is_finishing.set()
         while True:
             self.raise_failure()
             behind = [group for group in self.groups if not _has_committed(group, ends)]
