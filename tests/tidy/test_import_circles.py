@@ -15,16 +15,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"odradek": "broker", "odradek_operator": "operator", "odradek_pipeline": "pipeline"}
 
-# Circles that stand, each with its reason; one that is gone has to leave this list.
-ACCEPTED: dict[tuple[str, ...], str] = {
-    (
-        "odradek.cli.completing",
-        "odradek.cli.options",
-    ): "options name their completion, which reads other options",
-    ("odradek.cli.completion", "odradek.cli.main"): "a shell's completion asks the whole command line",
-    ("odradek.cli.connection_settings", "odradek.cli.profiles"): "a profile is a set of connection settings",
-}
-
 
 def _modules(package: str) -> dict[str, Path]:
     folder = ROOT / PACKAGES[package]
@@ -80,9 +70,5 @@ def test_a_circle_is_found() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_imports_itself_by_way_of_others(package: str) -> None:
-    found = circles(_graph(package))
-    accepted = {frozenset(circle) for circle in ACCEPTED if circle[0].split(".")[0] == package}
-    new = [" <-> ".join(sorted(circle)) for circle in found - accepted]
-    assert not new, "these modules import each other; move what they share below both"
-    gone = [" <-> ".join(sorted(circle)) for circle in accepted - found]
-    assert not gone, "these circles are gone; take them out of ACCEPTED"
+    found = [" <-> ".join(sorted(circle)) for circle in circles(_graph(package))]
+    assert not found, "these modules import each other; move what they share below both"

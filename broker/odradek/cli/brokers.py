@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.completing import brokers_completed
+from odradek.cli.completers import brokers_completed
 from odradek.cli.disk import disk
 from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
 from odradek.cli.options import Session, session_options

@@ -21,6 +21,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from odradek.cli.environment import COMPLETION_VARIABLE
+
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' type value line
@@ -96,7 +98,8 @@ def register() -> None:
 
 @click.command()
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
-def completion(shell: str) -> None:
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script for a shell.
 
     The tab key then completes verbs, options, and names: topics with their partitions, groups, brokers,
@@ -110,11 +113,9 @@ def completion(shell: str) -> None:
       odradek completion zsh > ~/.zfunc/_odradek
       odradek completion fish > ~/.config/fish/completions/odradek.fish
     """
-    from odradek.cli.main import COMPLETION_VARIABLE, command_line
-
     register()
     kind = get_completion_class(shell)
     assert kind is not None, shell
     # Not `source()`: for bash it starts a shell to ask its version, which a script for another machine does not need.
-    variables = kind(command_line, {}, "odradek", COMPLETION_VARIABLE).source_vars()
+    variables = kind(ctx.find_root().command, {}, "odradek", COMPLETION_VARIABLE).source_vars()
     click.echo(kind.source_template % variables)

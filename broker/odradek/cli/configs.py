@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.completing import config_assignments_completed, config_keys_completed, config_names_completed
+from odradek.cli.completers import config_assignments_completed, config_keys_completed, config_names_completed
 from odradek.cli.options import Session, parse_assignments, session_options
 from odradek.cli.output import plain, say, show, warn
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import click
 
+from odradek.cli.environment import BOOTSTRAP_VARIABLE, PROFILE_VARIABLE
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     BOOTSTRAP_SERVERS,
@@ -23,11 +24,8 @@ from odradek.client.properties import (
     METADATA_AGE_MS,
     REQUEST_TIMEOUT_MS,
     ReadProperties,
-    read_client_properties,
 )
 
-BOOTSTRAP_VARIABLE = "ODRADEK_BOOTSTRAP"
-PROFILE_VARIABLE = "ODRADEK_PROFILE"
 BOOTSTRAP_OPTION = "--bootstrap"
 TIMEOUT_OPTION = "--timeout"
 DEFAULT = "default"
@@ -114,6 +112,8 @@ def resolve(given: GivenOptions) -> ConnectionSettings:
 
     profile = _lay_profile(given, lay)
     if given.command_config is not None:
+        from odradek.cli.property_files import read_property_file
+
         lay(read_property_file(given.command_config), given.command_config)
     if from_environment := os.environ.get(BOOTSTRAP_VARIABLE):
         _warn_of_hidden(values, given, from_environment, warnings)
@@ -166,28 +166,3 @@ def _check_bootstrap(bootstrap: Sourced) -> None:
 
         kind = click.UsageError if bootstrap.source == BOOTSTRAP_OPTION else SettingError
         raise kind(f"{bootstrap.source}: {failure}") from failure
-
-
-def read_property_file(path: str) -> ReadProperties:
-    """A file in the syntax of Kafka's client.properties. Raises FileNotFoundError, SettingError."""
-    return read_client_properties(read_entries(path, what="--command-config"), source=path)
-
-
-def read_entries(path: str, *, what: str) -> dict[str, str]:
-    """The entries of a property file as they are. Raises FileNotFoundError, SettingError naming `what`."""
-    from odradek.foundation.errors import SettingError
-    from odradek.foundation.limits import CLIENT_PROPERTIES_BYTES_MAX
-    from odradek.foundation.properties import parse_properties
-
-    try:
-        with open(path, "rb") as file:
-            data = file.read(CLIENT_PROPERTIES_BYTES_MAX + 1)
-        if len(data) > CLIENT_PROPERTIES_BYTES_MAX:
-            raise SettingError(f"{what} {path}: larger than {CLIENT_PROPERTIES_BYTES_MAX} bytes")
-        return parse_properties(data.decode("utf-8"), source=path)
-    except FileNotFoundError as failure:
-        raise FileNotFoundError(f"{what} {path}: there is no such file") from failure
-    except OSError as failure:
-        raise SettingError(f"{what} {path}: {failure.strerror}") from failure
-    except UnicodeDecodeError as failure:
-        raise SettingError(f"{what} {path}: it is not UTF-8 text: {failure}") from failure

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.completing import groups_completed, partition_numbers_completed, topics_completed
+from odradek.cli.completers import groups_completed, partition_numbers_completed, topics_completed
 from odradek.cli.options import Session, parse_partitions, session_options
 from odradek.cli.times import TIME_HELP, parse_moment_ms
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from odradek.cli.completing import brokers_completed, one_of, topics_completed
+from odradek.cli.completers import brokers_completed, one_of, topics_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import format_bytes, print_error, show

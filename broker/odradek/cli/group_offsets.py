@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.completing import groups_completed, partitions_completed
+from odradek.cli.completers import groups_completed, partitions_completed
 from odradek.cli.options import Session, execute_options, session_options
 from odradek.cli.times import TIME_HELP
 

@@ -18,6 +18,7 @@ import click
 
 from odradek import __version__
 from odradek.cli.connection_settings import GivenOptions
+from odradek.cli.environment import COMPLETION_VARIABLE
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.options import GlobalOptions, connection_options
@@ -40,9 +41,6 @@ VERBS = {
     "profile": "odradek.cli.profile:profile",
     "completion": "odradek.cli.completion:completion",
 }
-
-
-COMPLETION_VARIABLE = "_ODRADEK_COMPLETE"
 
 
 # What a write to stdout can fail with, but for a closed pipe.

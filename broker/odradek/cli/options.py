@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli import interrupts
-from odradek.cli.completing import profiles_completed
+from odradek.cli.clients import new_client
+from odradek.cli.completers import profiles_completed
 from odradek.cli.connection_settings import (
     BOOTSTRAP_OPTION,
     DEFAULT,
@@ -106,23 +107,6 @@ class Session:
             yield client
         finally:
             await client.close()
-
-
-def new_client(settings: ConnectionSettings, *, wait_ms_max: int | None = None) -> Client:
-    """A client with these settings, not yet connected; `wait_ms_max` cuts its timeouts short."""
-    from odradek.client.client import Client
-
-    def at_most(timeout_ms: int) -> int:
-        return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
-
-    return Client(
-        settings.bootstrap.value,
-        client_id=settings.client_id,
-        request_timeout_ms=at_most(settings.request_timeout_ms),
-        api_timeout_ms=at_most(settings.api_timeout_ms),
-        connect_timeout_ms=at_most(settings.connect_timeout_ms),
-        metadata_age_ms_max=settings.metadata_age_ms_max,
-    )
 
 
 def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.completing import topics_completed
+from odradek.cli.completers import topics_completed
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import count, format_bytes, show_document
 from odradek.cli.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from odradek.cli.completing import partition_numbers_completed, topics_completed
+from odradek.cli.completers import partition_numbers_completed, topics_completed
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import count, show_document
 

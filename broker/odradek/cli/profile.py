@@ -8,15 +8,12 @@ from typing import Any
 import click
 
 from odradek.cli import profiles
-from odradek.cli.completing import profiles_completed, properties_completed, property_assignments_completed
-from odradek.cli.connection_settings import (
-    PROFILE_VARIABLE,
-    GivenOptions,
-    read_property_file,
-    resolve,
-)
+from odradek.cli.completers import profiles_completed, properties_completed, property_assignments_completed
+from odradek.cli.connection_settings import GivenOptions, resolve
+from odradek.cli.environment import PROFILE_VARIABLE
 from odradek.cli.options import Session, parse_assignments, session_options
 from odradek.cli.output import print_error, say, show, show_document, warn
+from odradek.cli.property_files import read_property_file
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     BOOTSTRAP_SERVERS,

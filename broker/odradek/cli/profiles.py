@@ -73,7 +73,7 @@ def use(name: str | None) -> None:
 
 def entries(name: str, *, named_by: str = "") -> dict[str, str]:
     """What the file of a profile says, unchecked. Raises FileNotFoundError, naming the profiles that are there."""
-    from odradek.cli.connection_settings import read_entries
+    from odradek.cli.property_files import read_entries
 
     path = path_of(name)
     if not path.exists():
@@ -116,7 +116,7 @@ def _not_there(name: str, *, named_by: str) -> FileNotFoundError:
 
 
 def _write(path: Path, text: str) -> None:
-    from odradek.cli.whole_files import replace_file
+    from odradek.cli.atomic_files import replace_file
 
     for folder in (directory(), path.parent):
         folder.mkdir(mode=_MODE_DIRECTORY, parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.completing import topics_completed
+from odradek.cli.completers import topics_completed
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.moves import (
     MOVES_HEADERS,

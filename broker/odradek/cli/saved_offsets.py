@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from odradek.cli.whole_files import replace_file
+from odradek.cli.atomic_files import replace_file
 from odradek.foundation.limits import SAVED_OFFSETS_BYTES_MAX
 
 FORMAT = "odradek-offsets"

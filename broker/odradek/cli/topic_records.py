@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.completing import partitions_completed
+from odradek.cli.completers import partitions_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.options import Session, execute_options, session_options
 from odradek.cli.output import bad, count, print_error, show

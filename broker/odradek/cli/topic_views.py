@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.completing import topics_completed
+from odradek.cli.completers import topics_completed
 from odradek.cli.options import Session, session_options
 from odradek.cli.output import bad, count, in_color, render_table, show, show_document, warning
 from odradek.cli.watch import WatchCommand, look, watch_option

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.completing import (
+from odradek.cli.completers import (
     partition_numbers_completed,
     topic_assignments_completed,
     topic_keys_completed,

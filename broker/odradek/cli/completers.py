@@ -49,8 +49,8 @@ def _asking(names: Names) -> Completer:
 
 def ask(ctx: click.Context, names: Names) -> list[str]:
     """What `names` finds with the connection that the line names so far. Raises what goes wrong, TimeoutError."""
+    from odradek.cli.clients import new_client
     from odradek.cli.connection_settings import GivenOptions, resolve
-    from odradek.cli.options import new_client
     from odradek.foundation.limits import COMPLETION_SECONDS_MAX
 
     def given(params: dict[str, Any]) -> GivenOptions:

@@ -1,0 +1,30 @@
+"""Makes the client of a command from its connection settings.
+
+The client's modules are imported when one is made, because each verb imports this module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.cli.connection_settings import ConnectionSettings
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
+
+def new_client(settings: ConnectionSettings, *, wait_ms_max: int | None = None) -> Client:
+    """A client with these settings, not yet connected; `wait_ms_max` cuts its timeouts short."""
+    from odradek.client.client import Client
+
+    def at_most(timeout_ms: int) -> int:
+        return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
+
+    return Client(
+        settings.bootstrap.value,
+        client_id=settings.client_id,
+        request_timeout_ms=at_most(settings.request_timeout_ms),
+        api_timeout_ms=at_most(settings.api_timeout_ms),
+        connect_timeout_ms=at_most(settings.connect_timeout_ms),
+        metadata_age_ms_max=settings.metadata_age_ms_max,
+    )

@@ -1,0 +1,30 @@
+"""Reads property files: the one that --command-config names, and those of profiles."""
+
+from __future__ import annotations
+
+from odradek.client.properties import ReadProperties, read_client_properties
+
+
+def read_property_file(path: str) -> ReadProperties:
+    """A file in the syntax of Kafka's client.properties. Raises FileNotFoundError, SettingError."""
+    return read_client_properties(read_entries(path, what="--command-config"), source=path)
+
+
+def read_entries(path: str, *, what: str) -> dict[str, str]:
+    """The entries of a property file as they are. Raises FileNotFoundError, SettingError naming `what`."""
+    from odradek.foundation.errors import SettingError
+    from odradek.foundation.limits import CLIENT_PROPERTIES_BYTES_MAX
+    from odradek.foundation.properties import parse_properties
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read(CLIENT_PROPERTIES_BYTES_MAX + 1)
+        if len(data) > CLIENT_PROPERTIES_BYTES_MAX:
+            raise SettingError(f"{what} {path}: larger than {CLIENT_PROPERTIES_BYTES_MAX} bytes")
+        return parse_properties(data.decode("utf-8"), source=path)
+    except FileNotFoundError as failure:
+        raise FileNotFoundError(f"{what} {path}: there is no such file") from failure
+    except OSError as failure:
+        raise SettingError(f"{what} {path}: {failure.strerror}") from failure
+    except UnicodeDecodeError as failure:
+        raise SettingError(f"{what} {path}: it is not UTF-8 text: {failure}") from failure
