@@ -86,12 +86,12 @@ def test_replicas_in_sync_leave_no_more_to_wait_off_than_a_while() -> None:
 
 def test_what_was_not_sent_is_given_back() -> None:
     world = World(1000)
-    world.throttle.take_back(5000, world.throttle.record(5000))
+    world.throttle.refund(5000, world.throttle.record(5000))
     assert not world.throttle.holds_back()
     assert world.throttle.bytes_total == 0
     # No more than was waited off for it: what others took is still to be.
     world.throttle.record(8000)
-    world.throttle.take_back(50_000, world.throttle.record(50_000, is_in_sync=True))
+    world.throttle.refund(50_000, world.throttle.record(50_000, is_in_sync=True))
     world.time += 6.9
     assert world.throttle.holds_back()
     assert world.throttle.bytes_total == 8000

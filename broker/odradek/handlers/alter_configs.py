@@ -1,6 +1,4 @@
-"""AlterConfigs: replace all settings of a resource. Clients of today use IncrementalAlterConfigs, which changes
-single ones.
-"""
+"""AlterConfigs: replace all settings of a resource. Newer clients use IncrementalAlterConfigs, for single settings."""
 
 from __future__ import annotations
 

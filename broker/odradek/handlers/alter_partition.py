@@ -1,7 +1,7 @@
 """AlterPartition (KIP-497, KIP-841, KIP-903): in-sync sets that leaders propose.
 
-Served by controllers, to brokers alone. A topic that is gone, or whose id is another's, is answered for itself; an
-older registration of the leader for all.
+Served by controllers, to brokers alone. A deleted topic, or one with another id, is an error of that topic. A stale
+broker epoch of the leader is an error of the whole request.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def _alter(request: AlterPartitionRequest, context: SharedContext) -> Mess
 def _members(
     partition: PartitionData, version: int, *, brokers: Mapping[int, BrokerImage]
 ) -> tuple[int, ...]:
-    """The proposed set. Raises IneligibleReplica for a member that registered anew since it was seen in sync."""
+    """The proposed set. Raises IneligibleReplica for a member that has registered again since it was seen in sync."""
     if version < _EPOCHS_VERSION:
         return tuple(partition.new_isr)
     for member in partition.new_isr_with_epochs:

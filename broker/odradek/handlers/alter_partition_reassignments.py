@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (KIP-455, KIP-860): let partitions move to other brokers, or take that back."""
+"""AlterPartitionReassignments (KIP-455, KIP-860): move partitions to other brokers, or cancel such a move."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ async def _alter(request: AlterPartitionReassignmentsRequest, context: SharedCon
                 }
             )
         responses.append({"name": topic.name, "partitions": rows})
-    told = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
-    return response(API, version, error_code=0, error_message=None, responses=responses, **told)
+    echoed = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
+    return response(API, version, error_code=0, error_message=None, responses=responses, **echoed)

@@ -1,8 +1,8 @@
 """ApiVersions: which APIs in which versions, read from the table of handlers; features as in Kafka 4.1.
 
-A client that asks in a version from the future gets version 0 of the answer with UNSUPPORTED_VERSION and
-the range of this API, and asks again (KIP-511). Only features that are true here are named: group.version
-1, the new group protocol.
+A client with a newer version than is served gets version 0 of the answer, with UNSUPPORTED_VERSION and the range of
+this API. It then asks again (KIP-511). Only features that are served are named: group.version 1, the new group
+protocol.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odradek.protocol.requests.cluster import ApiVersionsRequest
 # Kafka's own pattern; names and versions end up in logs and metrics.
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
-# A feature whose lowest version is 0 breaks older readers (KIP-1011): shown from version 4 on.
+# A feature with a lowest version of 0 breaks older readers (KIP-1011): it is named from version 4 on.
 _FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
 _GROUP_VERSION: Final = "group.version"
 

@@ -1,8 +1,7 @@
-"""One line in the log for each topic that is made, deleted or grown, and each change of settings: what, and who asked.
+"""One line in the log for each topic created, deleted or extended, and each change of settings, with the client.
 
-The controller's process writes it, also for requests that a broker handed on: they keep their client's id and address.
-A topic that a Metadata request makes is logged by the broker that was asked.
-Values of secrets are not shown.
+The controller's process writes it, also for forwarded requests: they keep their client's id and address. A topic that
+a Metadata request creates is logged by the broker that received the request. Values of secrets are hidden.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _lines: Final = RateLimitedLog(
 _OPERATIONS: Final = {0: "set to", 1: "deleted", 2: "appended", 3: "without"}
 
 
-def asked_by(context: SharedContext) -> str:
-    """`client 'ID' at ADDRESS`; a broker that asks for itself has no address here."""
+def client_of(context: SharedContext) -> str:
+    """`client 'ID' at ADDRESS`; a broker's own request has no address here."""
     where = f" at {context.client_host}" if context.client_host else ""
     return f"client {context.header.client_id!r}{where}"
 
 
-def topic_made(
+def topic_created(
     context: SharedContext, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]
 ) -> None:
     settings = "".join(
@@ -41,29 +40,29 @@ def topic_made(
     _lines.info(
         "topic %s was made for %s: partitions=%d, replicas=%d%s",
         name,
-        asked_by(context),
+        client_of(context),
         partitions,
         replicas,
         settings,
     )
 
 
-def topic_made_by_asking(context: SharedContext, name: str, *, partitions: int) -> None:
-    """A topic that a client's Metadata request made (auto.create.topics.enable)."""
+def topic_auto_created(context: SharedContext, name: str, *, partitions: int) -> None:
+    """A topic that a client's Metadata request created (auto.create.topics.enable)."""
     _lines.info(
         "topic %s was made for %s, which asked for its metadata: partitions=%d",
         name,
-        asked_by(context),
+        client_of(context),
         partitions,
     )
 
 
 def topic_deleted(context: SharedContext, name: str) -> None:
-    _lines.info("topic %s was deleted for %s", name, asked_by(context))
+    _lines.info("topic %s was deleted for %s", name, client_of(context))
 
 
-def topic_grown(context: SharedContext, name: str, *, partitions: int) -> None:
-    _lines.info("topic %s was grown to %d partitions for %s", name, partitions, asked_by(context))
+def partitions_added(context: SharedContext, name: str, *, partitions: int) -> None:
+    _lines.info("topic %s was grown to %d partitions for %s", name, partitions, client_of(context))
 
 
 def settings_changed(
@@ -71,7 +70,7 @@ def settings_changed(
 ) -> None:
     """`changes` are (key, operation on the wire, value) of IncrementalAlterConfigs."""
     words = (
-        f"{key} {_OPERATIONS[operation]}" + ("" if operation == 1 else f" {_shown(resource, key, value)}")
+        f"{key} {_OPERATIONS[operation]}" + ("" if operation == 1 else f" {_printable(resource, key, value)}")
         for key, operation, value in changes
     )
     _changed(context, resource, words)
@@ -81,7 +80,7 @@ def settings_replaced(
     context: SharedContext, resource: ConfigResource, texts: Mapping[str, str | None]
 ) -> None:
     """All settings of a resource were replaced (AlterConfigs)."""
-    words = [f"{key} set to {_shown(resource, key, value)}" for key, value in texts.items()]
+    words = [f"{key} set to {_printable(resource, key, value)}" for key, value in texts.items()]
     _changed(context, resource, [*words, "all others deleted"])
 
 
@@ -91,13 +90,13 @@ def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[s
     except ValueError:
         return
     name = resource.resource_name or "default"
-    _lines.info("settings of %s %s were changed for %s: %s", kind, name, asked_by(context), ", ".join(words))
+    _lines.info("settings of %s %s were changed for %s: %s", kind, name, client_of(context), ", ".join(words))
 
 
-def _shown(resource: ConfigResource, key: str, value: str | None) -> str | None:
+def _printable(resource: ConfigResource, key: str, value: str | None) -> str | None:
     if resource.resource_type == ResourceType.BROKER:
         setting = find_setting(key)
         if setting is None or setting.is_sensitive:
             return "[hidden]"
-    # A line break would look like a line of its own.
+    # A line break would start a line that nobody logged.
     return value if value is None or value.isprintable() else repr(value)

@@ -60,7 +60,7 @@ _POLICY_KEYS: Final[dict[int, str]] = {
 
 
 def resource_of(resource_type: int, name: str) -> Resource:
-    """The resource whose settings the controller keeps. Raises InvalidRequest for kinds that have none to change."""
+    """The resource as the controller names it. Raises InvalidRequest for kinds without settings that can change."""
     if resource_type == ResourceType.CLIENT_METRICS:
         raise InvalidRequest(
             "This broker takes no metrics from clients, so there are no subscriptions to set."
@@ -72,7 +72,7 @@ def resource_of(resource_type: int, name: str) -> Resource:
 
 
 def repeated_resources(resources: Iterable[ConfigResource]) -> frozenset[tuple[int, str]]:
-    """Those that one request names more than once: which of the values counts could only be guessed."""
+    """The resources that one request names more than once: which of the values counts is not known."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     return frozenset(key for key, count in counts.items() if count > 1)
 
@@ -82,7 +82,7 @@ def alteration_response(
 ) -> dict[str, object]:
     """The answer for one resource of AlterConfigs or IncrementalAlterConfigs.
 
-    Where there is no error, the message may be a warning: clients do not look at it, and our own shows it.
+    Without an error, the message may be a warning: other clients ignore it, and our own shows it.
     """
     return {
         "error_code": error_code(outcome),
@@ -93,7 +93,7 @@ def alteration_response(
 
 
 def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
-    """What the person who set a cleanup.policy must know."""
+    """What a change of cleanup.policy does not do yet, if the resource has one."""
     for config in resource.configs:
         if config.name != _POLICY_KEYS.get(resource.resource_type) or not config.value:
             continue
@@ -121,7 +121,7 @@ def policy_of(context: RequestContext, topic: str, *, sources: BrokerSources) ->
 
 
 def check_own_broker(name: str, own_id: int) -> None:
-    """Raises InvalidRequest when a broker's loggers are asked for from another broker, or from none."""
+    """Raises InvalidRequest unless the request for a broker's loggers names this broker."""
     if name != str(own_id):
         raise InvalidRequest(
             f"Unexpected broker id, expected {own_id}, but received {name or 'an empty string'}; "

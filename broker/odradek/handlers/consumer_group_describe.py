@@ -62,7 +62,7 @@ def _member(described: listing.DescribedConsumer, context: RequestContext) -> Ma
 
 
 def _assignment(assignment: Assignment, context: RequestContext) -> Mapping[str, object]:
-    """By name and id; topics that are gone have no name any more and are left out."""
+    """The partitions by topic, with name and id; deleted topics have no name and are left out."""
     by_id = context.broker.images.current.topics_by_id
     return {
         "topic_partitions": [

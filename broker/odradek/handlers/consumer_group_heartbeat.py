@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: all that a member of a consumer group says, and all that it is told (KIP-848)."""
+"""ConsumerGroupHeartbeat: what a member of a consumer group sends, and what it receives (KIP-848)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _response(context: RequestContext, group_id: str, outcome: Outcome) -> Messa
             for topic_id, indexes in outcome.assigned.items()
         ]
         assignment = {"topic_partitions": partitions}
-    # Who leaves need not come again.
+    # A member that leaves sends no further heartbeat.
     is_leaving = outcome.member_epoch < 0
     interval_ms = 0 if is_leaving else context.broker.groups.context.heartbeat_interval_ms(group_id)
     return response(

@@ -1,6 +1,6 @@
-"""What a handler may know beyond the request itself: who asks, from where, since when, and the broker's parts.
+"""What a handler may know beyond the request itself: its client, its arrival, and the broker's parts.
 
-`principal` is where authentication will put who asks; until then everyone is ANONYMOUS, as Kafka calls it.
+`principal` is the authenticated client. Without authentication it is Kafka's ANONYMOUS.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class BrokerParts:
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The group coordinator; it starts when it is first asked for."""
+        """The group coordinator; the first use starts it."""
         return self._groups()
 
     @property
@@ -121,7 +121,7 @@ class BrokerParts:
 
 
 class ControllerParts:
-    """The parts of the active controller that its handlers call; those that it shares with a broker have one name."""
+    """The parts of the active controller that its handlers call. A part that a broker has too has the same name."""
 
     __slots__ = (
         "active_controller",
@@ -160,7 +160,7 @@ class ControllerParts:
 
 
 class RequestContext:
-    """One request's surroundings. `received_at` is when its frame was taken up, monotonic."""
+    """One request's surroundings. `received_at` is when its frame was received, in monotonic seconds."""
 
     __slots__ = ("broker", "connection", "header", "principal", "received_at")
 
@@ -181,7 +181,7 @@ class RequestContext:
 
     @property
     def listener_name(self) -> str:
-        """The listener that the connection came in by: clients are told its advertised addresses."""
+        """The listener of the connection: answers name the advertised addresses of this listener."""
         return self.connection.listener_name
 
 
@@ -214,7 +214,7 @@ class SharedParts(Protocol):
 
 
 class SharedContext(Protocol):
-    """The surroundings of a request whose handler runs in a broker or in a controller."""
+    """The surroundings of a request with a handler that runs in a broker or in a controller."""
 
     @property
     def broker(self) -> SharedParts: ...

@@ -1,6 +1,6 @@
 """Requests counted by API: how many, how long they took, how many bytes. Plain integers, read by a scrape.
 
-The time of a request is from taking its frame up to its answer being ready; a fetch's includes its wait.
+The time of a request is from its frame to its answer; a fetch's includes its wait.
 """
 
 from __future__ import annotations

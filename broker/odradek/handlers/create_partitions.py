@@ -1,4 +1,4 @@
-"""CreatePartitions: let topics grow."""
+"""CreatePartitions: add partitions to topics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _create(request: CreatePartitionsRequest, context: RequestContext) -> 
     if not request.validate_only:
         for new, outcome in zip(wanted, made, strict=True):
             if outcome is None:
-                change_log.topic_grown(context, new.topic, partitions=new.total_count)
+                change_log.partitions_added(context, new.topic, partitions=new.total_count)
     outcomes |= {new.topic: outcome for new, outcome in zip(wanted, made, strict=True)}
     results = [
         {

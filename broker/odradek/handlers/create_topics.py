@@ -1,4 +1,4 @@
-"""CreateTopics: make topics; each stands and falls by itself."""
+"""CreateTopics: create topics. A topic that fails does not keep the others from being created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from odradek.protocol.requests.cluster import CreatableTopic, CreateTopicsReques
 from odradek.transport.pending import Pending
 
 API: Final = ApiKey.CREATE_TOPICS
-# From this version on the answer tells the topic's partitions and settings.
+# From this version on the answer has the topic's partitions and settings.
 _DETAILS_VERSION: Final = 5
 _PROHIBITED: Final = "__cluster_metadata"
 
@@ -55,7 +55,7 @@ async def _create(request: CreateTopicsRequest, context: RequestContext) -> Mess
 def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
     for name, outcome in outcomes.items():
         if isinstance(outcome, CreatedTopic):
-            change_log.topic_made(
+            change_log.topic_created(
                 context,
                 name,
                 partitions=outcome.partition_count,
@@ -110,7 +110,7 @@ class _Describer:
             "name": name,
             "topic_id": outcome.id,
             "error_code": 0,
-            # Clients look at the message where there is an error; our own shows this one as a warning.
+            # Other clients read the message only with an error; our own shows this one as a warning.
             "error_message": self._warning(outcome),
             "num_partitions": outcome.partition_count,
             "replication_factor": outcome.replication_factor,
@@ -127,7 +127,7 @@ class _Describer:
             self._described[key] = [
                 {
                     "name": entry.name,
-                    # As it was given, here only: what was asked for is echoed.
+                    # The value as the request has it; only this answer echoes it.
                     "value": topic.config.get(entry.name, entry.value),
                     "read_only": entry.is_read_only,
                     "config_source": entry.source,

@@ -1,7 +1,7 @@
-"""Who leads instead (KIP-951): the leaders that a response names for partitions that another broker leads.
+"""The leaders that a response names for partitions that another broker leads (KIP-951).
 
-The client then moves at once instead of asking for metadata. A leader that does not listen where the request arrived
-is not named. The bytes are `protocol.hot.current_leaders`.
+The client then sends to the leader at once, without a Metadata request. A leader without the listener of the request
+is not named. `protocol.hot.current_leaders` writes the bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""DeleteRecords: move the start of a log up, so that what lies below is gone for readers at once.
+"""DeleteRecords: advance the log start offset, so that readers no longer see the records below it.
 
-Where the partition has followers the answer waits until all that are live have moved theirs too, as Kafka's does: then
-the records are gone whoever leads next.
+As in Kafka, the answer waits until all live followers have advanced theirs too. The next leader does not have the
+records either then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
 from odradek.transport.pending import Pending
 
-# A partition's answer, and where it is waited for with which offset.
+# A partition's answer, and the partition where the answer waits for its followers.
 _Deleted = tuple[dict[str, int], Partition | None]
 
 
@@ -66,31 +66,31 @@ async def _when_deleted(
     *,
     timeout_seconds: float,
 ) -> Message:
-    """The answer once the low watermarks have come to where they should, or the request's time is up."""
+    """The answer once the low watermarks have reached the wanted offsets, or the request's time is up."""
     done: asyncio.Future[Mapping[Waiters, Exception]] = asyncio.get_running_loop().create_future()
 
-    def tell(outcome: Mapping[Waiters, Exception]) -> None:
+    def finish(outcome: Mapping[Waiters, Exception]) -> None:
         if not done.done():
             done.set_result(outcome)
 
-    places = [
+    pending = [
         (fields, partition.replica.pending_deletes) for fields, partition in waited if partition is not None
     ]
     waiting = context.broker.partitions.acknowledgements.wait(
-        {place: fields["low_watermark"] for fields, place in places},
+        {waiters: fields["low_watermark"] for fields, waiters in pending},
         timeout_seconds=timeout_seconds,
-        on_done=tell,
+        on_done=finish,
     )
     if waiting is None:
         full = RequestTimedOut("Too many requests wait for the replicas of this broker; try again.")
-        tell({place: full for _, place in places})
+        finish({waiters: full for _, waiters in pending})
     try:
         outcome = await done
     finally:
         if waiting is not None:
             waiting.cancel()
-    for fields, place in places:
-        if place in outcome:
+    for fields, waiters in pending:
+        if waiters in outcome:
             fields["low_watermark"] = -1
-            fields["error_code"] = error_code(outcome[place])
+            fields["error_code"] = error_code(outcome[waiters])
     return _answer(context, topics)

@@ -29,7 +29,7 @@ from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DescribeConfigsRequest, DescribeConfigsResource
 
 API: Final = ApiKey.DESCRIBE_CONFIGS
-# What a subscription for client metrics would have; this broker has none.
+# The settings of a subscription for client metrics; this broker has no subscriptions.
 _CLIENT_METRICS: Final = (
     ("interval.ms", "300000", Kind.INT),
     ("match", "", Kind.LIST),
@@ -76,7 +76,7 @@ def _warning(
     sources: BrokerSources,
     context: RequestContext,
 ) -> str | None:
-    """As in the answer to the change itself: our own client shows it, others look only where there is an error."""
+    """As in the answer to the change itself: our own client shows it, others read only the message of an error."""
     is_asked = any(entry.name == "cleanup.policy" for entry in entries)
     if (
         not is_asked

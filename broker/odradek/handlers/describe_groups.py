@@ -1,7 +1,6 @@
 """DescribeGroups: classic groups with their members.
 
-Up to version 5 a group that is not there is described as dead, without an error; from version 6 on it is an
-error.
+Up to version 5 an unknown group is described as Dead, without an error. From version 6 on it is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeProducers: who has written to a partition with a producer id, and which transactions are open."""
+"""DescribeProducers: the producers with a producer id that wrote to a partition, and their open transactions."""
 
 from __future__ import annotations
 

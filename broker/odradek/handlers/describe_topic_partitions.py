@@ -1,6 +1,4 @@
-"""DescribeTopicPartitions (KIP-966): topics in alphabetical order, so many partitions at a time, with a cursor to
-go on.
-"""
+"""DescribeTopicPartitions (KIP-966): topics by name, a limited number of partitions at a time, with a cursor."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
 def _page(
     image: ClusterImage, names: Sequence[str], *, listener_name: str, cursor: Cursor | None, limit: int
 ) -> tuple[list[dict[str, object]], dict[str, object] | None]:
-    """The topics that fit and where to go on, or None at the end."""
+    """The topics that fit, and the cursor of the next page; None at the end."""
     live = frozenset(image.brokers)
     reachable = reachable_brokers(image, listener_name)
     topics: list[dict[str, object]] = []

@@ -6,9 +6,9 @@ A request is answered at once when its handler answers at once; only a pending a
 that a handler raises become an error answer of the request's own shape (`failures`), unexpected ones with the trace in
 the log. What cannot be read at all raises: the transport then closes the connection, as Kafka does.
 
-A step stands around the handlers: authentication, authorization, throttling and faults for tests are steps. Steps are
-put around a handler when it is loaded, so that a broker without steps pays nothing for them, and the short path of
-Produce passes them like every other request. Counting costs two readings of the clock.
+A step wraps the handlers: authentication, authorization, throttling and faults for tests are steps. The dispatcher
+wraps a handler when it loads it, so a broker without steps pays nothing. The short path of Produce passes the steps
+like every other request. Counting costs two readings of the clock.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _LOGINS: Final = frozenset((int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)))
 
-# Calls the handler before, after or instead of what it does itself. The request is the frame where the handler takes
-# frames. An exception is answered as if the handler had raised it.
+# A step calls the handler, or answers in its place. The request is the frame where the handler takes frames. An
+# exception is answered as if the handler had raised it.
 Step = Callable[[Handle, object, RequestContext], Answer]
 
 
@@ -62,7 +62,7 @@ class Dispatcher:
         handles: Mapping[int, Handle] | None = None,
         steps: Sequence[Step] = (),
     ) -> None:
-        """`table` takes the place of the parts' own, `handles` that of the modules that the table names.
+        """`table` replaces the parts' own table, `handles` replaces the modules that the table names.
 
         The first of `steps` sees a request first and its answer last.
         """
@@ -112,7 +112,7 @@ class Dispatcher:
             if kind is bytes or kind is list or answer is None:
                 reply = cast("Frame | None", answer)
             elif kind is Pending:
-                return self._when_settled(cast("Pending[Message | Frame | None]", answer), request, context)
+                return self._when_ready(cast("Pending[Message | Frame | None]", answer), request, context)
             else:
                 message = cast(Message, answer)
                 reply = encode_response(api_key, header.api_version, header.correlation_id, message)
@@ -135,10 +135,10 @@ class Dispatcher:
             return answer
         return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
 
-    def _when_settled(
+    def _when_ready(
         self, answer: Pending[Message | Frame | None], request: object, context: RequestContext
     ) -> Pending[Frame | None]:
-        """The frame once the answer is there. One that is given up is not counted."""
+        """The frame once the answer is settled. A cancelled answer is not counted."""
 
         def counted(reply: Frame | None) -> Frame | None:
             counters = self._counters[context.header.api_key]
@@ -167,7 +167,7 @@ class Dispatcher:
                 exc_info=error,
             )
         if self._takes_frame[header.api_key]:
-            # Its handler answers for each partition; what comes here could not be read.
+            # Its handler answers errors itself, so this frame could not be read.
             raise error
         message = failures.answer(header.api_key, header.api_version, request, error)
         if message is None:

@@ -35,7 +35,7 @@ async def _elect(request: ElectLeadersRequest, context: SharedContext, *, is_unc
             for number in topic.partitions
         ]
     outcomes = await context.broker.leadership.elect(wanted, unclean=is_unclean)
-    # Of all topics each is named, of its partitions those that were in need.
+    # A request for all topics gets each of them, with the partitions that needed an election.
     everything = context.broker.images.current.topics if wanted is None else ()
     topics: dict[str, list[dict[str, object]]] = {name: [] for name in everything}
     for where, outcome in outcomes.items():

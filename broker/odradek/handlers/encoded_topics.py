@@ -1,11 +1,11 @@
-"""The topics of Metadata answers, whose bytes are kept from answer to answer.
+"""A cache of the encoded topics of Metadata answers.
 
-A client that asks for all of 10,000 topics would otherwise block every other one for half a second, and every client
-asks again every few minutes. A topic's bytes are kept as long as its image is the same object. Those of a version and
-listener are all dropped when the brokers change, or when twice as many are kept as there are topics.
+To encode 10,000 topics takes half a second, which would block all other clients, and clients ask again every few
+minutes. A topic's bytes are cached as long as its image is the same object. The bytes of a version and listener are
+all dropped when the brokers change, or when twice as many are cached as there are topics.
 
-Layout of the answer, from the end: the tagged fields (version 9 on, one byte here), error_code (13 on), the
-cluster's authorised operations (8 to 10); before them the array of topics.
+Layout of the answer from its end: tagged fields (version 9 on, one byte here), error_code (13 on), the cluster's
+authorised operations (8 to 10). The array of topics comes before them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLEXIBLE_VERSION: Final = 9
 _ERROR_CODE_VERSION: Final = 13
 _CLUSTER_OPERATIONS_VERSIONS: Final = range(8, 11)
 
-# How many topics beyond twice their number may be kept before all are dropped.
+# How many topics beyond twice their number may be cached before all are dropped.
 _KEPT_MARGIN: Final = 64
 
 
@@ -98,7 +98,7 @@ class _TopicTable:
         self._kept: dict[str, tuple[TopicImage, bytes]] = {}
 
     def encoded(self, topics: Sequence[TopicImage], *, topic_count: int) -> list[bytes]:
-        """Each topic's bytes, in order."""
+        """Each topic's bytes, in the order of `topics`."""
         if len(self._kept) > 2 * topic_count + _KEPT_MARGIN:
             self._kept.clear()
         kept = self._kept

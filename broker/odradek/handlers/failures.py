@@ -1,7 +1,7 @@
-"""The error answer to any request, in the shape that its client expects: each thing asked for, with the error.
+"""The error answer to any request, in the shape that its client expects: each requested element, with the error.
 
-It is built from the schemas: a field `error_code` takes the error wherever it stands, and an array whose elements have
-one gets an element for each that the request names. So a handler that fails as a whole needs no answer of its own.
+It is built from the schemas. Every field `error_code` takes the error. An array of elements with an `error_code` gets
+one element for each that the request names. So a handler that fails as a whole builds no answer itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.schema import RESPONSE, FieldSchema, fields_of, message_class
 
-# Arrays of requests that an array of the answer stands for, where their names differ.
+# The array of the request that an array of the answer corresponds to, where their names differ.
 _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "responses": ("topics", "resources"),
     "results": ("resources", "topics", "groups_names"),
@@ -24,7 +24,7 @@ _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# What tells an element apart, and the names it may have in the request.
+# The field that identifies an element, and the names that it may have in the request.
 _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "name": ("name", "topic"),
     "topic": ("topic", "name"),
@@ -42,25 +42,25 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def answer(api_key: int, version: int, request: object, error: BaseException) -> Message | None:
-    """The answer to `request` that says `error`, or None when the API's answers cannot say one."""
+    """The answer to `request` with `error`, or None when the API's answers have no field for an error."""
     return answer_with(api_key, version, request, error_code(error), error_message(error))
 
 
 def answer_with(
     api_key: int, version: int, request: object, code: int, message: str | None
 ) -> Message | None:
-    """As `answer`, for an error that is known by its number."""
+    """As `answer`, for an error given by its number."""
     structure = message_class(api_key, version, RESPONSE)
-    if not _says_errors(structure):
+    if not _has_error_code(structure):
         return None
     fields = _fields(structure, request, code, message)
     return messages.response(api_key, version, **fields)
 
 
 @cache
-def _says_errors(structure: type) -> bool:
+def _has_error_code(structure: type) -> bool:
     return any(
-        field.name == "error_code" or (field.structure is not None and _says_errors(field.structure))
+        field.name == "error_code" or (field.structure is not None and _has_error_code(field.structure))
         for field in fields_of(structure)
     )
 
@@ -72,7 +72,7 @@ def _fields(structure: type, request: object, code: int, message: str | None) ->
             fields["error_code"] = code
         elif field.name == "error_message":
             fields["error_message"] = message
-        elif field.is_array and field.structure is not None and _says_errors(field.structure):
+        elif field.is_array and field.structure is not None and _has_error_code(field.structure):
             fields[field.name] = _elements(field, request, code, message)
         elif field.name in _IDENTITIES:
             value = _identity(field.name, request)

@@ -1,7 +1,7 @@
 """Fetch: records from a reader's offset up to the high watermark; for a follower up to the log's end.
 
-The answer is made in three steps. The first finds which partitions are asked for: a session's, or the request's own.
-The second reads what each of them has now (`fetch_reading`). When that is less than min_bytes, the fetch waits in the
+The answer is made in three steps. The first finds the partitions to read: a session's, or the request's own. The
+second reads what each of them has now (`fetch_reading`). When that is less than min_bytes, the third waits in the
 purgatory and reads again. Records are slices of files: the transport loads or sends them when the socket has room.
 """
 
@@ -49,7 +49,7 @@ def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]
     results = fetch.reading.read()
     wait_ms = request.max_wait_ms
     bytes_missing = request.min_bytes - fetch.reading.size
-    if bytes_missing <= 0 or wait_ms <= 0 or fetch.reading.has_news or not fetch.reading.targets:
+    if bytes_missing <= 0 or wait_ms <= 0 or fetch.reading.must_answer_now or not fetch.reading.targets:
         return fetch.answer(results)
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
 
@@ -84,14 +84,14 @@ class Fetch:
     def wait(
         self, results: list[Fetched], *, bytes_missing: int, wait_seconds: float
     ) -> Frame | Pending[Frame]:
-        """The answer once there is enough of it or the time is up; at once when nobody may wait."""
+        """The answer once it has enough bytes or the time is up; at once when the purgatory takes no more."""
         pending: Pending[Frame] = Pending()
 
         def answer_now() -> None:
             if pending.done():
                 return
             try:
-                reply = self.answer(self.reading.read(is_again=True))
+                reply = self.answer(self.reading.read(after_wait=True))
             except Exception as error:
                 logger.exception("%r: a fetch that waited failed", self._context.connection)
                 reply = _encode(self._context, [], session_id=NO_SESSION, error=error)
@@ -105,12 +105,12 @@ class Fetch:
         )
         if waiting is None:
             return self.answer(results)
-        # The transport gives it up when the connection is gone.
+        # The transport cancels it when the connection closes.
         pending.when_settled(lambda done: waiting.cancel() if done.cancelled() else None)
         return pending
 
     def answer(self, results: list[Fetched]) -> Frame:
-        """The whole answer; of an incremental session's only what is new to its client."""
+        """The answer: all partitions, or in an incremental session those with something new for the client."""
         session = self._session
         if session is None:
             return _encode(self._context, results, session_id=NO_SESSION)
@@ -136,7 +136,7 @@ def _is_new(fetched: Fetched) -> bool:
     )
 
 
-# --- what is asked for ------------------------------------------------------------------------------------
+# --- the partitions to read -------------------------------------------------------------------------------
 
 
 def _open(request: FetchRequest, context: RequestContext) -> Fetch:

@@ -1,11 +1,11 @@
-"""What the partitions of a follower's fetch have for it, and what its leader learns from the question.
+"""Reads the partitions of a follower's fetch, and notes the follower's position.
 
-A follower is given everything up to the log's end. The offset that it asks for says that it has all below, and moves
-the high watermark. It counts only when the fetch matches the leader's log. Where it does not, the answer names the
-offset where the two logs diverge, and the follower truncates its log there first.
+A follower gets everything up to the log's end. Its fetch offset shows that it has all records below, and moves the
+high watermark. The offset counts only when the fetch matches the leader's log. Otherwise the answer names the offset
+where the two logs diverge, and the follower truncates its log there first.
 
-A session asks for all that a follower fetches from here, though little of it has changed since. `session_changes`
-knows the partitions where nothing has, and those are not looked at.
+A session names all partitions that a follower fetches from this broker, and few of them change between two fetches.
+`session_changes` has the changed ones, and only those are read.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class FollowerReading(FetchReading):
     """One follower's fetch."""
 
     __slots__ = (
+        "_after_wait",
         "_broker_epoch",
         "_broker_id",
         "_changes",
         "_debt_bytes",
         "_held_back",
-        "_is_again",
         "_throttled_bytes",
     )
 
@@ -47,16 +47,16 @@ class FollowerReading(FetchReading):
         super().__init__(partitions, targets, bytes_max=bytes_max)
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._is_again = False
+        self._after_wait = False
         self._changes = changes
-        # Those that have to wait for the throttle, and what was counted for it in the last `read`, in all and as debt.
+        # The targets that the throttle holds back, and the bytes that the last `read` counted: all, and as debt.
         self._held_back: set[int] = set()
         self._throttled_bytes = 0
         self._debt_bytes = 0.0
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
-        """The ends of the logs. What waits for the throttle is not to be woken by more of it."""
-        del results  # What is watched is what was read, and the session for what was not.
+        """The ends of the logs. An append to a throttled partition does not wake the fetch."""
+        del results  # The targets that were read are watched, and the session for the others.
         held_back, changes = self._held_back, self._changes
         watched: list[Watched] = [
             target.partition.replica.log_end_watch
@@ -67,25 +67,25 @@ class FollowerReading(FetchReading):
             watched.append(changes.watch)
         return watched
 
-    def read(self, *, is_again: bool = False) -> list[Fetched]:
-        """As for a client; what is read again says nothing new of the follower."""
-        self._is_again = is_again
+    def read(self, *, after_wait: bool = False) -> list[Fetched]:
+        """As for a client. A read after a wait shows nothing new about the follower."""
+        self._after_wait = after_wait
         if self._throttled_bytes:
             # What was read before the wait was not sent.
-            self._partitions.context.throttles.leader.take_back(self._throttled_bytes, self._debt_bytes)
+            self._partitions.context.throttles.leader.refund(self._throttled_bytes, self._debt_bytes)
             self._throttled_bytes, self._debt_bytes = 0, 0.0
         self._held_back.clear()
         changes = self._changes
         if changes is None:
             return self._read(self.targets)
-        if not is_again:
+        if not after_wait:
             changes.last_request.at_seconds = self._partitions.context.now()
         return self._read(
             [target for target in list(changes.changed) if not self._mark_unchanged(changes, target)]
         )
 
     def _mark_unchanged(self, changes: SessionChanges, target: Target) -> bool:
-        """Leave `target` out from now on, if all is as when it was answered last; whether it is."""
+        """Leave `target` out from now on if nothing changed since its last answer; whether that is so."""
         partition = target.partition
         if partition is None or partition.leader is None:
             return False
@@ -113,7 +113,7 @@ class FollowerReading(FetchReading):
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
         replica = partition.replica
-        is_held_back = replica.is_throttled_as_leader and self._has_to_wait(partition, target)
+        is_held_back = replica.is_throttled_as_leader and self._is_held_back(partition, target)
         leader = partition.require_leader(target.current_leader_epoch)
         found, fetched.diverging = partition.reader.read_for_follower(
             target.fetch_offset,
@@ -121,7 +121,7 @@ class FollowerReading(FetchReading):
             at_least_one_batch=self.size == 0 and not is_held_back,
             last_fetched_epoch=target.last_fetched_epoch,
         )
-        if fetched.diverging is None and not self._is_again:
+        if fetched.diverging is None and not self._after_wait:
             leader.follower_fetched(
                 self._broker_id,
                 broker_epoch=self._broker_epoch,
@@ -130,16 +130,16 @@ class FollowerReading(FetchReading):
                 current_leader_epoch=target.current_leader_epoch,
             )
         if fetched.diverging is not None:
-            self._tell_offsets(partition, fetched)
+            self._fill_offsets(partition, fetched)
             return
         target.matching_epoch = replica.leader_epoch
-        # As they are after the fetch was taken note of.
+        # Read after the leader has noted the fetch.
         fetched.high_watermark = replica.high_watermark
         fetched.last_stable_offset = replica.last_stable_offset
         fetched.log_start_offset = found.log_start_offset
-        # In a session alone: whoever has none would never wait.
+        # Only in a session: without one, every fetch would be answered at once.
         if self._changes is not None and fetched.high_watermark != target.high_watermark:
-            self.has_news = self.has_news or self._partitions.context.pushes_high_watermark
+            self.must_answer_now = self.must_answer_now or self._partitions.context.pushes_high_watermark
         records = found.slice
         if records is not None and records.size:
             fetched.records = records
@@ -152,7 +152,7 @@ class FollowerReading(FetchReading):
                     records.size, is_in_sync=followers is not None and self._broker_id in followers.in_sync
                 )
 
-    def _has_to_wait(self, partition: Partition, target: Target) -> bool:
+    def _is_held_back(self, partition: Partition, target: Target) -> bool:
         """Whether the follower gets nothing of a throttled partition now (KIP-73); never while it is in sync."""
         followers = None if partition.leader is None else partition.leader.followers
         if followers is None or self._broker_id in followers.in_sync:

@@ -1,7 +1,7 @@
 """What the partitions of one fetch have now, within its limits.
 
-Limits are Kafka's: the first partition with records gives at least one batch even if that exceeds its own
-limit or the request's, so that a reader always gets past a large batch; the others share what is left.
+Limits are Kafka's. The first partition with records gives at least one batch, even above its own limit or the
+request's, so that a reader always gets past a large batch. The others share the rest.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FetchReading:
         "_is_committed_only",
         "_leader_only",
         "_partitions",
-        "has_news",
+        "must_answer_now",
         "nearest",
         "size",
         "targets",
@@ -67,25 +67,25 @@ class FetchReading:
         self._is_committed_only = is_committed_only
         self._leader_only = leader_only
         self.nearest: ReplicaSelector | None = None
-        """Which replica a client should read from, where that is not the leader for all."""
+        """Selects the replica that a client should read from; None where all clients read from the leader."""
         self.targets = targets
         self.size = 0
         """Bytes of records in the last `read`."""
-        self.has_news = False
-        """Whether the last `read` met an error or a diverging epoch: then a fetch does not wait."""
+        self.must_answer_now = False
+        """Whether the last `read` found an error or a diverging epoch: then a fetch does not wait."""
 
     def watched(self, results: list[Fetched]) -> list[Watched]:
-        """What tells when there is more to read."""
+        """The replicas to watch for more to read."""
         return [fetched.partition.replica for fetched in results if fetched.partition is not None]
 
-    def read(self, *, is_again: bool = False) -> list[Fetched]:
-        """Look at every partition in turn until the bytes are used up; `is_again` after a wait."""
-        del is_again  # Nothing that a client does not tell twice is learnt from it.
+    def read(self, *, after_wait: bool = False) -> list[Fetched]:
+        """Read every partition in turn until the bytes are used up. `after_wait`: this fetch was read before."""
+        del after_wait  # Only a follower's position must not be noted twice.
         return self._read(self.targets)
 
     def _read(self, targets: Collection[Target]) -> list[Fetched]:
         self.size = 0
-        self.has_news = False
+        self.must_answer_now = False
         results: list[Fetched] = []
         for target in targets:
             fetched = Fetched(target)
@@ -103,7 +103,7 @@ class FetchReading:
         fetched.partition = partition
         if partition.leader is not None:
             partition.leader.require_confirmed()
-        if self.nearest is not None and self._is_elsewhere(self.nearest, target, partition, fetched):
+        if self.nearest is not None and self._prefers_other_replica(self.nearest, target, partition, fetched):
             return
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, fetched):
             return
@@ -125,9 +125,7 @@ class FetchReading:
                 fetched.aborted = partition.reader.aborted_transactions(target.fetch_offset)
 
     def _diverges(self, target: Target, partition: Partition, fetched: Fetched) -> bool:
-        """Whether the reader's last epoch ended elsewhere in this log: it must cut what it has before it
-        goes on.
-        """
+        """Whether the reader's last epoch ended at another offset in this log: the reader must truncate first."""
         partition.replica.check_leader_epoch(target.current_leader_epoch)
         try:
             fetched.diverging = partition.reader.divergence(target.last_fetched_epoch, target.fetch_offset)
@@ -138,10 +136,10 @@ class FetchReading:
             return False
         if target.last_fetched_epoch > partition.leader_epoch:
             partition.reader.require_certain_out_of_range(target.fetch_offset)
-        self._tell_offsets(partition, fetched)
+        self._fill_offsets(partition, fetched)
         return True
 
-    def _is_elsewhere(
+    def _prefers_other_replica(
         self, nearest: ReplicaSelector, target: Target, partition: Partition, fetched: Fetched
     ) -> bool:
         """Whether another replica is nearer to the client and has what it asks for (KIP-392)."""
@@ -151,20 +149,20 @@ class FetchReading:
         fetched.preferred_replica = nearest(partition, target.fetch_offset)
         if fetched.preferred_replica < 0:
             return False
-        self._tell_offsets(partition, fetched)
+        self._fill_offsets(partition, fetched)
         return True
 
-    def _tell_offsets(self, partition: Partition, fetched: Fetched) -> None:
-        """An answer without records that the client is to hear of at once."""
+    def _fill_offsets(self, partition: Partition, fetched: Fetched) -> None:
+        """Fill in an answer without records, which does not wait."""
         fetched.high_watermark = partition.high_watermark
         fetched.last_stable_offset = partition.last_stable_offset
         fetched.log_start_offset = partition.log.log_start_offset
-        self.has_news = True
+        self.must_answer_now = True
 
     def _note_error(self, error: Exception, fetched: Fetched) -> None:
         if not isinstance(error, RequestError):
             logger.error("reading %s for a fetch failed", fetched.target.key, exc_info=error)
         fetched.error_code = error_code(error)
         if isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
-            fetched.aborted = []  # As Kafka answers for what it does not have.
-        self.has_news = True
+            fetched.aborted = []  # As Kafka answers for an unknown topic or partition.
+        self.must_answer_now = True

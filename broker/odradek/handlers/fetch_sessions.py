@@ -1,14 +1,13 @@
 """Fetch sessions (KIP-227): a client names its partitions once, then only what changes.
 
-A session keeps for each partition what the client asked and what it was last answered. An incremental answer
-holds only the partitions with records, an error, or changed offsets. Partitions that gave records move to the end of
-the session's order, so that with a small byte limit the others have their turn first.
+A session keeps for each partition what the client asked and what it was last answered. An incremental answer has only
+the partitions with records, an error, or changed offsets. Partitions that gave records move to the end of the
+session's order, so that with a small byte limit the others are read first.
 
-The cache is bounded (max.incremental.fetch.session.cache.slots). A new session takes the place of one not
-used for two minutes, or else of a smaller one that has lived as long; otherwise the client gets session id
-0 and sends full requests. Followers' sessions are privileged: they take the place of any client's, and no client
-takes theirs while they use it. Which of their partitions changed is kept in `session_changes`. What it leaves out:
-reading, and bytes on the wire.
+The cache is bounded (max.incremental.fetch.session.cache.slots). A new session evicts one that was not used for two
+minutes, or else a smaller one of at least that age. Otherwise the client gets session id 0 and sends full requests.
+Followers' sessions are privileged: they evict any client's, and no client evicts theirs while they are in use.
+`session_changes` has the partitions of theirs that changed. What it leaves out: reading, and bytes on the wire.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ NO_FOLLOWER: Final = -1
 
 
 class Session:
-    """The partitions of one client, in the order in which they have their turn."""
+    """The partitions of one client, in the order in which they are read."""
 
     __slots__ = (
         "changes",
@@ -60,7 +59,7 @@ class Session:
         self.follower_id = follower_id
         """The broker that opened it, NO_FOLLOWER for a client."""
         self.proof = Proof()
-        """Since when its follower follows what the session names."""
+        """As of when its follower follows the partitions that the session names."""
         self.created_at = now
         self.used_at = now
         self.targets: dict[Key, Target] = {}
@@ -84,7 +83,7 @@ class Session:
             else:
                 known.update(partition)
             if changes is not None:
-                changes.asked(known)
+                changes.fetch_changed(known)
         for key in forgotten:
             dropped = held.pop(key, None)
             if dropped is not None and changes is not None:
@@ -104,7 +103,7 @@ class Session:
             self.changes = None
 
     def move_to_end(self, target: Target) -> None:
-        """Put `target`, whose records were sent, behind the others."""
+        """Put `target` behind the others, after its records were sent."""
         if self.targets.pop(target.key, None) is not None:
             self.targets[target.key] = target
             if self.changes is not None:
@@ -125,7 +124,7 @@ class FetchSessions:
         self._now = now
         self._random_id = random_id
         self._sessions: OrderedDict[int, Session] = OrderedDict()
-        # Those of each follower, by id of the session: more than one while an older one has not been given up.
+        # Those of each follower, by id of the session: more than one until the older one is evicted.
         self._of_followers: dict[int, dict[int, Session]] = {}
         self.evictions = 0
 
@@ -154,7 +153,7 @@ class FetchSessions:
     def followed_as_of(self, broker_id: int, topic_id: bytes, partition: int, leader_epoch: int) -> float:
         """As of when the broker followed that partition in that epoch, by its sessions; NEVER if none shows it.
 
-        A partition that a session does not name again counts as followed in the epoch that it was last named with.
+        A partition that a fetch does not name again counts as followed in the epoch that the session last named.
         """
         as_of = NEVER
         for session in self._of_followers.get(broker_id, {}).values():
@@ -166,7 +165,7 @@ class FetchSessions:
     def create(
         self, asked: Sequence[AskedPartition], *, uses_topic_ids: bool, follower_id: int = NO_FOLLOWER
     ) -> Session | None:
-        """A new session of the partitions asked for, or None when the cache is full of better ones."""
+        """A new session of the requested partitions, or None when the cache is full and nothing may be evicted."""
         now = self._now()
         is_privileged = follower_id != NO_FOLLOWER
         if len(self._sessions) >= self._slots and not self._evict(

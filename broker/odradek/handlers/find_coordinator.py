@@ -1,10 +1,9 @@
 """FindCoordinator: which broker coordinates a group (or a transaction, or a share group).
 
-Since version 4 one request asks for many keys. The offsets topic is created when the first client asks for a
-group.
+Since version 4 one request has many keys. The first request for a group creates the offsets topic.
 
-There are no transactions yet. The error for their coordinator is the one that every client takes as final: Java and
-librdkafka show its message with it. Most other errors make librdkafka ask again until its time is up, and
+There are no transactions yet. The error for their coordinator is one that every client takes as final: Java and
+librdkafka show its message. Most other errors make librdkafka retry until its time is up, and
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED makes Java hide the message.
 """
 

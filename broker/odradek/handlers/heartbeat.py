@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and learns whether it must join again."""
+"""Heartbeat: a member of a classic group is alive; the answer says whether it must join again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handle(request: HeartbeatRequest, context: RequestContext) -> Message:
             generation=request.generation_id,
         )
     except CoordinatorLoadInProgress:
-        # As in Kafka: the member's session has not begun to count yet, so nothing is wrong with it.
+        # As in Kafka: the member's session starts after the load, so this is no error.
         code = 0
     except OdradekError as error:
         code = error_code(error)

@@ -1,8 +1,7 @@
-"""InitProducerId: a number that tells an idempotent producer's batches from all others'.
+"""InitProducerId: a producer id, which identifies the batches of one idempotent producer.
 
-Numbers come in blocks from the controller, so that none is given out twice, also after a restart.
-Transactional ids need a transaction coordinator, which this broker does not have yet: they are refused in
-words.
+The controller allocates the ids in blocks, so none is given out twice, also after a restart. Transactional ids need a
+transaction coordinator, which this broker does not have yet: they are refused with a message that says so.
 """
 
 from __future__ import annotations

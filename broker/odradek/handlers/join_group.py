@@ -1,8 +1,7 @@
 """JoinGroup: a member enters a group of the classic protocol; the answer comes when the rebalance is over.
 
-Before version 1 the rebalance timeout is the session timeout; from version 4 a new member is first told its
-id (KIP-394); from version 5 it may be static (KIP-345); from version 9 a static leader may be told to skip
-the assignment.
+Before version 1 the rebalance timeout is the session timeout. From version 4 on a new member first gets its id
+(KIP-394). From version 5 on it may be static (KIP-345). From version 9 on a static leader may skip the assignment.
 """
 
 from __future__ import annotations

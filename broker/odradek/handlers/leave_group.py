@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, or an administrator removes them. From version 3 on a request names many."""
+"""LeaveGroup: members leave, or an administrator removes them. From version 3 on a request names many."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _refusal(version: int, error: Exception) -> Message:
 
 def _response(version: int, departures: list[Departure]) -> Message:
     if version < 3:
-        # One member then, and its error is the answer's.
+        # Before that version there is one member, and its error is the answer's.
         return response(API, version, error_code=error_code(departures[0].error))
     return response(
         API,

@@ -1,6 +1,4 @@
-"""ListConfigResources: which resources there are to describe. Version 0 lists client metrics only, as it was made
-for.
-"""
+"""ListConfigResources: the resources that can be described. Version 0 lists client metrics only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""ListGroups: the groups that this broker coordinates, by state (from version 4) and type (from
-version 5).
-"""
+"""ListGroups: the groups that this broker coordinates, by state (from version 4) and type (from version 5)."""
 
 from __future__ import annotations
 

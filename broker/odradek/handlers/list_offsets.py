@@ -3,15 +3,15 @@
     -1 latest              the high watermark, or the last stable offset under read_committed
     -2 earliest            the log's start
     -3 max timestamp       the first record that has the newest timestamp
-    -4 earliest local      the log's start: nothing is kept elsewhere (KIP-405)
-    -5 latest tiered       no offset: nothing is kept elsewhere
+    -4 earliest local      the log's start: there is no tiered storage (KIP-405)
+    -5 latest tiered       no offset: there is no tiered storage
 
 Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A
 look-up by time reads an index and at most one stretch of the log. A time after the last record has no
 offset, -1.
 
-A new leader learns its high watermark only from the followers' first fetches. While it is below the start of the
-leader's epoch, what depends on it is answered OFFSET_NOT_AVAILABLE, lest an offset go back (KIP-207).
+A new leader knows its high watermark only after the followers' first fetches. While it is below the start of the
+leader's epoch, a request that depends on it gets OFFSET_NOT_AVAILABLE, so that no offset goes back (KIP-207).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _check_known(timestamp_ms: int, version: int) -> None:
 
 
 def _check_available(leader: Leader, version: int) -> None:
-    """Raises OffsetNotAvailable while the followers have not told a new leader how far they are."""
+    """Raises OffsetNotAvailable while a new leader does not know its followers' positions."""
     replica = leader.replica
     if leader.followers is None or replica.high_watermark >= leader.epoch_start_offset:
         return

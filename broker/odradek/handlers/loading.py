@@ -1,4 +1,4 @@
-"""What a handler is, and how its module is loaded: when the first request for it comes."""
+"""What a handler is, and how its module is loaded at its first request."""
 
 from __future__ import annotations
 

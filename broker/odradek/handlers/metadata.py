@@ -1,7 +1,7 @@
-"""Metadata: which brokers there are, which topics, and who leads their partitions.
+"""Metadata: the brokers, the topics, and the leaders of their partitions.
 
-Topics that are not there are made when the request and auto.create.topics.enable allow it; since this broker is its own
-controller the answer has them already, where Kafka's first answer is an error that clients try again after.
+Unknown topics are created when the request and auto.create.topics.enable allow it. The answer waits for the creation
+and has the topics already. Kafka's first answer is an error, after which clients retry.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> bytes | Pending
     if request.topics is None or (version == 0 and not request.topics):
         return _answer(request, context, list(image.topics.values()), [])
     names, ids = _asked(request, version)
-    # As in Kafka, one topic id makes it a request by id; names beside it are not looked at.
+    # As in Kafka, one topic id makes it a request by id; names beside it are ignored.
     if ids:
         found = [image.topics_by_id[topic_id] for topic_id in ids if topic_id in image.topics_by_id]
         unknown = [topic_id for topic_id in ids if topic_id not in image.topics_by_id]
@@ -87,7 +87,7 @@ async def _create_and_answer(
     outcomes = await context.broker.controller.ensure_topics(names)
     for name, outcome in zip(names, outcomes, strict=True):
         if isinstance(outcome, TopicImage) and name not in there:
-            change_log.topic_made_by_asking(context, name, partitions=len(outcome.partitions))
+            change_log.topic_auto_created(context, name, partitions=len(outcome.partitions))
     found = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
     failed = [
         _failure(name, outcome, request=request)

@@ -1,8 +1,8 @@
 """The APIs of the protocol that no handler serves, and why: one row for each, so that none is forgotten.
 
-`table.HANDLERS` says what is served. A test holds the two together: each `ApiKey` is in exactly one of them.
+`table.HANDLERS` has the APIs that are served. A test checks that each `ApiKey` is in exactly one of the two.
 ApiVersions lists none of the APIs here. A request for one closes the connection, as Apache Kafka does for an
-API that it does not list. What a client's user sees of that is `Absence.effect`.
+API that it does not list. `Absence.effect` is what a client's user sees of that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from odradek.protocol.api import ApiKey
 
 
 class Absence(NamedTuple):
-    """A feature that is not there: its name, what its users see, and the APIs that belong to it."""
+    """A missing feature: its name, what its users see, and its APIs."""
 
     feature: str
     effect: str

@@ -1,4 +1,4 @@
-"""OffsetCommit: positions of a group are stored. From version 10 on topics are named by id."""
+"""OffsetCommit: store offsets of a group. From version 10 on topics are named by id."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _response(
     codes: Mapping[tuple[Name, int], int],
     outcome: list[OdradekError | None],
 ) -> Message:
-    """The topics and partitions as the request has them; those not in `codes` are in `commits`, in order."""
+    """The topics and partitions as the request has them; those not in `codes` are in `commits`, in that order."""
     version = context.header.api_version
     outcomes = iter(outcome)
     topics = []

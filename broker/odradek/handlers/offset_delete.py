@@ -1,4 +1,4 @@
-"""OffsetDelete: positions of a group are forgotten, where its members do not read the topic."""
+"""OffsetDelete: delete offsets of a group for topics that none of its members subscribes to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""OffsetFetch: positions of groups are read. From version 8 on of many groups, from version 10 on by topic
-ids.
+"""OffsetFetch: read the offsets of groups. From version 8 on of many groups, from version 10 on by topic id.
 
-Every committed offset is stable as long as none can be committed in a transaction, so `require_stable` holds
-always.
+Without transactions every committed offset is stable, so `require_stable` is always met.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch: where an epoch ended, by which consumers and followers find out that the log was
-cut.
+"""OffsetForLeaderEpoch: the end offset of an epoch, from which consumers and followers see that the log was truncated.
 
-Of an epoch after the leader's own there is nothing to say, and consumers begin anew then. It happens where a topic was
-made anew; but a reader may also have been with a newer leader, of which this one has not heard.
+For an epoch above the leader's own there is no end offset, and consumers then reset their position. That is right where
+a topic was deleted and created again. But the reader may also have read from a newer leader, which this broker does not
+know yet.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _answer(
             "leader_epoch": -1,
             "end_offset": -1,
         }
-    # Who was told that records are gone is asked when a reader went back.
+    # For debugging readers that went back: this answer may have caused it.
     logger.debug(
         "%s: epoch %d ended at %d, says the leader of epoch %d",
         partition.topic_partition,

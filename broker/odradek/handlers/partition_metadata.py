@@ -1,4 +1,4 @@
-"""A topic's partitions as clients are told them: who leads, as seen from the listener that they came in by."""
+"""A topic's partitions as answers describe them: their leaders, as reachable over the client's listener."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def broker_addresses(image: ClusterImage, listener_name: str) -> list[tuple[int,
 
 
 def controller_for_clients(image: ClusterImage) -> int:
-    """The broker that clients are told to send requests for the controller to: any can forward them; -1 for none.
+    """The broker that answers name as the controller; -1 without any broker.
 
-    The controller of a cluster is no broker, as in Kafka since 4.0. On a single node it is the broker itself.
+    The controller of a cluster is no broker, as in Kafka since 4.0, so this is any broker: all of them forward. On a
+    single node it is the broker itself.
     """
     if image.controller_id in image.brokers:
         return image.controller_id

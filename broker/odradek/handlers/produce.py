@@ -1,9 +1,8 @@
 """Produce: batches into partitions, each answered for itself.
 
-With one replica a record is committed once its log holds it, so acks=1 and acks=all are answered at once, or when the
-flush that flush.messages asks for is done. Where other replicas have to take it acks=all waits (`produce_waiting`).
-acks=0 gets no answer; when such a request fails the connection is closed, as Kafka does, so that its client looks at
-the metadata again.
+With one replica a record is committed once its log holds it. So acks=1 and acks=all are answered at once, or after the
+flush that flush.messages asks for. With other in-sync replicas acks=all waits for them (`produce_waiting`). acks=0 gets
+no answer. When such a request fails the connection is closed, as Kafka does, so that the client refreshes its metadata.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def _answer_later(
     uncommitted: list[Uncommitted],
     timeout_ms: int,
 ) -> Answer:
-    """The answer once every partition's records are as safe as asked for, or cannot be."""
+    """The answer once every partition's records are as safe as the request demands, or cannot be."""
 
     def answer(failures: Mapping[int, Exception]) -> bytes | None:
         if not failures:
@@ -152,7 +151,7 @@ def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | Non
 
 
 def _refusal(acks: int, transactional_id: str | None) -> RequestError | None:
-    """Why nothing of the request can be done, if so."""
+    """Why the request is refused as a whole; None where it is not."""
     if acks not in _ACKS_ALLOWED:
         return InvalidRequiredAcks(f"acks is {acks}; it must be 0, 1 or -1 (all).")
     if transactional_id is not None:
@@ -161,8 +160,9 @@ def _refusal(acks: int, transactional_id: str | None) -> RequestError | None:
 
 
 def _check_internal(partition: Partition, context: RequestContext) -> None:
-    """Raises InvalidTopic unless the request comes from Kafka's own admin client: a topic that the broker keeps its
-    state in would be unreadable after a stranger's records.
+    """Raises InvalidTopic unless the request comes from Kafka's own admin client.
+
+    The broker keeps its state in the topic, and could not read the records of another client.
     """
     if context.header.client_id != _ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic_partition.topic}")

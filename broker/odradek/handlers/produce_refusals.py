@@ -1,8 +1,8 @@
 """How Kafka answers batches that it refuses: what it checks first, and which refusals name the log's start.
 
-Kafka looks at the frame of a batch before any log sees it, and answers what is wrong there as INVALID_RECORD; what
-only its checksum shows is CORRUPT_MESSAGE, upon which clients send again. Our log looks once and finds both, so the
-question which one it was is asked only when a batch was refused already.
+Kafka checks the frame of a batch first, and answers an error there with INVALID_RECORD. A wrong checksum is
+CORRUPT_MESSAGE, after which clients send again. Our log finds both in one check. So which of the two it was is decided
+only after a batch was refused.
 """
 
 from __future__ import annotations

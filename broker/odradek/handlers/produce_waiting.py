@@ -1,4 +1,4 @@
-"""Produces whose records are in the log and not yet as safe as was asked for: flushed, or held by all in sync."""
+"""Produce requests with records in the log that are not yet flushed, or not yet on all in-sync replicas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Uncommitted(NamedTuple):
     records: memoryview | None
 
 
-# What went wrong, by position in the sequence of what waited, to the frame.
+# Makes the frame from the errors, by index in the sequence of `Uncommitted`.
 MakeAnswer = Callable[[Mapping[int, Exception]], bytes | None]
 
 
@@ -41,12 +41,12 @@ async def when_flushed(uncommitted: Sequence[Uncommitted], *, answer: MakeAnswer
 def when_held_by_all(
     uncommitted: Sequence[Uncommitted], context: RequestContext, *, timeout_ms: int, answer: MakeAnswer
 ) -> bytes | Pending[bytes | None] | None:
-    """The answer, once all in sync hold the records, or cannot, or the request's time is up."""
+    """The answer once all in-sync replicas hold the records, or cannot, or the request's time is up."""
     pending: Pending[bytes | None] = Pending()
     wanted: dict[Waiters, int] = {}
     for one in uncommitted:
-        place = one.partition.replica.pending_produces
-        wanted[place] = max(wanted.get(place, 0), one.last_offset + 1)
+        waiters = one.partition.replica.pending_produces
+        wanted[waiters] = max(wanted.get(waiters, 0), one.last_offset + 1)
 
     def done(outcome: Mapping[Waiters, Exception]) -> None:
         failures = {
@@ -55,7 +55,7 @@ def when_held_by_all(
             if one.partition.replica.pending_produces in outcome
         }
         if not pending.done():
-            # It may be another connection's request that this is called from.
+            # The caller may be handling another connection's request.
             pending.settle_soon(answer(failures))
 
     waiting = context.broker.partitions.acknowledgements.wait(
@@ -64,6 +64,6 @@ def when_held_by_all(
     if waiting is None:
         full = RequestTimedOut("Too many requests wait for the replicas of this broker; try again.")
         return answer(dict.fromkeys(range(len(uncommitted)), full))
-    # The transport gives it up when the connection is gone.
+    # The transport cancels it when the connection closes.
     pending.when_settled(lambda ended: waiting.cancel() if ended.cancelled() else None)
     return pending

@@ -96,7 +96,7 @@ def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]]) 
 
 
 def _joined(prefix: str, name: str) -> str:
-    """Both, with what the one ends and the other begins by written once."""
+    """Both names joined; where the first ends as the second begins, the common part is written once."""
     overlap = max(size for size in range(len(name)) if size == 0 or prefix.endswith(name[:size]))
     return prefix + name[overlap:]
 

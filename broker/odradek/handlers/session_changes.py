@@ -1,8 +1,8 @@
 """Which partitions of a follower's fetch session changed since its last answer: a fetch looks at no others.
 
-A session asks for all that a follower fetches from here, though little of it changes from answer to answer. Each of its
-targets is `unchanged` or among the `changed`. Every fetch looks at the changed ones, in their order. One of them is
-marked unchanged once its answer would say nothing new and teach the leader nothing.
+A session names all partitions that a follower fetches from this broker, and few of them change between two answers.
+Each of its targets is `unchanged` or among the `changed`. Every fetch reads the changed ones, in their order. One of
+them is marked unchanged once neither its answer nor its fetch offset would say anything new.
 
 An unchanged target listens to its partition. Whatever happens there makes it one of the changed again: records, another
 role, a log that starts later, another in-sync set. A fetch that waits registers with the session and with the changed
@@ -38,8 +38,8 @@ class SessionChanges:
         self.watch = Watch()
         """Fetches of the session that wait for unchanged targets."""
 
-    def asked(self, target: Target) -> None:
-        """Note that the follower asks for `target` from another offset, or for the first time."""
+    def fetch_changed(self, target: Target) -> None:
+        """The follower fetches `target` from another offset, or for the first time."""
         unchanged = self.unchanged.get(target)
         if unchanged is None:
             self.changed[target] = None
@@ -87,13 +87,13 @@ class _UnchangedTarget:
         self._follower = follower
 
     def state_changed(self) -> None:
-        """Something changed of which the session's next fetch is soon enough to speak."""
+        """Something changed that can wait for the session's next fetch."""
         changes = self._changes
         del self._partition.replica.log_end_watch.waiting[self]
         del changes.unchanged[self._target]
         changes.changed[self._target] = None
         self._follower.activate(changes.last_request)
-        # A fetch that waits now listens for itself: the next record must wake it.
+        # A fetch that waits now watches this replica itself: the next record must wake it.
         for fetch in changes.watch.waiting:
             if isinstance(fetch, WaitingFetch):
                 fetch.watch_also(self._partition.replica.log_end_watch)

@@ -1,4 +1,4 @@
-"""SyncGroup: a member asks for its assignment, the leader brings everybody's."""
+"""SyncGroup: a member gets its assignment; the leader sends those of all members."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which module serves which API, in which versions. ApiVersions is read from this table.
 
-The ranges are Apache Kafka 4.1's for clients. Modules are imported when the first request for them comes:
-the start of the broker loads only what ApiVersions needs. Produce is advertised from version 0 although
-versions below 3 are refused, as Kafka 4 does: librdkafka before 2.11 would otherwise turn compression off.
+The ranges are Apache Kafka 4.1's for clients. A module is imported at its first request: the start of the broker
+loads only what ApiVersions needs. As in Kafka 4, Produce is advertised from version 0 although versions below 3 are
+refused: librdkafka before 2.11 would otherwise turn compression off.
 
 Each module has `handle(request, context)`, which gives a `loading.Answer`. The request is decoded, save for modules
 that take the frame and read its body themselves.
@@ -65,7 +65,7 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
 }
 
-# What a controller serves on its own listener: what brokers forward to it, and what they ask it themselves.
+# What a controller serves on its own listener: the requests that brokers forward, and the brokers' own.
 CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.API_VERSIONS: HANDLERS[ApiKey.API_VERSIONS],
     ApiKey.CREATE_TOPICS: HANDLERS[ApiKey.CREATE_TOPICS],
@@ -80,5 +80,5 @@ CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: Handler(0, 0, "allocate_producer_ids"),
 }
 
-# (advertised lowest) where that is not the lowest that is served.
+# The lowest version that ApiVersions names, where that is not the lowest that is served.
 ADVERTISED_VERSION_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}

@@ -226,11 +226,11 @@ class ReplicaFetcher:
         partition = self._followed.get(key)
         if partition is None or key in self._paused:
             return None
-        if partition.replica.is_throttled_as_follower and self._has_to_wait(key, partition):
+        if partition.replica.is_throttled_as_follower and self._is_throttled(key, partition):
             return None
         return None if partition.follower is None else partition.follower.fetch_position()
 
-    def _has_to_wait(self, key: Key, partition: Partition) -> bool:
+    def _is_throttled(self, key: Key, partition: Partition) -> bool:
         """Whether a throttled partition is left out for now (KIP-73); never while it is in sync."""
         throttle = self._context.throttles.follower
         if self._context.broker_id in partition.replica.in_sync_replicas or not throttle.holds_back():

@@ -59,7 +59,7 @@ class Throttle:
         before, self._allowance = self._allowance, max(self._allowance - size_bytes, least)
         return before - self._allowance
 
-    def take_back(self, size_bytes: int, debt_bytes: float) -> None:
+    def refund(self, size_bytes: int, debt_bytes: float) -> None:
         """Uncount `size_bytes` that were not sent after all; `debt_bytes` is what `record` returned for them."""
         self.bytes_total -= size_bytes
         self._allowance += debt_bytes
