@@ -33,6 +33,7 @@ def lose_and_restore(kube: Kube, topic: str, folder: Path) -> None:
     load.check_promises(kube, BOOTSTRAP)
     print(f"\n| ZooKeeper's volumes lost | {len(load.acknowledged):,} | {load.gap_seconds} s |")
 
+    assert policies(kube) == {"Retain"}, "the brokers' volumes would be deleted with the pods"
     kube.run("annotate", "cluster", "demo", "odradek.io/paused=true")
     kube.run("scale", "statefulset/demo-broker", "deployment/demo-controller", "--replicas=0")
     without_pods(kube, "broker")
@@ -90,6 +91,12 @@ def without_pods(kube: Kube, component: str) -> None:
         seconds_max=120,
         what=f"no pod of component {component} is left",
     )
+
+
+def policies(kube: Kube) -> set[str]:
+    """What becomes of volumes when the servers or brokers are scaled down."""
+    found = [kube.get("statefulset", f"demo-{part}") or {} for part in ("zookeeper", "broker")]
+    return {one["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] for one in found}
 
 
 def serving(kube: Kube) -> int:

@@ -243,6 +243,25 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     assert len(list(manager.logs())) == 1
 
 
+def test_a_stray_log_is_renamed_and_kept_over_starts(caplog: pytest.LogCaptureFixture) -> None:
+    disk, clock = SimulatedDisk(), StillClock()
+    manager = _open(disk, clock=clock)
+    _fill(manager, "t", 1)
+    before = disk.read("a/t-0/00000000000000000000.log")
+    manager.delete(TopicPartition("t", 0), is_stray=True)
+    assert manager.get(TopicPartition("t", 0)) is None
+    clock.advance(3600)
+    manager.delete_due()
+    manager.close()
+    manager = _open(disk, clock=clock)
+    assert not list(manager.logs())
+    manager.delete_due()
+    (stray,) = (entry.name for entry in disk.entries("a") if entry.name.startswith("t-0"))
+    assert stray.endswith("-stray")
+    assert disk.read(f"a/{stray}/00000000000000000000.log") == before
+    assert f"a/{stray} has the records of a replica that the cluster does not know" in caplog.text
+
+
 def test_a_log_that_cannot_be_flushed_leaves_no_clean_marker() -> None:
     disk = SimulatedDisk()
     manager = _open(disk)

@@ -260,7 +260,7 @@ def test_a_stop_without_a_registry_waits_for_nobody() -> None:
     run(story())
 
 
-def test_a_topic_deleted_while_a_broker_was_away_is_gone_from_its_disk_when_it_is_back() -> None:
+def test_the_log_of_a_topic_deleted_while_a_broker_was_away_is_set_aside() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2)
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
@@ -269,6 +269,8 @@ def test_a_topic_deleted_while_a_broker_was_away_is_gone_from_its_disk_when_it_i
         assert int(answer.responses[0].error_code) == 0
         broker = await cluster.start_broker(2)
         assert [log.topic_partition.topic for log in broker.log_manager.logs()] == []
+        (kept,) = [entry.name for entry in cluster.disks[2].entries("/logs") if entry.name.startswith("t-0")]
+        assert kept.endswith("-stray")
         await cluster.stop()
 
     run(story())

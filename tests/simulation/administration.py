@@ -288,5 +288,5 @@ class Administrator:
             }
             disk = self._cluster.disks[broker_id]
             kept = {one.name for one in disk.entries("/logs") if one.is_directory} - known
-            left = sorted(name for name in kept if not name.endswith("-delete"))
+            left = sorted(name for name in kept if not name.endswith(("-delete", "-stray")))
             self._history.require(not left, "I12", f"broker {broker_id} still keeps {left}")

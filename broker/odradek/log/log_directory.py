@@ -34,9 +34,11 @@ logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
 DELETE_SUFFIX: Final = "-delete"
-# Kafka's own metadata log, and logs that it moves between directories or found without a topic.
+# Kafka gives this name to a log whose replica the cluster's metadata does not know.
+STRAY_SUFFIX: Final = "-stray"
+# Kafka's own metadata log, and logs that it moves between directories.
 _IGNORED_PREFIX: Final = "__cluster_metadata-"
-_IGNORED_SUFFIXES: Final = ("-future", "-stray")
+_FUTURE_SUFFIX: Final = "-future"
 # The machine's life in which the directory was last known to lack nothing.
 BOOT_FILE: Final = ".odradek-boot"
 # There for a moment while a full directory is tried.
@@ -219,9 +221,16 @@ class LogDirectory:
                 continue
             if name.endswith(DELETE_SUFFIX):
                 deleted.append(f"{self.path}/{name}")
-            elif name.endswith(_IGNORED_SUFFIXES):
+            elif name.endswith(_FUTURE_SUFFIX):
                 logger.warning(
                     "%s/%s is left as it is: logs that Kafka was moving are not taken over", self.path, name
+                )
+            elif name.endswith(STRAY_SUFFIX):
+                logger.warning(
+                    "%s/%s has the records of a replica that the cluster does not know; it is kept, and not served. "
+                    "Remove the directory if nobody needs them",
+                    self.path,
+                    name,
                 )
             elif (topic_partition := parse_partition(name)) is not None:
                 found.append(topic_partition)

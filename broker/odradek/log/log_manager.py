@@ -2,6 +2,7 @@
 
     <directory>/<topic>-<partition>/                    one log
     <directory>/<topic>-<partition>.<id>-delete/        one that was deleted, until its delay is over
+    <directory>/<topic>-<partition>.<id>-stray/         one that nobody asked to delete: kept for an administrator
 
 `directory_set` has the directories themselves. The caller decides what runs when and on which thread: `begin_load`,
 `begin_close`, `begin_checkpoint` and `removal_due` give jobs that may run on any thread, and their results are handed
@@ -25,7 +26,7 @@ from odradek.log.config import LogConfig
 from odradek.log.directory_set import DirectorySet
 from odradek.log.files import Disk
 from odradek.log.log import Log
-from odradek.log.log_directory import DELETE_SUFFIX, DirectoryDescription, LogDirectory
+from odradek.log.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, DirectoryDescription, LogDirectory
 from odradek.log.log_shutdown import LogShutdown
 from odradek.log.open_files import OpenFiles
 from odradek.log.placement import read_placement, write_placement
@@ -249,8 +250,7 @@ class LogManager:
 
         Raises KafkaStorageError, also for a partition whose directory is offline.
         """
-        known = self._logs.get(topic_partition)
-        if known is not None:
+        if (known := self._logs.get(topic_partition)) is not None:
             return known
         why = self._offline_partitions.get(topic_partition)
         if why is not None:
@@ -283,10 +283,10 @@ class LogManager:
         except OSError as error:
             logger.error("%s is left over, and put aside at the next start: %s", path, error)
 
-    def delete(self, topic_partition: TopicPartition) -> None:
-        """Rename the log away at once; its files go after file.delete.delay.ms. Nothing when there is none.
-        `save_placement` is due once the last of several is deleted.
+    def delete(self, topic_partition: TopicPartition, *, is_stray: bool = False) -> None:
+        """Rename the log away at once; its files go after file.delete.delay.ms, those of a stray log never.
 
+        `save_placement` is due once the last of several is deleted. Nothing happens when there is no such log.
         Raises KafkaStorageError when the rename fails; the log is closed then all the same.
         """
         log = self._logs.pop(topic_partition, None)
@@ -294,7 +294,7 @@ class LogManager:
             return
         self.directories.by_path[log.parent_directory].log_count -= 1
         log.mark_deleted()
-        suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
+        suffix = f".{uuid.uuid4().hex}{STRAY_SUFFIX if is_stray else DELETE_SUFFIX}"
         name = str(topic_partition)
         target = f"{log.parent_directory}/{name[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
         try:
@@ -303,8 +303,9 @@ class LogManager:
             self._offline_partitions[topic_partition] = f"its files could not be renamed away: {error}"
             self.directories.report_error(log.parent_directory, error)
             raise KafkaStorageError(f"the files of {topic_partition} cannot be deleted: {error}") from error
-        due_at = self._clock.monotonic_seconds() + log.config.file_delete_delay_ms / 1000
-        self._removals.append((due_at, target))
+        if not is_stray:
+            due_at = self._clock.monotonic_seconds() + log.config.file_delete_delay_ms / 1000
+            self._removals.append((due_at, target))
         self._is_placement_changed = True
 
     def save_placement(self) -> None:

@@ -179,25 +179,31 @@ class ClusterControl:
         return channel
 
     async def reconcile_logs(self) -> None:
-        """Delete the logs whose partitions are no longer on this broker.
+        """Set the logs aside whose partitions are not on this broker, as Kafka does: they are renamed, and kept.
 
         The directories are marked as this cluster's, and the image is complete. A topic that is not in it was deleted
-        while this broker was away; a replica that is not in it was moved.
+        while this broker was away, and a replica that is not in it was moved. Or the registry was restored from a
+        backup that is older than they are: then these are the last copies of records.
         """
         image = self._environment.images.current
         for log in list(self._log_manager.logs()):
             where = log.topic_partition
             topic = image.topics.get(where.topic)
             if topic is None:
-                why = "its topic was deleted"
+                why = "the cluster has no such topic"
             elif where.partition >= len(topic.partitions):
-                why = "its topic was made anew with fewer partitions"
+                why = "its topic has fewer partitions"
             elif self._environment.broker_id not in topic.partitions[where.partition].replicas:
-                why = "it was moved to other brokers"
+                why = "its replicas are on other brokers"
             else:
                 continue
-            logger.warning("the log of %s is put aside: %s while this broker was away", where, why)
-            self._log_manager.delete(where)
+            logger.warning(
+                "the log of %s is set aside: %s. Its directory now ends in -stray and is kept; remove it if nobody "
+                "needs its records",
+                where,
+                why,
+            )
+            self._log_manager.delete(where, is_stray=True)
 
     def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
         if self._log_manager.directories.offline:
