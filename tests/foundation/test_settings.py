@@ -85,7 +85,7 @@ def test_the_finer_key_wins_over_the_coarser() -> None:
         ("listener.security.protocol.map", "A:B", "PLAINTEXT, SSL"),
         ("inter.broker.listener.name", "X", "not one of listeners"),
         ("max.connections.per.ip.overrides", "h", "address:count"),
-        ("max.connections.per.ip", "0", "lets nobody connect"),
+        ("max.connections.per.ip", "0", "admits no connection"),
         ("group.consumer.session.timeout.ms", "1000", "between group.consumer.min.session.timeout.ms=45000"),
         ("group.consumer.assignors", "org.example.Mine", "uniform and range"),
         ("default.replication.factor", "0", "at least 1"),

@@ -184,7 +184,7 @@ class MemoryListening:
             )
         while self.admission.is_full:
             event = asyncio.Event()
-            self.admission.when_room(event.set)
+            self.admission.on_next_release(event.set)
             await event.wait()
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import TOPICS_LOOK_SECONDS
+from odradek.foundation.limits import TOPICS_CHECK_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -152,10 +152,10 @@ class _ClusterLooks:
         self._looked_at = time.monotonic()
 
     async def has_looked(self) -> bool:
-        """Renew the picture of the cluster where that is due, every `TOPICS_LOOK_SECONDS`; whether it was renewed."""
+        """Renew the picture of the cluster where that is due, every `TOPICS_CHECK_SECONDS`; whether it was renewed."""
         now = time.monotonic()
         is_wanted = self._plan.is_following and self._plan.partitions is None
-        if not is_wanted or now - self._looked_at < TOPICS_LOOK_SECONDS:
+        if not is_wanted or now - self._looked_at < TOPICS_CHECK_SECONDS:
             return False
         self._looked_at = now
         try:

@@ -1,1 +1,1 @@
-"""Words and tools that every layer shares: ids, errors, clock, tasks, limits, settings, metrics."""
+"""Terms and tools that every layer shares: ids, errors, clock, tasks, limits, settings, metrics."""

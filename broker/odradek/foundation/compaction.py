@@ -1,6 +1,6 @@
-"""What a person must know who asks for compaction: this broker does not compact yet. The one text of that warning.
+"""The warning for cleanup.policy=compact: this broker does not compact yet.
 
-Answers to clients, the broker's log and the command line all take it from here. It goes when compaction is there.
+Answers to clients, the broker's log and the command line all use this text. Compaction will remove it.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ def parse_endpoints(text: str, *, key: str, protocols: Mapping[str, str]) -> tup
 def complete(
     advertised: tuple[Endpoint, ...], *, bound_ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
-    """What clients are told once sockets are bound: ports of 0 from `bound_ports` by listener name, empty hosts by
-    name.
+    """The advertised endpoints once sockets are bound: `bound_ports`, by listener, replace ports of 0.
+
+    Empty hosts become the host's name.
     """
     return tuple(
         endpoint._replace(

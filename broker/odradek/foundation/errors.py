@@ -1,7 +1,7 @@
 """What can go wrong, as exceptions of the domain.
 
-A class is named as Apache Kafka names the error; `protocol.errors` alone knows its number on the wire. The message is
-for the person who reads it at the other end: what happened, to what, and what to do about it.
+A class is named as Apache Kafka names the error; `protocol.errors` has its number on the wire. The message is for the
+person at the client: what happened, to what, and what to do about it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class UnknownTopicOrPartition(RequestError):
 
 
 class UnknownTopicId(RequestError):
-    """No topic has this id; it may have been deleted and created anew."""
+    """No topic has this id; the topic may have been deleted and created again."""
 
 
 class InconsistentTopicId(RequestError):
@@ -134,7 +134,7 @@ class FencedLeaderEpoch(RequestError):
 
 
 class StaleBrokerEpoch(RequestError):
-    """A request of a broker's former life: it has registered anew since, or is not registered."""
+    """The request is from before the broker's current registration, or the broker is not registered."""
 
 
 class ElectionNotNeeded(RequestError):

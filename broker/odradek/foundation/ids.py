@@ -1,4 +1,4 @@
-"""The names by which brokers, partitions and producers are told apart.
+"""The ids of brokers, partitions and producers.
 
 They are plain tuples and numbers, cheap to hash: a request for a thousand partitions makes a thousand of them.
 """

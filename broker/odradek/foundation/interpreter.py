@@ -1,7 +1,7 @@
 """How one of our processes starts another: the same Python, and the same copy of this package.
 
-`python -m` puts the current directory first on the module path, and a folder `odradek/` there would be imported in this
-package's stead: a clone, or somebody's own data. `-P` keeps the directory off (Python 3.11, "safe path").
+`python -m` puts the current directory first on the module path. A folder `odradek/` there, such as a clone or a data
+directory, would replace this package. `-P` keeps the directory off (Python 3.11, "safe path").
 
 Only the standard library's lightest modules are imported: `odradek start` and the tests' broker pay for each.
 """

@@ -13,12 +13,12 @@ from typing import Final
 # the sender.
 REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX: Final = 256
 
-# Bytes of answers that one connection may have unsent before its requests are no longer read and its file
-# slices are no longer loaded: a slow reader costs this much memory, besides one slice's part, and no more.
+# Unsent bytes of answers at which a connection's requests are no longer read and its file slices no longer loaded.
+# A slow reader takes this much memory and one part of a slice, no more.
 RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX: Final = 1024 * 1024
 
-# A large file slice is loaded and sent in parts of this size: large enough that a part's fixed cost vanishes, small
-# enough for the processor's cache and for memory that malloc keeps. Measured on loopback: 0.67 CPU s per GB, against
+# A large file slice is loaded and sent in parts of this size. The fixed cost of a part vanishes at this size, and the
+# part still fits the processor's cache and memory that malloc keeps. Measured on loopback: 0.67 CPU s per GB, against
 # 0.8 with half of it and 1.0 with four times as much.
 SLICE_PART_BYTES: Final = 128 * 1024
 
@@ -26,16 +26,16 @@ SLICE_PART_BYTES: Final = 128 * 1024
 # calls cost more than copying it.
 SENDFILE_BYTES_MIN: Final = 16 * 1024
 
-# What the kernel is told to send in one call: it stops where the socket is full, mostly before. Some hundreds of
-# microseconds at the most.
+# Bytes of one sendfile call. The kernel mostly stops earlier, where the socket is full. A call takes some hundreds of
+# microseconds at most.
 SENDFILE_BYTES_MAX: Final = 1024 * 1024
 
-# Bytes of answers that one connection may send in one turn of the event loop: a reader that takes them as fast as they
-# come must not keep the others waiting.
+# Bytes of answers that one connection may send in one turn of the event loop. A fast reader must not keep other
+# connections waiting.
 SENT_BYTES_PER_TURN_MAX: Final = 1024 * 1024
 
-# Requests that one connection may have answered in one turn of the event loop: a few milliseconds of tiny
-# requests, which is what a busy connection may delay the others.
+# Requests of one connection that one turn of the event loop answers. With tiny requests, a busy connection delays the
+# others by a few milliseconds.
 REQUESTS_PER_TURN_MAX: Final = 128
 
 # Connections accepted in one turn of the event loop, for the same reason.
@@ -59,29 +59,27 @@ LOG_LINES_PER_MINUTE_MAX: Final = 20
 # hundreds of topics is there with every one.
 CHANGE_LINES_PER_MINUTE_MAX: Final = 1000
 
-# A frame is read into one buffer of its announced size only after this many bytes of it have arrived: a
-# hostile size alone reserves no memory.
+# A frame gets one buffer of its announced size only after this many bytes of it have arrived. An announced size alone
+# reserves no memory.
 FRAME_BYTES_BEFORE_RESERVE: Final = 64 * 1024
 
-# A large frame's memory is reserved in steps of at most this many times what has arrived of it: a peer that
-# announces a size and stalls holds no more than this multiple of what it sent. Frames up to 1 MiB need one
-# step.
+# A large frame's memory is reserved in steps, each at most this multiple of the bytes received. A peer that announces a
+# size and stalls holds no more than that. Frames up to 1 MiB need one step.
 FRAME_RESERVE_FACTOR: Final = 16
 
 # The buffer that all connections of an event loop receive into: the most that one read can bring, held once.
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 
-# Array elements of all depths in one request that is decoded into objects (Produce is not): some two
-# seconds of work and a few hundred megabytes at the worst, while the largest requests of real clients stay
-# below a tenth of it.
+# Array elements of all depths in one request that is decoded into objects (Produce is not). The worst case is some two
+# seconds of work and a few hundred megabytes. The largest requests of real clients stay below a tenth of the bound.
 REQUEST_ARRAY_ELEMENTS_MAX: Final = 1_000_000
 
 # Batches whose sequence numbers are kept per producer and partition to answer a duplicate with its old
 # offset; Kafka's number, which bounds a client's max.in.flight.requests.per.connection.
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 
-# Producers of a partition whose refused batches are known, and how long: a client that means to send them again does so
-# within a second or some, and one that does not has taken another epoch long before.
+# Producers of a partition whose refused batches are remembered, and for how long. A client that retries them does so
+# within a few seconds; one that does not has a new epoch long before.
 REFUSED_PRODUCERS_MAX: Final = 1_000
 REFUSED_BATCHES_SECONDS_MAX: Final = 30.0
 
@@ -90,34 +88,33 @@ REFUSED_BATCHES_SECONDS_MAX: Final = 30.0
 # end the broker.
 DECOMPRESSED_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 
-# Producer ids remembered per partition besides those with an open transaction. Kafka bounds them by time
-# only, so a client that asks for a new id per batch grows the broker without end; here the oldest are
-# forgotten first, as if they had expired. Each takes up to a kilobyte.
+# Producer ids remembered per partition besides those with an open transaction. Kafka bounds them by time only, so a
+# client that takes a new id per batch grows a broker without end. Here the oldest expire first. Each takes up to a
+# kilobyte.
 PRODUCER_IDS_PER_PARTITION_MAX: Final = 20_000
 
-# A client's pause before another try: short at first, since most errors worth another try are over in a
-# moment (a coordinator that loads, a topic just made), doubled up to a second so that a broken cluster is
-# not hammered.
+# A client's pause before a retry. It is short at first, because most retriable errors end soon: a coordinator loads, a
+# topic was just created. It doubles up to a second, so that retries do not overload a broken cluster.
 CLIENT_RETRY_PAUSE_MS_MIN: Final = 20
 CLIENT_RETRY_PAUSE_MS_MAX: Final = 1_000
 
-# Seconds until a consumer says again that brokers are away, doubled up to a minute: a person sees that it still tries,
-# and a night without a broker is some hundred lines.
-CLIENT_OUTAGE_NEWS_SECONDS_MIN: Final = 10.0
-CLIENT_OUTAGE_NEWS_SECONDS_MAX: Final = 60.0
+# Seconds until a consumer logs again that brokers are away, doubled up to a minute. A reader of the log sees that it
+# still tries, and a night without a broker is some hundred lines.
+CLIENT_OUTAGE_LOG_SECONDS_MIN: Final = 10.0
+CLIENT_OUTAGE_LOG_SECONDS_MAX: Final = 60.0
 
-# Seconds between two looks for new topics and partitions, by a command that follows them: soon enough for somebody who
-# waits, and one small request for all of that time. Kafka's consumers wait five minutes (metadata.max.age.ms).
-TOPICS_LOOK_SECONDS: Final = 5.0
+# Seconds between two checks for new topics and partitions, by a command that follows them. A person waits no longer
+# than that, and each check is one small request. Kafka's consumers wait five minutes (metadata.max.age.ms).
+TOPICS_CHECK_SECONDS: Final = 5.0
 
 # Further tries for a topic that the broker does not know, within a client's call.
 CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
-# How long brokers may answer that a topic is not there until a consumer that reads it believes them. A broker that
-# has just started, or heard late of a topic, catches up within a second.
+# How long brokers may answer that a topic does not exist until a consumer that reads it takes it as deleted. A broker
+# that has just started, or gets a topic late, catches up within a second.
 CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
 
-# Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). Also tells
-# that what answers is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.
+# Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
+# that is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
 
 # Bytes of records that a producer takes in one step when it is given many at once. A step is taken whole or not at
@@ -131,11 +128,10 @@ PRODUCER_KEYS_REMEMBERED_MAX: Final = 10_000
 # kilobytes.
 CONFIG_RESOURCES_PER_REQUEST_MAX: Final = 1000
 
-# Seconds for which one broker that does not answer holds up a question to all of them.
+# Seconds for which one broker that does not answer holds up a request to all of them.
 BROKER_ANSWER_SECONDS_MAX: Final = 10.0
 
-# Seconds for which somebody who asks how the cluster is waits for a broker or the controller: those that answer do so
-# in milliseconds.
+# Seconds for which a health check waits for a broker or the controller. Those that answer do so in milliseconds.
 HEALTH_ANSWER_SECONDS_MAX: Final = 5.0
 
 # Bytes of a line that `odradek produce` reads. A longer one has no end in sight, as of a file that is not text.
@@ -150,16 +146,15 @@ CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
 # How long a shell waits for the names of topics and groups when the tab key is pressed: longer is felt as hanging.
 COMPLETION_SECONDS_MAX: Final = 1.0
 
-# Bytes of a client.properties or a profile: a hundred times what such a file has, so that a wrong file (a log, a
-# device) is refused and not read to its end.
+# Bytes of a client.properties or a profile: a hundred times what such a file has. A wrong file (a log, a device) is
+# refused and not read to its end.
 CLIENT_PROPERTIES_BYTES_MAX: Final = 1 << 20
 
 # Bytes of a file with saved offsets: some 150 for a partition, so 400,000 partitions, which are read at once.
 SAVED_OFFSETS_BYTES_MAX: Final = 64 << 20
 
-# Index entries of a segment that are kept in memory until they are written in one call: 256 stand for a
-# megabyte of log, so index writes vanish in the cost of appends, and a thousand busy partitions hold some
-# 20 MB of them.
+# Index entries of a segment that are kept in memory until they are written in one call. 256 entries cover a megabyte of
+# log, so index writes vanish in the cost of appends. A thousand busy partitions hold some 20 MB of them.
 INDEX_ENTRIES_UNWRITTEN_MAX: Final = 256
 
 # Positions in a segment that readers are likely to ask for next, offset to position: enough for a few hundred
@@ -181,38 +176,38 @@ BLOCKING_THREADS_MAX: Final = 4
 # last. Answers bound those that are waited for, but acks=0 waits for nothing and a disk may take seconds.
 APPENDS_UNCOMMITTED_PER_PARTITION_MAX: Final = 10_000
 
-# Requests that wait for other replicas (acks=all, deletions of records). Each is a few hundred bytes; beyond it
-# clients are told that their time is up, and try again.
+# Requests that wait for other replicas (acks=all, deletions of records). Each is a few hundred bytes. Beyond the bound
+# clients get a timeout error, and retry.
 ACKNOWLEDGEMENTS_WAITING_MAX: Final = 100_000
 
 # Bytes of fetched records that a follower appends before others have their turn of the loop: about a millisecond.
 FETCHED_BYTES_PER_TURN_MAX: Final = 2 * 1024 * 1024
 
-# Logs that a broker makes for new partitions before others have their turn of the loop: some milliseconds on an idle
-# disk, where a topic of thousands would take seconds on a busy one.
+# Logs that a broker creates for new partitions in one turn of the loop: some milliseconds on an idle disk. A topic of
+# thousands would take seconds on a busy one.
 LOGS_MADE_PER_TURN_MAX: Final = 16
 
-# How long a leader believes, while the registry is silent, that nobody else leads, after all who could have been
-# elected showed that they follow; besides replica.fetch.wait.max.ms, for which an idle follower's question waits here.
-# Longer than pauses of a busy machine, much shorter than a session.
+# How long a leader's leadership counts as confirmed while the registry is silent. It starts when every broker that
+# could have been elected has fetched as a follower. replica.fetch.wait.max.ms comes on top, because an idle follower's
+# fetch waits that long. Longer than pauses of a busy machine, much shorter than a session.
 LEADERSHIP_CONFIRMED_SECONDS_MAX: Final = 1.5
 
 # In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
 IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
 
-# Bytes that must fit into a log directory before one that was full takes writes again: an append of each of a few
+# Bytes that must be free before a log directory that was full takes writes again. They hold an append of each of a few
 # clients, and the files of some new partitions. With less the disk would be full again within the same second.
 LOG_DIRECTORY_ROOM_BYTES_MIN: Final = 4 * 1024 * 1024
 
-# Threads that wait for fsync. They use no processor, and a file system's journal commits what many ask for at once:
-# closing 1,000 partitions took 8.2 s with one thread here, 0.5 s with 4 and 0.3 s with 16.
+# Threads that wait for fsync. They use no processor, and a file system's journal commits many requests together.
+# Measured: closing 1,000 partitions took 8.2 s with one thread, 0.5 s with 4 and 0.3 s with 16.
 FLUSH_THREADS_MAX: Final = 16
 
-# Errors of single partitions that one scrape interval may log; the counters tell the rest.
+# Errors of single partitions that one scrape interval may log; the counters have the rest.
 ERROR_LINES_PER_MINUTE_MAX: Final = 60
 
 # Bytes of records that a coordinator puts into one batch of its internal topic, unless one change alone is larger.
-# It is below the smallest max.message.bytes that anybody sets, and one append serves thousands of commits.
+# It is below the smallest max.message.bytes in use, and one append serves thousands of commits.
 COORDINATOR_BATCH_BYTES_MAX: Final = 512 * 1024
 
 # Bytes of records that may wait to be written to one partition of a coordinator's internal topic. Beyond it clients
@@ -239,27 +234,27 @@ TOPIC_PATTERNS_REMEMBERED: Final = 1000
 # Faults that a test may have in force at once on a broker started for tests.
 TESTING_FAULTS_MAX: Final = 1000
 
-# Looks at records for the age of group lag in one scrape of /metrics; what is left waits for the next scrape. A look
-# costs some ten microseconds, and positions that do not move are remembered.
+# Record lookups for the age of group lag in one scrape of /metrics; the rest waits for the next scrape. A lookup costs
+# some ten microseconds, and positions that do not move are remembered.
 LAG_LOOKUPS_PER_SCRAPE_MAX: Final = 1000
 
 # Samples of /metrics that are written at a stretch, at 5 to 10 microseconds each; clients have their turn in between.
 SAMPLES_PER_EXPOSITION_PART_MAX: Final = 500
 
-# Partitions of one POST /record-times; whoever has more asks again, and clients have their turn in between.
+# Partitions of one POST /record-times. A caller with more sends several requests, and clients have their turn between.
 RECORD_TIMES_PER_REQUEST_MAX: Final = 1000
 
 # Ages of lag that are remembered from scrape to scrape.
 LAG_TIMES_REMEMBERED_MAX: Final = 100_000
 
-# Changes of the registry that the active controller keeps for the brokers that follow it, at some 200 bytes each; a
-# broker that is further behind is given everything.
+# Changes of the registry that the active controller keeps for the brokers that follow it, at some 200 bytes each. A
+# broker that is further behind gets a snapshot.
 CLUSTER_CHANGES_KEPT_MAX: Final = 100_000
 
 # States of partitions in one write to the registry, at some 200 bytes each.
 PARTITION_STATES_PER_WRITE_MAX: Final = 1_000
 
-# Changes told in one answer.
+# Changes in one answer.
 CLUSTER_CHANGES_PER_ANSWER_MAX: Final = 20_000
 
 # Paths whose watches are being armed in ZooKeeper at once, two requests each. With the requests of
@@ -267,19 +262,19 @@ CLUSTER_CHANGES_PER_ANSWER_MAX: Final = 20_000
 # blocks the event loop.
 REGISTRY_WATCHES_ARMED_AT_ONCE_MAX: Final = 32
 
-# Bytes of one write to ZooKeeper: its jute.maxbuffer is 1 MiB by default, and a larger request ends the connection for
-# everybody.
+# Bytes of one write to ZooKeeper: its jute.maxbuffer is 1 MiB by default. A larger request ends the connection, which
+# all requests share.
 REGISTRY_WRITE_BYTES_MAX: Final = 1_000_000
 
 # Nodes that one request to ZooKeeper reads: a few milliseconds of the server's and of our time, which is what others
 # may have to wait.
 REGISTRY_READS_PER_REQUEST_MAX: Final = 500
 
-# The longest that a controller lets a broker wait for a change; an answer without changes says that it is alive.
+# The longest that a controller lets a broker wait for a change. An answer without changes shows that it is alive.
 FOLLOW_WAIT_MS_MAX: Final = 30_000
 
-# How long a broker that stops is kept waiting for the others to hear who leads now. Each hears within milliseconds
-# unless it hangs, and its own death is then noticed by its session.
+# How long a broker that stops waits until the others know the new leaders. Each knows within milliseconds unless it
+# hangs; the end of its session then removes it.
 LEAVING_WAIT_MS_MAX: Final = 5_000
 
 # How long a request for the controller waits for one to be active, below the 30 s that clients wait for an answer.

@@ -223,7 +223,7 @@ CONTROLLER_FOLLOWERS = _gauge(
     "odradek_controller_followers", "Brokers that follow the active controller; only there."
 )
 PARTITIONS_LEADERLESS = _gauge(
-    "odradek_partitions_leaderless", "Partitions that nobody leads; on the active controller."
+    "odradek_partitions_leaderless", "Partitions without a leader; on the active controller."
 )
 PARTITIONS_UNDER_REPLICATED = _gauge(
     "odradek_partitions_under_replicated",
@@ -250,7 +250,7 @@ PARTITIONS_UNCONFIRMED = _gauge(
 )
 CLUSTER_CHANGES_APPLIED = _counter(
     "odradek_cluster_changes_applied_total",
-    "Changes that a broker of a cluster was told by controllers, snapshots included.",
+    "Changes that controllers sent to this broker of a cluster, snapshots included.",
 )
 FORWARDED_REQUESTS = _counter(
     "odradek_forwarded_requests_total", "Requests that a broker handed on to the active controller."
@@ -283,7 +283,7 @@ GROUP_LAG_SECONDS = _gauge(
 
 # --- the process ---------------------------------------------------------------------------------------
 
-BUILD_INFO = _gauge("odradek_build_info", "Always 1; the labels tell the version.", "version", "python")
+BUILD_INFO = _gauge("odradek_build_info", "Always 1; the labels hold the version.", "version", "python")
 PROCESS_CPU_SECONDS = _counter("process_cpu_seconds_total", "Processor time used, user and system.")
 PROCESS_RESIDENT_BYTES = _gauge("process_resident_memory_bytes", "Memory in use.")
 PROCESS_VIRTUAL_BYTES = _gauge("process_virtual_memory_bytes", "Address space in use.")

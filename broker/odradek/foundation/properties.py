@@ -1,8 +1,7 @@
 """Java's properties syntax, which `server.properties` is written in.
 
-A line is `key=value`, `key: value` or `key value`; `#` and `!` begin a comment; a backslash at the end of a line
-continues it, and elsewhere escapes a character (`\\t`, `\\n`, `\\u00e4`, `\\=`). The last value of a repeated key
-counts.
+A line is `key=value`, `key: value` or `key value`. `#` and `!` begin a comment. A backslash at the end of a line
+continues it; elsewhere it escapes a character (`\t`, `\n`, `\u00e4`, `\\=`). The last value of a repeated key counts.
 """
 
 from __future__ import annotations

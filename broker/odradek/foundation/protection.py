@@ -31,14 +31,14 @@ class BrokenPromise(NamedTuple):
     way_out: str
 
     def __str__(self) -> str:
-        """Why this one alone is refused: for a change while the broker runs, and for a Kubernetes resource."""
+        """The refusal of this setting alone, for a change of a running broker or a Kubernetes resource."""
         return f"{self.shown} ({self.asks_for}: {self.way_out}) promises {_WHY}"
 
 
 def broken_promise(key: str, text: str, find: FindSetting) -> BrokenPromise | None:
-    """What `text` promises and this broker does not keep; None when it promises nothing.
+    """The protection that `text` asks for and this broker lacks; None when it asks for none.
 
-    `find` declares a key, for its default. A value that cannot be parsed promises nothing: it is refused elsewhere.
+    `find` returns the declaration of a key, for its default. A value that cannot be parsed is refused elsewhere.
     """
     promise = promise_of(key)
     value = text.strip()
@@ -51,7 +51,7 @@ def broken_promise(key: str, text: str, find: FindSetting) -> BrokenPromise | No
                 return None
         except SettingError:
             return None
-    # A key that nobody declares may be a secret.
+    # The value of an undeclared key may be a secret.
     is_hidden = promise.is_family if setting is None else setting.is_sensitive
     return _broken(promise, f"{key}={'[hidden]' if is_hidden else value}")
 

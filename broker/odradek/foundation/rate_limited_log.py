@@ -1,4 +1,4 @@
-"""Log lines that strangers or busy programs cause: a bounded number a minute, and how many were left out."""
+"""Rate-limited log lines: a bounded number per minute, then a count of those left out."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class RateLimitedLog:
         self._level = logging.WARNING
 
     def info(self, message: str, *arguments: Any) -> None:
-        """A line of the level INFO, or one more that is left out."""
+        """Log at level INFO, or count the line as left out."""
         self._log(logging.INFO, message, arguments)
 
     def warning(self, message: str, *arguments: Any) -> None:
-        """A line of the level WARNING, or one more that is left out."""
+        """Log at level WARNING, or count the line as left out."""
         self._log(logging.WARNING, message, arguments)
 
-    def tell_left_out(self) -> None:
-        """Write how many lines were left out, if any were, and count those from 0 again."""
+    def report_left_out(self) -> None:
+        """Log how many lines were left out, if any, and reset the count."""
         left_out = self._lines - self._lines_max
         self._lines = min(self._lines, self._lines_max)
         if left_out > 0:
@@ -53,7 +53,7 @@ class RateLimitedLog:
     def _log(self, level: int, message: str, arguments: tuple[Any, ...]) -> None:
         minute = int(self._now() // _SECONDS)
         if minute != self._minute:
-            self.tell_left_out()
+            self.report_left_out()
             self._minute = minute
             self._lines = 0
         self._lines += 1
@@ -61,11 +61,11 @@ class RateLimitedLog:
             self._logger.log(level, message, *arguments)
         elif self._lines == self._lines_max + 1:
             self._level = level
-            self._tell_at_the_end_of_the_minute()
+            self._report_at_end_of_minute()
 
-    def _tell_at_the_end_of_the_minute(self) -> None:
+    def _report_at_end_of_minute(self) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        loop.call_later(_SECONDS - self._now() % _SECONDS, self.tell_left_out)
+        loop.call_later(_SECONDS - self._now() % _SECONDS, self.report_left_out)

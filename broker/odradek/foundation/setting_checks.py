@@ -70,7 +70,7 @@ def _connections(settings: SettingValues) -> Iterator[str]:
         yield str(error)
         return
     if settings.max_connections_per_ip == 0 and not overrides:
-        yield "max.connections.per.ip=0 lets nobody connect; give max.connections.per.ip.overrides too"
+        yield "max.connections.per.ip=0 admits no connection; give max.connections.per.ip.overrides too"
 
 
 def _retention(settings: SettingValues) -> Iterator[str]:

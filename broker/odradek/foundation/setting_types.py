@@ -1,4 +1,4 @@
-"""What a setting is: its kind, default, allowed values, meaning, and who may change it while the broker runs.
+"""What a setting is: its kind, default, allowed values, meaning, and the scope of a change at run time.
 
 One declaration serves everything that asks about a setting: the reading of `server.properties`, DescribeConfigs and
 AlterConfigs, and `docs/reference/settings.md`. Values travel as text (as in a properties file and on the wire) and live
@@ -33,7 +33,7 @@ class Kind(IntEnum):
 
 
 class Scope(Enum):
-    """Who may change a setting while the broker runs. The values are the words of the reference page."""
+    """The scope of a change while the broker runs. The values are the words of the reference page."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -155,10 +155,10 @@ _WHOLE_NUMBER_BOUNDS: Final = {Kind.SHORT: 2**15 - 1, Kind.INT: INT32_MAX, Kind.
 
 
 class Setting:
-    """One key: how its text is read, its default, what is allowed, who may change it, and what it means.
+    """One key: how its text is read, its default, the allowed values, the scope of a change, and the meaning.
 
-    `attribute` is its name in Python; `synonyms` are the keys that give the value when this one is absent, first match
-    first (each in its own unit); `used` is false for keys that Kafka knows and this broker has no use for.
+    `attribute` is its name in Python. `synonyms` are the keys that give the value when this one is absent, in order of
+    preference, each in its own unit. `used` is false for keys of Kafka's that this broker has no use for.
     """
 
     __slots__ = (

@@ -104,9 +104,9 @@ class SettingValues(
 
     @property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
-        """What clients are told, as far as the settings say: without advertised.listeners the same as listeners.
+        """The addresses for clients: advertised.listeners, else listeners.
 
-        Hosts of "" and ports of 0 are filled in by whoever bound the sockets (`endpoints.complete`).
+        `endpoints.complete` fills in hosts of "" and ports of 0 once the sockets are bound.
         """
         if not self.advertised_listeners:
             return self.listener_endpoints

@@ -1,10 +1,11 @@
 """The broker's settings: Kafka's `server.properties` keys as one frozen object.
 
-`Settings(entries)` reads texts by key, refuses what cannot be (all mistakes in one error, before anything is written)
-and what promises protection that is not there (`protection`), and warns of keys that nobody knows. Values are
-attributes named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`). Which keys there are is
-declared in `foundation.broker_settings`; defaults of topics and changes while the broker runs are the matter of
-`cluster.configs` and `cluster.dynamic_settings`.
+`Settings(entries)` reads texts by key. It refuses wrong values, all of them in one error, before anything is written.
+It also refuses values that promise protection which is not there (`protection`), and warns of unknown keys. Values are
+attributes named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`).
+
+`foundation.broker_settings` declares the keys. Defaults of topics are in `cluster.configs`, and changes while the
+broker runs in `cluster.dynamic_settings`.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def _mechanism_setting(base: str) -> Setting | None:
 class Settings(SettingValues):
     """All settings of one broker, checked; never changes.
 
-    `given` are the entries as they were written. `warnings` name keys that nobody knows, and values that this broker
-    does not act on yet, one sentence each. `unused` are keys that Kafka knows and this broker does not need.
+    `given` are the entries as they were written. `warnings` name unknown keys, and values that this broker does not act
+    on yet, one sentence each. `unused` are keys of Kafka's that this broker does not need.
     """
 
     given: Mapping[str, str]
@@ -132,7 +133,7 @@ class Settings(SettingValues):
         return cls(texts)
 
     def with_overrides(self, overrides: Mapping[str, str]) -> Settings:
-        """These settings with some keys set anew. Raises SettingError as the constructor does."""
+        """These settings with some keys replaced. Raises SettingError as the constructor does."""
         return Settings({**self.given, **overrides})
 
     def __setattr__(self, attribute: str, value: object) -> NoReturn:

@@ -23,7 +23,7 @@ class TaskOwner:
     def start(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run `coroutine` as a task named `<owner>/<name>`.
 
-        Raises RuntimeError when the owner is closed already: a task started then would have nobody to end it.
+        Raises RuntimeError when the owner is closed: no one would end a task that starts then.
         """
         if self._closed:
             coroutine.close()

@@ -1,4 +1,4 @@
-"""What messages of all layers are made of: numbers with their nouns, and the known name that a wrong one is near to."""
+"""Helpers for the texts of messages: numbers with their nouns, and the known name nearest to a wrong one."""
 
 from __future__ import annotations
 

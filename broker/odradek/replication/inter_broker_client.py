@@ -15,7 +15,7 @@ from odradek.cluster.image import ImageHolder
 from odradek.foundation.errors import BrokerNotAvailable, FrameError, InvalidRequest
 from odradek.foundation.settings import Settings
 from odradek.replication.broker_transport import BrokerRequest, Response
-from odradek.transport.dialling import Dialling
+from odradek.transport.connect_attempt import ConnectAttempt
 from odradek.transport.network import Network
 from odradek.transport.outbound import OutboundConnection
 
@@ -38,7 +38,7 @@ class InterBrokerClient:
         # By broker: the connection, with the host, port and epoch that it was opened to.
         self._connections: dict[int, tuple[OutboundConnection, tuple[str, int, int]]] = {}
         # By broker: the attempts to connect.
-        self._dialling: dict[int, Dialling] = {}
+        self._connect_attempts: dict[int, ConnectAttempt] = {}
 
     async def send(self, broker_id: int, request: BrokerRequest[Response]) -> Response:
         """Send a request and wait for its response.
@@ -61,9 +61,9 @@ class InterBrokerClient:
         known = self._connections.get(broker_id)
         if known is not None:
             known[0].interrupt()
-        dialling = self._dialling.get(broker_id)
-        if dialling is not None:
-            dialling.give_up()
+        attempt = self._connect_attempts.get(broker_id)
+        if attempt is not None:
+            attempt.cancel()
 
     async def _connection(self, broker_id: int) -> OutboundConnection:
         address = self._address(broker_id)
@@ -76,14 +76,14 @@ class InterBrokerClient:
             await connection.close()
         host, port, _ = address
         timeout_ms = self._current_settings().replica_socket_timeout_ms
-        dialling = self._dialling[broker_id] = Dialling()
+        attempt = self._connect_attempts[broker_id] = ConnectAttempt()
         try:
-            connection = await dialling.connect(
+            connection = await attempt.connect(
                 self._network, host=host, port=port, client_id=self._client_id, timeout_ms=timeout_ms
             )
         finally:
-            if self._dialling.get(broker_id) is dialling:
-                del self._dialling[broker_id]
+            if self._connect_attempts.get(broker_id) is attempt:
+                del self._connect_attempts[broker_id]
         self._connections[broker_id] = connection, address
         return connection
 

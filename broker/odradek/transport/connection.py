@@ -1,4 +1,4 @@
-"""What a handler sees of the connection that a request came by, and what it may answer with."""
+"""A client's connection as handlers see it, and the answers that they may give."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from odradek.protocol.frames import Frame
 from odradek.transport.pending import Pending
 
-# A pending answer, like one at once, may be None: the request gets none.
+# None, pending or not, means that the request gets no answer.
 Answer = Frame | Pending[Frame | None] | None
 
 
 class Connection:
-    """One client connection as handlers know it; also built by tests, without a socket.
+    """One client connection as handlers see it. Tests build one without a socket.
 
     Its counters are plain integers that a scrape reads.
     """
@@ -45,9 +45,9 @@ class Connection:
         self.local = local
         self.client_id = ""
         self.client_software: tuple[str, str] | None = None
-        """(name, version) as ApiVersions told, or None."""
+        """(name, version) from ApiVersions, or None."""
         self.state: dict[str, Any] = {}
-        """What handlers keep for as long as the connection lives, by a name of their own."""
+        """State that handlers keep for the life of the connection, by a name that each chooses."""
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -59,6 +59,6 @@ class Connection:
         return f"connection {self.id} of {self.peer[0]}:{self.peer[1]} to {self.listener_name}"
 
 
-# Called with each frame, without its size. The memory beneath a frame is never used again by the transport.
+# Called with each frame, without its size. The transport never reuses the memory of a frame.
 # An exception closes the connection: errors that a client should see are answers.
 Dispatch = Callable[[Connection, memoryview], Answer]

@@ -1,6 +1,6 @@
-"""How much is let in: connections in all and by address.
+"""Admission: how many connections a broker accepts, in all and by address.
 
-How much one connection may have under way is decided in `inbound`, where it is counted.
+`inbound` counts and bounds the requests of one connection.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 class Admission:
     """Counts the connections of a broker over all its listeners (max.connections, max.connections.per.ip).
 
-    At `connections_max` listeners stop accepting, so that new connections wait in the kernel's queue as
-    with Apache Kafka; one beyond its address's bound is closed at once.
+    At `connections_max` listeners stop accepting: new connections wait in the kernel's queue, as with Apache Kafka.
+    A connection beyond the bound of its address is closed at once.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Admission:
     def change_bounds(
         self, *, connections_max: int, connections_per_ip_max: int, per_ip_overrides: Mapping[str, int]
     ) -> None:
-        """Other bounds from now on. Connections that are open already stay, whatever their number."""
+        """Apply other bounds from now on. Open connections stay, whatever their number."""
         self.connections_max = connections_max
         self.connections_per_ip_max = connections_per_ip_max
         self.per_ip_overrides = dict(per_ip_overrides)
@@ -46,9 +46,7 @@ class Admission:
         return self.connections >= self.connections_max
 
     def admit(self, ip: str) -> bool:
-        """Count a new connection from `ip`; False when its address has its share already and it must be
-        closed.
-        """
+        """Count a new connection from `ip`. False means that its address is at its bound: close the connection."""
         count = self._by_ip.get(ip, 0)
         if count >= self.per_ip_overrides.get(ip, self.connections_per_ip_max):
             self.refused += 1
@@ -58,7 +56,7 @@ class Admission:
         return True
 
     def release(self, ip: str) -> None:
-        """An admitted connection has ended."""
+        """Count an admitted connection as ended."""
         count = self._by_ip.get(ip, 0)
         assert count > 0, f"a connection from {ip} ended that was never admitted"
         if count == 1:
@@ -73,6 +71,6 @@ class Admission:
         for resume in waiting:
             resume()
 
-    def when_room(self, resume: Callable[[], None]) -> None:
+    def on_next_release(self, resume: Callable[[], None]) -> None:
         """Call `resume` once, after the next connection has ended."""
         self._waiting_for_room.append(resume)

@@ -1,11 +1,11 @@
-"""One connection of a client: frames in, answers out, in order.
+"""One connection of a client: frames in, answers out in the order of the requests.
 
-    buffer_updated -> FrameReader -> dispatch -> answer now   -> joined with the turn's others, one write
-                                              -> answer later -> keeps its place until those before are there
+    buffer_updated -> FrameReader -> dispatch -> immediate answer -> joined with others of this turn, one write
+                                              -> pending answer   -> queued until all earlier answers are ready
 
-A turn of the loop answers a bounded number of frames; what is left waits and reading pauses. Reading pauses
-also while as many requests as allowed wait for their answers, or the peer does not read what it asked for:
-then TCP pushes back on the sender, and a connection costs bounded memory whatever its peer does.
+A turn of the loop answers a bounded number of frames. The rest waits, and reading pauses. Reading also pauses at the
+bound of unanswered requests, and while the peer does not read its answers. TCP then pushes back on the sender, so a
+connection takes bounded memory whatever its peer does.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
 while the connection waits.
@@ -38,13 +38,12 @@ from odradek.transport.sendfile import PartSource, Unsent
 
 logger = logging.getLogger(__name__)
 
-# Answers of one turn up to this many bytes are joined and sent at once; larger ones are handed over as they
-# are.
+# Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
 
 
-class _Place:
-    """The place of an answer that is not there yet, or whose predecessors are not."""
+class _QueuedAnswer:
+    """An answer that waits: for its own result, or for those of earlier requests."""
 
     __slots__ = ("frame", "is_ready", "pending")
 
@@ -113,7 +112,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._source = PartSource(executor=executor, sendfile=sendfile)
         self._transport: Any = None
         self._frames: deque[memoryview] = deque()  # received, not yet dispatched
-        self._answers: deque[_Place] = deque()  # from the first request that is not answered yet
+        self._answers: deque[_QueuedAnswer] = deque()  # from the first request that is not answered yet
         self._out: deque[Unsent] = deque()  # due, not yet with the transport
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
@@ -123,7 +122,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._is_scheduled = False
         self._is_writing_paused = False
         self.is_active = True
-        """Set by every byte that comes or goes; the listener's sweep clears it."""
+        """Set by every byte received or sent; the listener's sweep clears it."""
         self.is_lost = False
 
     # --- what the transport calls -------------------------------------------------------------------------
@@ -155,9 +154,9 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
                 self._frames.extend(frames)
             else:
                 self._answer(frames)
-        # Of two wrong frames in one read the first has ended the connection, and has been told.
+        # Of two wrong frames in one read, the first has ended the connection and is in the log.
         if self._reader.failure is not None and not self._frames and not self._is_closing:
-            self._cut_off(self._reader.failure)
+            self._fail(self._reader.failure)
 
     def eof_received(self) -> bool:
         return False
@@ -170,12 +169,12 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self.is_active = True
         if self._out:
             self._pump()
-        self._go_on()
+        self._resume()
 
     # --- requests -----------------------------------------------------------------------------------------
 
     def _answer(self, frames: list[memoryview]) -> None:
-        """Dispatch `frames` in order, and send what was answered at once with one write."""
+        """Dispatch `frames` in order, and send the immediate answers with one write."""
         if len(frames) > REQUESTS_PER_TURN_MAX:
             self._frames.extend(frames[REQUESTS_PER_TURN_MAX:])
             del frames[REQUESTS_PER_TURN_MAX:]
@@ -203,7 +202,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
                 self._send_ready(ready, ready_bytes)
                 ready, ready_bytes = [], 0
             if type(reply) is not bytes or answers:
-                self._place(reply)
+                self._enqueue(reply)
             if self._is_blocked():
                 break
         self._is_dispatching = False
@@ -211,7 +210,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if ready:
             self._send_ready(ready, ready_bytes)
         if failure is not None:
-            self._cut_off(failure)
+            self._fail(failure)
             return
         if self._is_closing:
             self._close_when_done()
@@ -232,16 +231,16 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         )
 
     def _schedule(self) -> None:
-        """Go on in the next turn with frames that wait only for their turn."""
+        """Answer, in the next turn, frames that nothing else holds up."""
         if self._frames and not self._is_scheduled and not self._is_blocked():
             self._is_scheduled = True
             self._loop.call_soon(self._scheduled)
 
     def _scheduled(self) -> None:
         self._is_scheduled = False
-        self._go_on()
+        self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Answer frames that waited, or read again when none are left."""
         if self._is_scheduled or self._is_blocked():
             return
@@ -252,7 +251,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self._frames or self._is_blocked():
             return
         if self._reader.failure is not None:
-            self._cut_off(self._reader.failure)
+            self._fail(self._reader.failure)
         elif self._is_reading_paused:
             self._is_reading_paused = False
             self._transport.resume_reading()
@@ -264,52 +263,52 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
 
     # --- answers ------------------------------------------------------------------------------------------
 
-    def _place(self, answer: Frame | Pending[Frame | None]) -> None:
-        """Give an answer its place behind those before it."""
+    def _enqueue(self, answer: Frame | Pending[Frame | None]) -> None:
+        """Queue an answer behind those of earlier requests, or send it when there are none."""
         if type(answer) is Pending:
-            place = _Place()
-            place.pending = answer
-            self._answers.append(place)
+            queued = _QueuedAnswer()
+            queued.pending = answer
+            self._answers.append(queued)
             answer.start(self._tasks)
-            answer.when_settled(lambda pending: self._settled(place, pending))
+            answer.when_settled(lambda pending: self._settled(queued, pending))
             return
         assert not isinstance(answer, Pending)
         if not self._answers:
-            self._queue(answer)
+            self._add_to_output(answer)
             self._pump()
             return
-        place = _Place()
-        place.frame = answer
-        place.is_ready = True
-        self._answers.append(place)
+        queued = _QueuedAnswer()
+        queued.frame = answer
+        queued.is_ready = True
+        self._answers.append(queued)
 
-    def _settled(self, place: _Place, pending: Pending[Frame | None]) -> None:
+    def _settled(self, queued: _QueuedAnswer, pending: Pending[Frame | None]) -> None:
         if pending.cancelled():
             if not self._is_closing:
-                self._cut_off(OdradekError("the answer to a request was given up"))
+                self._fail(OdradekError("the answer to a request was cancelled"))
             return
         try:
             frame = pending.result()
         except Exception as failure:
-            self._cut_off(failure)
+            self._fail(failure)
             return
         if self.is_lost:
             return
-        place.pending = None
-        place.frame = frame
-        place.is_ready = True
+        queued.pending = None
+        queued.frame = frame
+        queued.is_ready = True
         answers = self._answers
-        if not answers or answers[0] is not place:
+        if not answers or answers[0] is not queued:
             return
         while answers and answers[0].is_ready:
             frame = answers.popleft().frame
             if frame is not None:
-                self._queue(frame)
+                self._add_to_output(frame)
         self._pump()
-        self._go_on()
+        self._resume()
         self._close_when_done()
 
-    def _queue(self, frame: Frame) -> None:
+    def _add_to_output(self, frame: Frame) -> None:
         if isinstance(frame, list):
             self._out.extend(frame)
         else:
@@ -329,7 +328,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._transport.writelines(ready)
 
     def _pump(self) -> None:
-        """Give the transport what is due until it has enough, or others must have their turn."""
+        """Hand queued answers to the transport until its buffer is full or this connection's turn is over."""
         out = self._out
         sent_in_turn = 0
         while out and not self._is_writing_paused and not self._is_loading and not self.is_lost:
@@ -342,7 +341,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             try:
                 sent = self._source.send_next(out, self._loaded)
             except OSError as failure:
-                self._cut_off(failure)
+                self._fail(failure)
                 return
             if sent < 0:
                 self._is_loading = True
@@ -356,7 +355,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self.is_lost:
             return
         self._pump()
-        self._go_on()
+        self._resume()
         self._close_when_done()
 
     def _loaded(self, failure: BaseException | None) -> None:
@@ -365,20 +364,20 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self.is_lost:
             return
         if failure is not None:
-            self._cut_off(failure)
+            self._fail(failure)
             return
         self._pump()
-        self._go_on()
+        self._resume()
         self._close_when_done()
 
     # --- the end ------------------------------------------------------------------------------------------
 
     def is_waiting_for_handlers(self) -> bool:
-        """Whether a request is being worked on: such a connection is not idle, however quiet."""
+        """Whether a request is under way: such a connection is not idle, however quiet it is."""
         return bool(self._answers)
 
     def close(self) -> None:
-        """Close after the answers that are due have been sent; requests not yet begun are dropped."""
+        """Close after all due answers are sent; requests that are not dispatched yet are dropped."""
         if not self._is_closing:
             self._pause_reading()
             self._is_closing = True
@@ -397,10 +396,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _cut_off(self, failure: BaseException) -> None:
-        """End this connection because of a wrong frame or a failed handler; answers already written still
-        go out.
-        """
+    def _fail(self, failure: BaseException) -> None:
+        """End this connection because of a wrong frame or a failed handler. Written answers are still sent."""
         if self.is_lost:
             return
         self._is_closing = True
@@ -416,10 +413,10 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._transport.close()
 
     def _drop(self) -> None:
-        """Drop what was received and what is due. Pending answers are cancelled; tasks run to their end."""
+        """Drop received frames and queued answers. Pending answers are cancelled; tasks run to their end."""
         self._frames.clear()
         self._out.clear()
         answers, self._answers = self._answers, deque()
-        for place in answers:
-            if place.pending is not None:
-                place.pending.cancel()
+        for queued in answers:
+            if queued.pending is not None:
+                queued.pending.cancel()

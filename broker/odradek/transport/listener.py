@@ -1,4 +1,4 @@
-"""One named listener: accepts, keeps its connections, ends the idle ones, and closes them all at the end."""
+"""One named listener: accepts connections, closes idle ones, and closes all of them at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from odradek.protocol.framing import receive_buffer
 from odradek.transport.connection import Dispatch
 from odradek.transport.flow_control import Admission
 from odradek.transport.inbound import InboundConnection
-from odradek.transport.network import Listening, Network
+from odradek.transport.network import ListeningSockets, Network
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Listener:
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
         self._tasks = TaskOwner(f"listener {name}")
         self._receive_buffer: memoryview | None = None
-        self._listening: Listening | None = None
+        self._listening: ListeningSockets | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._quiet_since: dict[InboundConnection, float] = {}
         self._on_empty: asyncio.Event = asyncio.Event()
@@ -76,7 +76,7 @@ class Listener:
         self._ended_bytes_in = 0
         self._ended_bytes_out = 0
         self.connections: dict[InboundConnection, None] = {}
-        """In the order they came, in which they are closed."""
+        """In the order of acceptance, which is also the order of closing."""
         self.accepted = 0
         self.closed_idle = 0
         self.on_connection_made: Callable[[InboundConnection], None] | None = None
@@ -85,7 +85,7 @@ class Listener:
     async def start(self, *, accepts: bool = True) -> None:
         """Listen and serve. Raises OSError when the address cannot be had.
 
-        Without `accepts` whoever connects waits until `accept` is called: the port is known before the server is ready.
+        Without `accepts`, new connections wait until `accept` is called: the port is known before the server is ready.
         """
         self._receive_buffer = receive_buffer()
         self._listening = await self._network.listen(
@@ -101,7 +101,7 @@ class Listener:
             self._schedule_sweep()
 
     def accept(self) -> None:
-        """Serve those who wait, and all who come from now on."""
+        """Accept waiting connections, and all later ones."""
         if self._listening is not None:
             self._listening.accept()
 
@@ -125,12 +125,12 @@ class Listener:
         )
 
     async def stop_accepting(self) -> None:
-        """Accept no more connections; those that are there live on."""
+        """Accept no more connections; open ones stay."""
         if self._listening is not None:
             await self._listening.close()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
-        """Stop accepting, let requests under way be answered for `grace_seconds`, then cut what is left."""
+        """Stop accepting, give requests under way `grace_seconds` to be answered, then abort open connections."""
         await self.stop_accepting()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -197,9 +197,7 @@ class Listener:
         self._sweep_timer = asyncio.get_running_loop().call_later(delay, self._sweep)
 
     def _sweep(self) -> None:
-        """End connections that were quiet for the idle time: one pass over all costs less than a timer for
-        each.
-        """
+        """Abort connections that were quiet for the idle time. One pass over all costs less than a timer for each."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.connections):
             if connection.is_active or connection.is_waiting_for_handlers():
@@ -209,6 +207,6 @@ class Listener:
             since = self._quiet_since.setdefault(connection, now)
             if now - since >= self._idle_seconds_max:
                 self.closed_idle += 1
-                # Not close(): a peer that does not read would keep what is unsent for ever.
+                # Not close(): with a peer that does not read, unsent answers would stay for ever.
                 connection.abort()
         self._schedule_sweep()

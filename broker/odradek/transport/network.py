@@ -1,8 +1,8 @@
 """The network as an object: the real one here, one in memory with faults in the tests.
 
-Accepting is done by hand rather than with `loop.create_server`, because a full table of file descriptors
-must not end the listener (uvloop closes it) nor turn the loop into a busy one: here it pauses, and those
-who wait stay in the kernel's queue. The same pause holds back connections beyond max.connections.
+This module calls accept() itself and does not use `loop.create_server`. When file descriptors run out, uvloop's server
+closes the listener, and asyncio's would spin. Here accepting pauses, and connections wait in the kernel's queue. The
+same pause holds back connections beyond max.connections.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from odradek.transport.flow_control import Admission
 
 logger = logging.getLogger(__name__)
 
-# Makes the protocol object of an accepted connection from its peer's address, as it was admitted.
+# Makes the protocol object of an accepted connection from the address under which it was admitted.
 InboundFactory = Callable[[str], asyncio.BaseProtocol]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 _OUT_OF_RESOURCES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
-class Listening(Protocol):
+class ListeningSockets(Protocol):
     """Sockets that accept connections."""
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """(host, port) of each socket, with the port that was really taken."""
+        """(host, port) of each socket, with the port that is bound."""
         ...
 
     def accept(self) -> None:
-        """Begin to accept: until then whoever connects waits."""
+        """Begin to accept; until then new connections wait in the kernel's queue."""
         ...
 
     async def close(self) -> None:
-        """Accept no more; connections that were accepted live on."""
+        """Accept no more; accepted connections stay open."""
         ...
 
 
 class Network(Protocol):
-    """Where connections come from and go to."""
+    """Accepts and opens connections."""
 
     async def listen(
         self,
@@ -59,10 +59,10 @@ class Network(Protocol):
         port: int,
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
-    ) -> Listening:
+    ) -> ListeningSockets:
         """Listen on every address of `host` ("" for all of the machine), port 0 for a free one.
 
-        Connections are accepted from `Listening.accept` on.
+        Connections are accepted once `ListeningSockets.accept` is called.
 
         A connection that was admitted must be released by its protocol when it is lost. Raises OSError.
         """
@@ -94,7 +94,7 @@ class SystemNetwork:
         port: int,
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
-    ) -> Listening:
+    ) -> ListeningSockets:
         try:
             infos = await asyncio.get_running_loop().getaddrinfo(
                 host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -117,7 +117,7 @@ class SystemNetwork:
             for opened in sockets:
                 opened.close()
             raise
-        return _SystemListening(sockets, protocol_factory, admission, self._send_buffer_bytes)
+        return _SystemListeningSockets(sockets, protocol_factory, admission, self._send_buffer_bytes)
 
     def _socket(self, family: int, address: Any, backlog: int, *, is_only: bool) -> socket.socket | None:
         try:
@@ -158,7 +158,7 @@ class SystemNetwork:
         return transport, protocol
 
 
-class _SystemListening:
+class _SystemListeningSockets:
     """Listening sockets on the event loop."""
 
     def __init__(
@@ -213,7 +213,7 @@ class _SystemListening:
             if self._admission.is_full:
                 self._lines.warning("max.connections is reached; further connections wait to be accepted")
                 self._pause()
-                self._admission.when_room(self._resume)
+                self._admission.on_next_release(self._resume)
                 return
             try:
                 accepted, address = listening.accept()
@@ -232,7 +232,7 @@ class _SystemListening:
             )
         else:
             self._lines.warning("cannot accept a connection: %s", failure.strerror)
-        # Without a pause the loop would spin: the connection that waits keeps the socket readable.
+        # Without a pause the loop would spin: the waiting connection keeps the socket readable.
         self._pause()
         self._loop.call_later(ACCEPT_RETRY_PAUSE_SECONDS, self._resume)
 
@@ -245,8 +245,7 @@ class _SystemListening:
             return
         try:
             accepted.setblocking(False)
-            # uvloop does so by itself, asyncio only sometimes; without it small answers wait 40 ms for each
-            # other.
+            # uvloop sets it always, asyncio only for some sockets. Without it, small answers wait 40 ms.
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._send_buffer_bytes >= 0:
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)

@@ -1,8 +1,7 @@
-"""A connection to another broker: many requests on their way at once, each awaited by who sent it.
+"""A connection to another broker: several requests under way at once, each awaited by its sender.
 
-Answers come in the order of requests; a correlation id that does not match means that the two ends
-disagree, and the connection is closed. So it is when a request times out: the answers behind it would be as
-late.
+Answers arrive in the order of requests. A correlation id out of order closes the connection. So does a request that
+times out: the answers behind it would be as late.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from odradek.protocol.framing import FrameReader, receive_buffer
 from odradek.protocol.headers import parse_response_header
 from odradek.transport.network import Network
 
-# Instead of an API's number: the answer is handed over as it comes, past its correlation id's check.
+# Stands for an API key: the answer is returned as raw bytes, after the check of its correlation id.
 _UNREAD: Final = -1
 
 
 class _Waiting(NamedTuple):
-    """A request whose answer has not come."""
+    """A request without an answer yet."""
 
     correlation_id: int
     api_key: int
@@ -127,7 +126,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
     async def _exchange_later(
         self, pack: Callable[[int], bytes], api_key: int, api_version: int, *, seconds: float
     ) -> Any:
-        """The same where others, or the socket, come first."""
+        """As `_exchange`, for a request that must wait for a free slot or for the socket."""
         try:
             async with asyncio.timeout(seconds), self._room:
                 await self._may_write.wait()

@@ -1,12 +1,10 @@
-"""An answer that is not there yet, and its one reader, the connection.
+"""A pending answer, whose one reader is the connection.
 
-It is settled by its owner (`settle`, `fail`) or by work that it is given: a coroutine, or a future. A coroutine runs
-from `start` on, as a task of the connection. What has to be made of the answer before it is sent is added by `then`,
-as the request passes the handler and the dispatcher.
+Its owner settles it (`settle`, `fail`), or its work does: a coroutine or a future. A coroutine runs from `start` on, as
+a task of the connection. The handler and the dispatcher add the steps that make a frame of the result (`then`).
 
-The callbacks of a future run a turn of the loop after its result was set; here they run at once. So the owner settles
-it only from where any handler could be called: from a callback of the loop, not from within a request of another
-connection (`settle_soon` is for that).
+A future's callbacks run one turn of the loop after its result is set; the callbacks here run at once. So the owner
+settles only from a callback of the loop. Within a request of another connection it calls `settle_soon` instead.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class Pending(Generic[T]):
     __slots__ = ("_callbacks", "_error", "_steps", "_value", "_work")
 
     def __init__(self, work: Awaitable[T] | None = None) -> None:
-        """With `work`, a coroutine or a future, its outcome is the answer."""
+        """With `work`, a coroutine or a future, the answer is the outcome of that work."""
         self._value: Any = _UNSETTLED
         self._error: Exception | None = None
         self._steps: list[tuple[Callable[[Any], Any], Callable[[Exception], Any] | None]] = []
@@ -58,7 +56,7 @@ class Pending(Generic[T]):
         if isinstance(work, Coroutine):
             self._work = None
             task = tasks.start(_outcome(work), name="request")
-            # Nobody stops it halfway through a change: it runs to its end, whoever still reads the answer.
+            # It is never cancelled, because it may be halfway through a change: it runs to its end.
             self._work = task
             task.add_done_callback(self._task_done)
 
@@ -96,7 +94,7 @@ class Pending(Generic[T]):
         self._end(None, error)
 
     def cancel(self) -> None:
-        """End the wait for the answer: nobody reads it any more. A coroutine that runs goes on."""
+        """End the wait for the answer: its reader is gone. A running coroutine continues."""
         if isinstance(self._work, asyncio.Task):
             return
         if isinstance(self._work, asyncio.Future):
@@ -133,7 +131,7 @@ class Pending(Generic[T]):
             self._end(*task.result())
 
     def __await__(self) -> Generator[Any, None, T]:
-        """For callers that are no connection."""
+        """Wait for the answer, in callers other than a connection."""
         work = self._work
         if isinstance(work, Coroutine):
             self._work = None
@@ -154,7 +152,7 @@ class Pending(Generic[T]):
 def when_ready(
     result: T | Awaitable[T], respond: Callable[[T], U], *, failed: Callable[[Exception], U] | None = None
 ) -> U | Pending[U]:
-    """What `respond` makes of `result`, at once if it is there, else pending; `failed` of the error of a later one."""
+    """`respond(result)`, or for an awaitable a pending answer that `respond` or `failed` completes."""
     if isinstance(result, Awaitable):
         return Pending(result).then(respond, failed=failed)
     return respond(result)

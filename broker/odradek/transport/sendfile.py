@@ -1,15 +1,17 @@
-"""From slices of files to the socket: read and written, or sent by the kernel.
+"""Sends slices of files to the socket: by read and write, or by sendfile.
 
-Where a connection has a plain socket and the file a descriptor, the kernel sends from the page cache, which takes two
-thirds of the processor time that reading and writing take. Otherwise, and for small slices, bytes are read and written.
-Both send a large slice in parts as the socket takes them, and neither waits for a device on the event loop: a part that
-is not in the page cache is read on a thread. Whether it is there is asked for one byte in every so many, since the
+The kernel sends large slices from the page cache where the connection has a plain socket and the file a descriptor.
+That takes two thirds of the processor time of reading and writing. Small slices are read and written.
+
+Both ways send a large slice in parts, as the socket takes them. Neither waits for a device on the event loop: a part
+outside the page cache is read on a thread. A probe of one byte in `_PROBE_BYTES` finds what is cached, because the
 kernel loads and drops more than a page at a time.
 
-A TLS transport shows its socket too, and the kernel would send plain text through it: there nothing is sent by kernel.
+A TLS transport has a socket too, but sendfile would send plain text through it. So TLS connections never use sendfile.
 
-With sendfile the transport must have nothing unsent, or bytes would overtake each other. Its high-water mark is zero
-then, so it reports when it is empty. To wait for a full socket, the transport is given a few bytes to send.
+With sendfile the transport's buffer must be empty, or bytes would overtake each other. Its high-water mark is zero
+then, so it reports when it is empty. When the socket is full, the transport gets a few bytes to write: it then reports
+when the socket has room.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ LOADING: Final = -1
 
 _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
-# One byte in so many is asked for before the kernel sends: the kernel's usual read-ahead.
+# The distance between probes of the page cache: the kernel's usual read-ahead.
 _PROBE_BYTES: Final = 128 * 1024
 
-# What the transport is given to send when the socket is full: few, as they are copied.
+# Bytes that the transport gets to write when the socket is full: few, because they are copied.
 _HANDED_OVER_BYTES: Final = 1024
 
 
 class RemainingSlice:
-    """What is still to be sent of a large slice, or a part of it that a thread reads."""
+    """The unsent rest of a large slice, or a part of it that a thread reads."""
 
     __slots__ = ("_cached_until", "file", "position", "size", "whole")
 
@@ -54,7 +56,7 @@ class RemainingSlice:
         self.size -= sent
 
     def cached(self, size_max: int) -> int:
-        """How many of the next bytes, `size_max` at the most, the page cache seems to have."""
+        """The number of next bytes, at most `size_max`, that the page cache seems to hold."""
         position = self.position
         end = position + min(self.size, size_max)
         is_cached = self.file.pread_cached
@@ -125,10 +127,10 @@ class PartSource:
             transport.set_write_buffer_limits(high=unsent_max, low=unsent_max // 4)
 
     def send_next(self, out: deque[Unsent], loaded: Callable[[BaseException | None], None]) -> int:
-        """Send from the head of `out` what goes in one write, and take from `out` what was sent.
+        """Send as much from the head of `out` as one write takes, and remove it from `out`.
 
-        Gives the number of bytes, or LOADING when they must first come from the device: then `loaded` is
-        called later, with None when the head of `out` has been replaced by its bytes. Raises OSError.
+        Returns the number of bytes, or LOADING when a thread must read them first. `loaded` is then called later: with
+        None once the head of `out` is replaced by its bytes, else with the error. Raises OSError.
         """
         run: list[bytes | bytearray | memoryview] = []
         run_bytes = 0
@@ -167,7 +169,7 @@ class PartSource:
         return run_bytes
 
     def _first_part(self, out: deque[Unsent], head: _Sendable) -> RemainingSlice:
-        """Split the large slice at the head of `out` in two, and give the first."""
+        """Split the large slice at the head of `out` in two, and return the first part."""
         remaining = self._remaining(out, head)
         part = RemainingSlice(remaining.whole, remaining.position, SLICE_PART_BYTES)
         remaining.shorten(SLICE_PART_BYTES)
@@ -175,7 +177,7 @@ class PartSource:
         return part
 
     def _remaining(self, out: deque[Unsent], head: _Sendable) -> RemainingSlice:
-        """The slice at the head of `out` as one of which parts can be taken."""
+        """The slice at the head of `out`, as one that can be split."""
         if isinstance(head, RemainingSlice):
             return head
         remaining = RemainingSlice(head, head.position, head.size)
@@ -183,7 +185,7 @@ class PartSource:
         return remaining
 
     def _send_by_kernel(self, out: deque[Unsent], head: _Sendable) -> int:
-        """Bytes sent by sendfile: 0 when the transport's own must go first, or the file is cold."""
+        """Bytes sent by sendfile: 0 while the transport has unsent bytes, or the file is not cached."""
         if self._transport.get_write_buffer_size() or self._transport.is_closing():
             return 0
         remaining = self._remaining(out, head)
@@ -199,7 +201,7 @@ class PartSource:
                 raise OSError(f"no bytes are left at position {remaining.position} of a log file")
             remaining.shorten(sent)
         if sent < size:
-            # The socket is full. Give the transport a little to send, so that it says when there is room.
+            # The socket is full. The transport gets a few bytes to write, so it reports when there is room.
             data = remaining.file.pread(remaining.position, min(remaining.size, _HANDED_OVER_BYTES))
             self._transport.write(data)
             remaining.shorten(len(data))
@@ -215,7 +217,7 @@ class PartSource:
 
         def done(future: asyncio.Future[bytes]) -> None:
             if future.cancelled():
-                loaded(OSError("reading a log file was given up"))
+                loaded(OSError("reading a log file was cancelled"))
                 return
             failure = future.exception()
             if failure is None and out and out[0] is part:

@@ -8,7 +8,7 @@ from typing import Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import CLIENT_OUTAGE_NEWS_SECONDS_MAX, CLIENT_OUTAGE_NEWS_SECONDS_MIN
+from odradek.foundation.limits import CLIENT_OUTAGE_LOG_SECONDS_MAX, CLIENT_OUTAGE_LOG_SECONDS_MIN
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ class Outage:
         """What was asked of the leaders of these partitions, or of the coordinator, failed at this time, in seconds."""
         if not self._away:
             self._since = now
-            self._news_seconds = CLIENT_OUTAGE_NEWS_SECONDS_MIN
+            self._news_seconds = CLIENT_OUTAGE_LOG_SECONDS_MIN
             self._news_at = now + self._news_seconds
             logger.warning("%s; trying again until it answers", failure)
         elif now >= self._news_at:
-            self._news_seconds = min(self._news_seconds * 2, CLIENT_OUTAGE_NEWS_SECONDS_MAX)
+            self._news_seconds = min(self._news_seconds * 2, CLIENT_OUTAGE_LOG_SECONDS_MAX)
             self._news_at = now + self._news_seconds
             logger.warning("still trying after %.0f s: %s", now - self._since, failure)
         self._away.update(asked)

@@ -1,4 +1,4 @@
-"""Who the broker is, where it listens, and what a connection may cost."""
+"""The broker's identity, its listeners, and the bounds on connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLUSTER_WIDE = Scope.CLUSTER_WIDE
 
 
 class IdentitySettings:
-    """The broker's number and place."""
+    """The broker's id and rack."""
 
     node_id: int | None = integer(
         None,
@@ -33,14 +33,14 @@ class IdentitySettings:
 
 
 class ListenerSettings:
-    """Where clients connect and which address they are told."""
+    """The addresses that the broker binds, and those that it advertises to clients."""
 
     listeners: str = text(
         "PLAINTEXT://:9092",
         "Addresses to listen on, as NAME://host:port parted by commas; no host is every interface, port 0 a free one.",
     )
     advertised_listeners: str | None = text(
-        None, "The addresses that clients are told to connect to, by listener; without it those of listeners."
+        None, "The addresses that clients connect to, by listener; without it those of listeners."
     )
     listener_security_protocol_map: str = text(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",

@@ -1,9 +1,9 @@
-"""Keys whose values promise protection that this broker does not have: who may connect, read, write or take how much.
+"""Keys whose values promise protection that this broker lacks: authentication, authorization, encryption, quotas.
 
-A broker that accepted them would serve everybody while its owner believes otherwise, so `foundation.protection`
-refuses them. A row is a key, or with a dot at its end all keys that begin so; the first row that fits counts. Keys
-that a part implements leave the table with that part. Not here: a secured listener, which `foundation.protection` finds
-by its protocol, and secrets of Kafka that only protect other secrets (`password.encoder.secret`).
+A broker that accepted them would serve every client, against the intent of its owner. So `foundation.protection`
+refuses them. A row is a key, or a prefix that ends with a dot; the first row that matches counts. A key that the broker
+implements leaves the table. Not here: secured listeners, which `foundation.protection` finds by their protocol, and
+secrets of Kafka that only protect other secrets (`password.encoder.secret`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Keys of Kafka 4.1 that this broker knows and has no use for, and those of older Kafkas.
 
-They are accepted without a warning, because a `server.properties` that served Kafka should serve here, and they
-are described like every other key. Those that promise protection are refused: see `protection`. Loaded only when a key
-is not one of the broker's own, or when somebody asks for all of them. Each row: key, kind, default as text, allowed
-values, who may change it.
+They are accepted without a warning, because a `server.properties` for Kafka should work here. They are described like
+every other key. Those that promise protection are refused: see `protection`. This module is imported only for a key
+that is not the broker's own, or for a list of all keys. Each row: key, kind, default as text, allowed values, scope.
 """
 
 from __future__ import annotations

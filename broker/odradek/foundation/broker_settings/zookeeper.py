@@ -1,10 +1,10 @@
 """How a process of a cluster reaches ZooKeeper: the keys of Kafka up to 3.9, and two of ours for digest authentication.
 
-Not a part of `Settings`: `odradek start` has its registry in a file and knows nothing of ZooKeeper, and Kafka 4.1,
-whose settings those are, does not either. A process that joins a cluster reads both from the same entries.
+They are not a part of `Settings`, which holds the keys of Kafka 4.1: neither that nor `odradek start` uses ZooKeeper.
+A process that joins a cluster reads both from the same entries.
 
 Left out of Kafka's keys: stores in JKS and PKCS12 (Python reads PEM), lists of revoked certificates, names of ciphers
-(Java's are not OpenSSL's), SASL. Those that a file of Kafka's may well have are named in `unused`.
+(Java's are not OpenSSL's), SASL. `unused` names those that a file of Kafka's is likely to have.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from odradek.cluster.nodes import ControllerAddress
 from odradek.foundation.errors import FrameError, InvalidRequest, NotController, RequestTimedOut
 from odradek.foundation.limits import CONTROLLER_RETRY_MS_MAX, CONTROLLER_RETRY_MS_MIN
 from odradek.server.broker.controller_location import ControllerLocation
-from odradek.transport.dialling import Dialling
+from odradek.transport.connect_attempt import ConnectAttempt
 from odradek.transport.network import Network
 from odradek.transport.outbound import OutboundConnection
 
@@ -41,7 +41,7 @@ class ControllerChannel:
         self._connection: OutboundConnection | None = None
         self._connected_to: ControllerAddress | None = None
         self._connecting = asyncio.Lock()
-        self._dialling = Dialling()
+        self._connect_attempt = ConnectAttempt()
         self._dialled: ControllerAddress | None = None
         self._moved = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
@@ -102,7 +102,7 @@ class ControllerChannel:
                 return None
             self._release_connection()
             self._dialled = address
-            self._connection = await self._dialling.connect(
+            self._connection = await self._connect_attempt.connect(
                 self._network,
                 host=address.host,
                 port=address.port,
@@ -129,7 +129,7 @@ class ControllerChannel:
             # Requests that wait there are sent to the next controller instead.
             self._release_connection()
         if address != self._dialled:
-            self._dialling.give_up()
+            self._connect_attempt.cancel()
 
     def _release_connection(self) -> None:
         connection, self._connection = self._connection, None

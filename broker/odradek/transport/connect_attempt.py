@@ -1,7 +1,7 @@
-"""Opens a connection to a peer in a way that somebody else can give up.
+"""An attempt to connect to a peer, which another task can cancel.
 
-A host that died answers nothing at all, and an attempt to connect to it takes as long as it may. Whoever learns
-meanwhile that the peer is elsewhere now must not wait for that.
+A dead host answers nothing, so an attempt to connect to it takes its whole timeout. A task that learns of the peer's
+new address meanwhile must not wait for that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from odradek.transport.network import Network
 from odradek.transport.outbound import OutboundConnection
 
 
-class Dialling:
+class ConnectAttempt:
     """At most one attempt at a time."""
 
     __slots__ = ("_attempt",)
@@ -23,13 +23,13 @@ class Dialling:
     async def connect(
         self, network: Network, *, host: str, port: int, client_id: str, timeout_ms: int
     ) -> OutboundConnection:
-        """Connect. Raises OSError, TimeoutError after `timeout_ms`, ConnectionError once it was given up."""
+        """Connect. Raises OSError, TimeoutError after `timeout_ms`, ConnectionError once it is cancelled."""
         assert self._attempt is None, "one attempt at a time"
         attempt = self._attempt = asyncio.get_running_loop().create_task(
             OutboundConnection.connect(
                 network, host=host, port=port, client_id=client_id, timeout_ms=timeout_ms
             ),
-            name=f"dialling/{host}:{port}",
+            name=f"connect/{host}:{port}",
         )
         try:
             await asyncio.wait({attempt})
@@ -40,16 +40,16 @@ class Dialling:
         finally:
             self._attempt = None
         if attempt.cancelled():
-            raise ConnectionError(f"the attempt to connect to {host}:{port} was given up")
+            raise ConnectionError(f"the attempt to connect to {host}:{port} was cancelled")
         return attempt.result()
 
-    def give_up(self) -> None:
-        """Let the attempt under way, if there is one, raise ConnectionError."""
+    def cancel(self) -> None:
+        """Make the attempt under way, if there is one, raise ConnectionError."""
         if self._attempt is not None:
             self._attempt.cancel()
 
 
 def _close(attempt: asyncio.Task[OutboundConnection]) -> None:
-    """Nobody waits for it any more; it may have succeeded in its last moment."""
+    """Close the connection of an attempt that succeeded after its caller was cancelled."""
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().interrupt()
