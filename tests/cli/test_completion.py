@@ -22,7 +22,16 @@ from odradek.foundation.limits import COMPLETION_SECONDS_MAX
 from tests.cli.conftest import Shell
 from tests.support.broker_process import free_port
 
-BASH_SECONDS_MAX = 30.0
+# A shell under test asks with this limit: the product's own is as short as a person waits, and a busy machine is slower.
+PATIENCE_SECONDS = 60.0
+BASH_SECONDS_MAX = 2 * PATIENCE_SECONDS
+PATIENT_COMMAND = f"""
+import sys
+from odradek.foundation import limits
+limits.COMPLETION_SECONDS_MAX = {PATIENCE_SECONDS}
+from odradek.__main__ import main
+sys.exit(main())
+"""
 Complete = Callable[..., list[str]]
 
 
@@ -34,8 +43,8 @@ def completed(*words: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names that are expected come however busy the machine is; only the last test is about the time."""
-    monkeypatch.setattr("odradek.foundation.limits.COMPLETION_SECONDS_MAX", 60.0)
+    """Names that are expected come however busy the machine is; only the test of a silent broker is about the limit."""
+    monkeypatch.setattr("odradek.foundation.limits.COMPLETION_SECONDS_MAX", PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -130,9 +139,22 @@ def test_names_with_control_characters_are_left_out(monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def on_path(tmp_path: Path, shell: Shell) -> dict[str, str]:
     """An environment in which `odradek` is a command that has no broker by default."""
-    command = tmp_path / "bin" / "odradek"
+    return _with_command(tmp_path, shell, f"{shlex.quote(sys.executable)} -m odradek")
+
+
+@pytest.fixture
+def patient_on_path(tmp_path: Path, shell: Shell) -> dict[str, str]:
+    """The same, and the command asks the broker for as long as the other tests do."""
+    (tmp_path / "patient.py").write_text(PATIENT_COMMAND)
+    return _with_command(
+        tmp_path, shell, f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'patient.py'))}"
+    )
+
+
+def _with_command(folder: Path, shell: Shell, executed: str) -> dict[str, str]:
+    command = folder / "bin" / "odradek"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m odradek "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {executed} "$@"\n')
     command.chmod(0o755)
     environment = {**shell.environment, "PATH": f"{command.parent}:{os.environ['PATH']}"}
     del environment["ODRADEK_BOOTSTRAP"]
@@ -168,9 +190,9 @@ def typing(environment: dict[str, str]) -> Iterator[Callable[[str, str], str]]:
 
 @pytest.mark.integration
 def test_bash_completes_words_with_colons_and_equals_signs(
-    on_path: dict[str, str], bootstrap: str, topic: str
+    patient_on_path: dict[str, str], bootstrap: str, topic: str
 ) -> None:
-    with typing(on_path) as bash:
+    with typing(patient_on_path) as bash:
         bash('eval "$(odradek completion bash)"; echo do""ne\n', "done")
         bash(f"odradek -b {bootstrap} topics describe {topic[:-3]}\t", f"describe {topic} ")
         bash(f"\x15odradek -b {bootstrap} groups delete-offsets g --topic {topic}:0,1,\t", f"{topic}:0,1,2 ")
