@@ -22,7 +22,7 @@ from odradek.foundation.limits import COMPLETION_SECONDS_MAX
 from tests.cli.conftest import Shell
 from tests.support.broker_process import free_port
 
-# A shell under test asks with this limit: the product's own is as short as a person waits, and a busy machine is slower.
+# A shell under test asks with this limit: the product's own is short, and a busy machine is slow.
 PATIENCE_SECONDS = 60.0
 BASH_SECONDS_MAX = 2 * PATIENCE_SECONDS
 PATIENT_COMMAND = f"""

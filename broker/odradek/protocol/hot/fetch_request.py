@@ -144,24 +144,28 @@ def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequ
         rack_id, position = _text(frame, position)
     replica_epoch = -1
     if frame[position]:
-        state = _replica_state(frame, position)
-        if state is not None and version >= _FIRST_WITHOUT_REPLICA:
-            replica_id, replica_epoch = state
+        if version >= _FIRST_WITHOUT_REPLICA:
+            replica_id, replica_epoch = _replica_state(frame, position)
+        else:
+            skip_tagged_fields(frame, position)
     return _new(FetchRequest, (*head, partitions, forgotten, replica_id, replica_epoch, rack_id))
 
 
-def _replica_state(frame: memoryview, position: int) -> tuple[int, int] | None:
-    """(replica id, epoch) out of the request's tagged fields, which begin at `position`; None when it is not there."""
-    end = skip_tagged_fields(frame, position)
+def _replica_state(frame: memoryview, position: int) -> tuple[int, int]:
+    """(replica id, epoch) out of the request's tagged fields, which begin at `position`; -1 each when not there."""
+    replica_id = replica_epoch = -1
+    skip_tagged_fields(frame, position)
     count, position = read_unsigned_varint(frame, position)
     for _ in range(count):
         tag, position = read_unsigned_varint(frame, position)
         size, position = read_unsigned_varint(frame, position)
+        end = position + size
         if tag == _TAG_OF_REPLICA_STATE:
             replica_id, replica_epoch = _REPLICA_STATE.unpack_from(frame[:end], position)
-            return replica_id, replica_epoch
-        position += size
-    return None
+            if skip_tagged_fields(frame[:end], position + _REPLICA_STATE.size) != end:
+                raise InvalidRequest("a fetch's replica state is shorter than the tagged field that holds it")
+        position = end
+    return replica_id, replica_epoch
 
 
 def _count(frame: memoryview, position: int, what: str, elements: int) -> tuple[int, int]:

@@ -32,6 +32,9 @@ _ONE_BY_NAME_BYTES: Final = _ONE_BY_NAME.size
 _ONE_INDEX: Final = struct.Struct(">Bi")
 _ONE_INDEX_BYTES: Final = _ONE_INDEX.size
 
+# The length of what is null, up to version 8; another length below zero is damage.
+_NULL: Final = -1
+
 _short_at = _SHORT.unpack_from
 _int_at = _INT.unpack_from
 _acks_at = _ACKS_AND_TIMEOUT.unpack_from
@@ -145,6 +148,8 @@ def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> Produ
         position += length - 1
     acks, timeout_ms = _acks_at(frame, position)
     topic_count, position = _varint(frame, position + 6)
+    if not topic_count:
+        raise _null("topics")
     elements = topic_count
     topics: list[ProducedTopic] = []
     for _ in range(topic_count - 1):
@@ -162,6 +167,8 @@ def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> Produ
         elements += partition_count
         if elements > REQUEST_ARRAY_ELEMENTS_MAX:
             raise _too_many(elements)
+        if not partition_count:
+            raise _null("partitions")
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count - 1):
             (index,) = _int_at(frame, position)
@@ -182,16 +189,20 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
     (length,) = _short_at(frame, position)
     position += 2
     transactional_id = None
-    if length >= 0:
+    if length != _NULL:
         transactional_id = str(_slice(frame, position, length), "utf-8")
         position += length
     acks, timeout_ms = _acks_at(frame, position)
     (topic_count,) = _int_at(frame, position + 6)
     position += 10
+    if topic_count < 0:
+        raise _null("topics")
     elements = topic_count
     topics: list[ProducedTopic] = []
     for _ in range(topic_count):
         (length,) = _short_at(frame, position)
+        if length < 0:
+            raise _null("name of a topic")
         raw = bytes(_slice(frame, position, 2 + length))
         position += 2 + length
         (partition_count,) = _int_at(frame, position)
@@ -199,11 +210,13 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
         elements += partition_count
         if elements > REQUEST_ARRAY_ELEMENTS_MAX:
             raise _too_many(elements)
+        if partition_count < 0:
+            raise _null("partitions")
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             index, length = _index_and_length_at(frame, position)
             position += 8
-            if length >= 0:
+            if length != _NULL:
                 partitions.append((index, _slice(frame, position, length)))
                 position += length
             else:
@@ -215,6 +228,12 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
 def _too_many(elements: int) -> InvalidRequest:
     # A hundred megabytes of nearly empty entries would become gigabytes of objects.
     return InvalidRequest(f"a request announces {elements} topics and partitions; split it")
+
+
+def _null(what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"a request has a length below zero for its {what}; an empty value is allowed, null is not"
+    )
 
 
 def _slice(frame: memoryview, position: int, size: int) -> memoryview:

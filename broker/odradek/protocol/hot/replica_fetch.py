@@ -38,7 +38,7 @@ _ANSWER_HEAD: Final = Struct(">ihi").unpack_from
 _OFFSETS: Final = Struct(">ihqqq").unpack_from
 _OFFSETS_BYTES: Final = 30
 _ABORTED_BYTES: Final = 16
-_DIVERGING: Final = Struct(">iq").unpack_from
+_DIVERGING: Final = Struct(">iq")
 _new = tuple.__new__
 
 # (current leader epoch, fetch offset, last fetched epoch, log start offset)
@@ -127,14 +127,19 @@ def _parse(frame: memoryview) -> FetchAnswer:
     position += 10
     partitions: list[PartitionAnswer] = []
     count, position = _count(frame, position)
+    if count < 0:
+        raise _null("topics")
     for _ in range(count):
         topic_id = bytes(frame[position : position + 16])
         position += 16
         partition_count, position = _count(frame, position)
+        if partition_count < 0:
+            raise _null("partitions")
         for _ in range(partition_count):
             answer, position = _partition(frame, position, topic_id)
             partitions.append(answer)
         position = _no_tags(frame, position)
+    _no_tags(frame, position)
     return FetchAnswer(error_code, session_id, partitions)
 
 
@@ -171,10 +176,17 @@ def _diverging(frame: memoryview, position: int) -> tuple[int, int, int]:
     for _ in range(count):
         tag, position = read_unsigned_varint(frame, position)
         size, position = read_unsigned_varint(frame, position)
+        after = position + size
         if tag == 0:
-            epoch, end_offset = _DIVERGING(frame, position)
-        position += size
+            epoch, end_offset = _DIVERGING.unpack_from(frame[:after], position)
+            if skip_tagged_fields(frame[:after], position + _DIVERGING.size) != after:
+                raise InvalidRequest("its diverging epoch is shorter than the tagged field that holds it")
+        position = after
     return epoch, end_offset, end
+
+
+def _null(what: str) -> InvalidRequest:
+    return InvalidRequest(f"its {what} are null; an empty array is allowed, null is not")
 
 
 def _count(frame: memoryview, position: int) -> tuple[int, int]:
