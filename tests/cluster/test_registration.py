@@ -121,7 +121,7 @@ def test_what_a_broker_may_have_lost_is_said_until_the_controller_has_seen_it(wo
         await world.expire(member.store)
         await member.told.until("fenced", "registered")
         assert not (await registered(member.store)).stopped_cleanly
-        member.registration.was_seen()
+        member.registration.mark_seen()
         await world.expire(member.store)
         await member.told.until("fenced", "registered")
         assert (await registered(member.store)).stopped_cleanly

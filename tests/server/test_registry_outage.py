@@ -42,13 +42,13 @@ async def begin(**entries: str) -> tuple[WholeCluster, int]:
 async def registry_leaves(cluster: WholeCluster) -> None:
     cluster.registry.leave()
     await asyncio.sleep(SILENT_SECONDS)
-    assert all(broker.control.outage.is_now for broker in cluster.brokers.values())
+    assert all(broker.control.outage.is_ongoing for broker in cluster.brokers.values())
 
 
 async def registry_comes_back(cluster: WholeCluster, *, with_sessions: bool = True) -> None:
     cluster.registry.come_back(with_sessions=with_sessions, reconnect_seconds=lambda: 0.1)
     await cluster.until(lambda: cluster.active is not None)
-    await cluster.until(lambda: not any(broker.control.outage.is_now for broker in cluster.brokers.values()))
+    await cluster.until(lambda: not any(broker.control.outage.is_ongoing for broker in cluster.brokers.values()))
     await cluster.until(
         lambda: not any(broker.control.membership.is_fenced for broker in cluster.brokers.values())
     )
@@ -196,7 +196,7 @@ def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
         cut_off(cluster, old)
         cluster.stores[cluster.host(old)].sever()
         waiting = asyncio.create_task(cluster.produce(old, "t", 0, b"lost", acks=-1))
-        await cluster.until(lambda: cluster.brokers[old].control.outage.is_now)
+        await cluster.until(lambda: cluster.brokers[old].control.outage.is_ongoing)
         async with asyncio.timeout(2):
             assert (await waiting).error_code == NOT_LEADER_OR_FOLLOWER
         for acks in (-1, 1):
@@ -259,12 +259,12 @@ def test_a_late_question_of_a_follower_does_not_confirm_a_leader() -> None:
             cluster.network.part(host, cluster.host(controller))
         cluster.stores[host].sever()
         await cluster.until(lambda: cluster.leaders("t", seen_by=others[0])[0] not in (old, NO_LEADER))
-        await cluster.until(lambda: cluster.brokers[old].control.outage.is_now)
+        await cluster.until(lambda: cluster.brokers[old].control.outage.is_ongoing)
         await asyncio.sleep(5)
         outcomes = []
 
         async def watch() -> None:
-            while cluster.brokers[old].control.outage.is_now:
+            while cluster.brokers[old].control.outage.is_ongoing:
                 outcomes.append(bool(partition(cluster, old).leader.is_confirmed))
                 await asyncio.sleep(0.0005)
 
@@ -329,7 +329,7 @@ def test_a_partition_without_another_candidate_goes_on_cut_off_from_everything()
         cluster.stores[cluster.host(keeper)].sever()
         await asyncio.sleep(SILENT_SECONDS + 60)
         broker: ClusterBroker = cluster.brokers[keeper]
-        assert broker.control.outage.is_now
+        assert broker.control.outage.is_ongoing
         assert broker.not_ready() is None
         assert (await cluster.produce(keeper, "alone", 0, b"v", acks=-1)).error_code == 0
         cluster.network.heal()

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from odradek.server.cluster_start import _unless
+from odradek.server.cluster_start import _start_unless_stopped
 from tests.support.loop import run
 
 
@@ -23,7 +23,7 @@ def test_what_failed_meanwhile_is_told_in_one_line(caplog: pytest.LogCaptureFixt
     async def story() -> None:
         stopping = asyncio.Event()
         asyncio.get_running_loop().call_later(1, stopping.set)
-        assert not await _unless(stopping, start())
+        assert not await _start_unless_stopped(stopping, start())
 
     run(story())
     assert [one for one in caplog.messages if "the disk went with it" in one]

@@ -148,7 +148,7 @@ class Checker:
         now = asyncio.get_running_loop().time()
         led_since = self._led_since.setdefault(index, {})
         led_since.setdefault(replica.leader_epoch, (broker_id, now))
-        if not broker.control.outage.is_now or not replica.require_leader().is_confirmed:
+        if not broker.control.outage.is_ongoing or not replica.require_leader().is_confirmed:
             return
         for epoch, (other, since) in led_since.items():
             self._require(

@@ -126,8 +126,8 @@ class BrokerRegistration(SessionTask):
         self._start_reconciling()
         return broker
 
-    def was_seen(self) -> None:
-        """The controller knows what this broker may have lost: registrations to come need not say it again."""
+    def mark_seen(self) -> None:
+        """The controller knows what this broker may have lost: later registrations need not report it again."""
         self._has_all = True
 
     async def stop(self) -> None:

@@ -1,8 +1,8 @@
 """Runs one broker or one controller of a cluster until a signal, as `server.start` runs a single node.
 
-A broker waits for a controller for as long as it takes to come, and a signal ends that waiting too; ZooKeeper must
-answer within zookeeper.connection.timeout.ms. Exit codes are those of `server.start`; 1 also when another broker has
-taken this one's id.
+A broker waits for a controller without a limit, and a signal ends that wait too. ZooKeeper must answer within
+zookeeper.connection.timeout.ms. Exit codes are those of `server.start`; 1 also when another broker has taken this
+one's id.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def run_broker(
     """Serve until a signal; returns the exit code.
 
     `admin` is (host, port) of the HTTP server. After a controlled stop the process stays for `linger_seconds`, so that
-    connections to it are refused while others still think that it is there.
+    it refuses connections of clients that still have its address.
     """
     return run_loop(_serve_broker(settings, registry=registry, admin=admin, linger_seconds=linger_seconds))
 
@@ -106,7 +106,7 @@ async def _serve_controller(settings: Settings, *, registry: str, admin: Address
 
 
 class _Ending:
-    """Whether the process must end, and why if not for a signal."""
+    """Whether the process must end, and the reason unless it is a signal."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -132,7 +132,7 @@ async def _serve(
         if admin is not None:
             http = make_http(admin)
             await http.start()
-        is_started = await _unless(ending.event, process.start())
+        is_started = await _start_unless_stopped(ending.event, process.start())
     except (OdradekError, OSError) as error:
         if http is not None:
             await http.stop()
@@ -157,8 +157,8 @@ async def _serve(
     return EXIT_CLEAN
 
 
-async def _unless(stopping: asyncio.Event, start: Awaitable[Any]) -> bool:
-    """Do `start`, unless `stopping` comes first; whether it was done. Raises what it raises."""
+async def _start_unless_stopped(stopping: asyncio.Event, start: Awaitable[Any]) -> bool:
+    """Run `start` unless `stopping` is set first; whether it has finished. Raises what `start` raises."""
     starting = asyncio.ensure_future(start)
     stopped = asyncio.ensure_future(stopping.wait())
     await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)

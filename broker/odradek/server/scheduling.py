@@ -1,9 +1,8 @@
-"""Asks Linux for short slices of time, so that a record does not wait for its broker behind programs that compute.
+"""Asks Linux for short time slices, so that a broker does not wait behind programs that compute.
 
-A record on its way through three brokers needs a core a dozen times, for a tenth of a millisecond each. Since 6.12 the
-scheduler takes a request: a thread with a shorter slice runs sooner after it slept, gets no larger share, and is
-preempted sooner too. It needs no privilege. Older kernels accept the request and ignore it; other systems and
-processors are left as they are.
+A record that passes three brokers needs a core a dozen times, for a tenth of a millisecond each. Since 6.12 a thread
+can request a shorter slice. It then runs sooner after it slept, gets no larger share, and is preempted sooner too. The
+request needs no privilege. Older kernels accept and ignore it. Other systems and processors are left as they are.
 
 Sources: sched_setattr(2); Linux, "sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion".
 """
@@ -20,13 +19,13 @@ from typing import Any, Final, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-# Longer than a turn of the loop for a record usually is, shorter than the kernel's own; it takes 0.1 ms and more.
+# Longer than the event loop usually needs for a record, shorter than the kernel's default; the minimum is 0.1 ms.
 SLICE_NANOSECONDS: Final = 400_000
 
 # sched_setattr and sched_getattr, for which few C libraries have names yet.
 _CALLS: Final = {"x86_64": (314, 315), "aarch64": (274, 275)}
 _ATTRIBUTES: Final = Struct("=IIQiIQQQ")
-# SCHED_OTHER and SCHED_BATCH: who runs under another policy was given it on purpose.
+# SCHED_OTHER and SCHED_BATCH: another policy was set on purpose, and stays.
 _POLICIES: Final = (0, 3)
 
 
@@ -42,17 +41,17 @@ class _Attributes(NamedTuple):
 
 
 def ask_for_short_slices() -> bool:
-    """For all threads of this process, and those that they begin; whether the system took it."""
+    """Request them for all threads of this process, and those that they start; whether the system accepted it."""
     call_numbers = _CALLS.get(platform.machine())
     if not sys.platform.startswith("linux") or call_numbers is None:
         return False
-    # Here, after a start, it holds nobody up.
+    # Imported after the start, which it does not slow.
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
     try:
         for thread in os.listdir("/proc/self/task"):
-            # One that has ended meanwhile needs none.
+            # A thread may have ended since the listing.
             with suppress(ProcessLookupError):
                 _ask(library, call_numbers, int(thread))
     except OSError as failure:
@@ -74,7 +73,7 @@ def _ask(library: Any, call_numbers: tuple[int, int], thread: int) -> None:
 def _call(library: Any, number: int, thread: int, attributes: bytearray, *more: int) -> None:
     import ctypes
 
-    place = (ctypes.c_char * len(attributes)).from_buffer(attributes)
-    if library.syscall(number, thread, ctypes.byref(place), *more):
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    if library.syscall(number, thread, ctypes.byref(buffer), *more):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

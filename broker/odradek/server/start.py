@@ -1,8 +1,8 @@
 """Runs one broker until a signal: loop, logging of the start, signals, the `ready` line, exit code.
 
-The first SIGTERM or SIGINT begins a controlled stop; a second ends the process at once, unclean, unless it follows
-so soon that both are one: timeout(1) and some inits signal a process and then its group, it among them. Exit codes:
-0 after a controlled stop, 1 when the start failed, 2 for settings that cannot be, 130 for the second signal.
+The first SIGTERM or SIGINT begins a controlled stop. A second one ends the process at once, unclean. A second one that
+follows within a moment counts as the first: timeout(1) and some inits signal a process and then its group. Exit codes:
+0 after a controlled stop, 1 when the start failed, 2 for invalid settings, 130 for the second signal.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def run(
 ) -> int:
     """Serve until a signal; returns the exit code.
 
-    `admin` is (host, port) of the HTTP server, port 0 for a free one; `on_ready` is called with the broker
-    after the `ready` line was printed.
+    `admin` is (host, port) of the HTTP server, port 0 for a free one. `on_ready` is called with the broker after the
+    `ready` line was printed.
     """
     return run_loop(_serve(settings, admin=admin, on_ready=on_ready, testing_faults=testing_faults))
 
 
 def run_loop(main: Coroutine[Any, Any, int]) -> int:
-    """Run the coroutine `main` on the fastest loop there is."""
+    """Run the coroutine `main` on the fastest event loop installed."""
     try:
         try:
             import uvloop
@@ -60,7 +60,7 @@ def run_loop(main: Coroutine[Any, Any, int]) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(main)
     finally:
-        # Python would warn of it when Ctrl-C came before the loop ran.
+        # Python would warn that it never ran if Ctrl-C came before the loop ran.
         main.close()
 
 
@@ -129,7 +129,7 @@ def _ready_line(broker: BrokerProcess[LocalControl], admin_server: AdminServer |
 
 
 def _warn_of_guessed_addresses(broker: BrokerProcess[LocalControl], settings: Settings) -> None:
-    """Log the names that clients get: one that cannot reach its name fails on another machine."""
+    """Warn of guessed advertised addresses: a client on another machine may not reach them."""
     for given, resolved in zip(settings.advertised_endpoints, broker.endpoints, strict=True):
         if given.host != resolved.host:
             logger.warning(
@@ -142,7 +142,7 @@ def _warn_of_guessed_addresses(broker: BrokerProcess[LocalControl], settings: Se
 
 
 def follow_signals(stopping: asyncio.Event) -> None:
-    """Set `stopping` at the first SIGTERM or SIGINT; one that comes later ends the process at once."""
+    """Set `stopping` at the first SIGTERM or SIGINT; a later one ends the process at once."""
     loop = asyncio.get_running_loop()
     stopped_at: float | None = None
 

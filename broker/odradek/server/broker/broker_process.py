@@ -1,12 +1,13 @@
-"""One broker process: its parts, built and joined, started in order and stopped in the reverse.
+"""One broker process: its parts, built and connected, started in this order and stopped in the reverse.
 
     log directories (locks, identity) -> control: registry, controller (image) -> logs (recovery) -> partitions
     -> control: replication -> coordinator -> listeners (bound) -> control: registration -> connections accepted
     -> ready
 
-The control says where decisions come from: `local_control` on a single node, `cluster_control` in a cluster. A start
-that fails half-way closes what it had opened and says why. A controlled stop hands leaderships over, accepts no more,
-lets requests under way be answered, then flushes every log and leaves the clean-shutdown marker.
+The control makes the cluster's decisions or forwards them: `local_control` on a single node, `cluster_control` in a
+cluster. A start that fails half-way closes what it had opened and reports why. A controlled stop hands leaderships
+over, accepts no more connections, and answers the requests in progress. Then it flushes every log and writes the
+clean-shutdown marker.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class BrokerProcess(Generic[ControlT]):
         self.is_serving = False
         self._has_loaded = False
         self.load_progress = LoadProgress()
-        """How far the opening of the logs has come; there before the directories are."""
+        """The progress of opening the logs; it exists before the directories are open."""
         self.log_manager: LogManager
         self.partitions: HostedPartitions
         self.housekeeping: Housekeeping
@@ -112,7 +113,7 @@ class BrokerProcess(Generic[ControlT]):
 
     @property
     def control(self) -> ControlT:
-        """Where decisions come from."""
+        """Makes the cluster's decisions, or forwards them."""
         return self._control
 
     @property
@@ -139,10 +140,10 @@ class BrokerProcess(Generic[ControlT]):
         """
         return self.log_manager.directories.shortages if self.is_serving else None
 
-    # --- life ----------------------------------------------------------------------------------------------
+    # --- start and stop ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start everything, in order; when this returns, clients are served."""
+        """Start the parts in their order; when this returns, clients are served."""
         try:
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
@@ -152,7 +153,7 @@ class BrokerProcess(Generic[ControlT]):
             self._follow_settings()
             self._complete_endpoints()
             await self._control.register(self.endpoints)
-            # Not before: a client that connects earlier would see a cluster without brokers.
+            # Last: a client that connects earlier would see a cluster without brokers.
             for listener in self.listeners:
                 listener.accept()
         except BaseException:
@@ -162,7 +163,7 @@ class BrokerProcess(Generic[ControlT]):
         self.is_serving = True
 
     async def stop(self) -> None:
-        """A controlled stop: no request under way is cut off, every log is flushed and marked clean."""
+        """A controlled stop: requests in progress are answered, every log is flushed and marked clean."""
         await self._control.hand_over()
         self.is_serving = False
         self.purgatory.release_all()
@@ -192,7 +193,7 @@ class BrokerProcess(Generic[ControlT]):
         self._closing.push_async_callback(self._close_directories)
 
     async def _close_directories(self) -> None:
-        # A start that failed before the logs were loaded has nothing to mark as clean.
+        # A start that failed before it loaded the logs has nothing to mark as clean.
         if self._has_loaded:
             await self._flush_threads.run_all(self.log_manager.begin_close(), self.log_manager.end_close)
         self.log_manager.close(clean=self._has_loaded)
@@ -241,7 +242,7 @@ class BrokerProcess(Generic[ControlT]):
         self._control.start_replication(self.partitions, refresh_groups=self._refresh_groups)
 
     async def _open_logs(self) -> None:
-        """Open all logs in threads, so that a long recovery can be stopped, and /healthz answers meanwhile."""
+        """Open all logs in threads, so that a long recovery can be stopped and /healthz answers during it."""
         log_manager = self.log_manager
         openings = log_manager.begin_load(self.partitions.configs_on_disk())
         online = len(log_manager.directories.paths) - len(log_manager.directories.offline)
@@ -249,7 +250,7 @@ class BrokerProcess(Generic[ControlT]):
             threads_max=max(1, online * self.settings.num_recovery_threads_per_data_dir), name="recovery"
         )
         try:
-            # What was closed cleanly opens in a fraction of a millisecond, what was not may take minutes.
+            # A log that was closed cleanly opens in a fraction of a millisecond, any other may take minutes.
             await threads.run_all(
                 [one for one in openings if one.clean], log_manager.end_open, together=CLEAN_OPENINGS_TOGETHER
             )
@@ -259,8 +260,8 @@ class BrokerProcess(Generic[ControlT]):
         log_manager.end_load()
 
     def _start_coordinators(self) -> None:
-        """Start the group coordinator now if there is something for it to load, else when it is first needed:
-        its modules take a seventh of the time to start.
+        """Start the group coordinator if it has groups to load. Otherwise its first use starts it: to import its
+        modules takes a seventh of the time to start.
         """
         self._closing.push_async_callback(self._stop_groups)
         if OFFSETS_TOPIC in self.images.current.topics:
@@ -371,9 +372,7 @@ class BrokerProcess(Generic[ControlT]):
             self.listeners.append(listener)
 
     def _follow_settings(self) -> None:
-        """Apply settings that changed while the broker runs, or before its last stop, where they are not read each
-        time.
-        """
+        """Apply changed settings, now and from now on, to the parts that do not read them at each use."""
 
         def apply(_: Settings, current: Settings) -> None:
             self.admission.change_bounds(
@@ -395,4 +394,4 @@ class BrokerProcess(Generic[ControlT]):
 
 
 AnyBroker = BrokerProcess["BrokerControl"]
-"""A broker process, whatever its control."""
+"""A broker process with any control."""

@@ -2,9 +2,9 @@
 
     registry -> the controller's view of the cluster (image) -> (logs) -> replication -> (listeners) -> registration
 
-A broker also starts without a controller, and waits for one, as it waits for a registry that is away. While the
-registry does not answer, the broker still serves what nobody else can lead (`registry_outage`). A controlled stop first
-asks the controller to move what the broker leads.
+A broker also starts without a controller or a registry, and waits for both. While the registry does not answer, the
+broker still serves the partitions that no other broker can lead (`registry_outage`). A controlled stop first asks the
+controller to move the broker's leaderships.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WAITING_REPORTED_SECONDS: Final = 5.0
 
 
 class ClusterControl:
-    """`registry` names where the cluster is kept, unless a `store` is handed in."""
+    """`registry` is the registry's address, unless a `store` is given."""
 
     # A broker of a cluster forwards the requests that need one.
     active_controller: Final = None
@@ -59,7 +59,7 @@ class ClusterControl:
         store: Store | None = None,
         on_fatal: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`on_fatal` receives why this broker must end: another has its id, or it cannot follow any more."""
+        """`on_fatal` receives why this broker must exit: another has its id, or it can no longer follow."""
         self._registry = registry
         self._given_store = store
         self._on_fatal = on_fatal
@@ -157,7 +157,10 @@ class ClusterControl:
                     )
 
     def _refuse_standalone_directory(self) -> None:
-        """Records that `odradek start` accepted are in no other replica, at offsets where the cluster has others."""
+        """Raises SettingError for a directory of `odradek start`.
+
+        No other replica has its records, and the cluster has other records at the same offsets.
+        """
         path = os.path.join(self._environment.settings.log_directories[0], REGISTRY_FILE)
         if self._environment.disk.exists(path):
             raise SettingError(
@@ -179,11 +182,11 @@ class ClusterControl:
         return channel
 
     async def reconcile_logs(self) -> None:
-        """Set the logs aside whose partitions are not on this broker, as Kafka does: they are renamed, and kept.
+        """Set aside the logs of partitions that are not on this broker, as Kafka does: they are renamed, and kept.
 
-        The directories are marked as this cluster's, and the image is complete. A topic that is not in it was deleted
-        while this broker was away, and a replica that is not in it was moved. Or the registry was restored from a
-        backup that is older than they are: then these are the last copies of records.
+        The directories are marked as this cluster's, and the image is complete. While this broker was away, a topic
+        that is not in the image was deleted, and a replica that is not in it was moved. Or the registry was restored
+        from a backup that is older than they are: then these are the last copies of records.
         """
         image = self._environment.images.current
         for log in list(self._log_manager.logs()):
@@ -207,7 +210,7 @@ class ClusterControl:
 
     def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
         if self._log_manager.directories.offline:
-            # As when one fails later (`directory_failed`): partitions would be offline on a broker that is a member.
+            # As in `directory_failed`: the broker would be a member with partitions that are offline.
             raise KafkaStorageError(
                 f"a broker of a cluster needs all of its log directories: {self._log_manager.directories.failures}; "
                 "then start it again"
@@ -243,8 +246,9 @@ class ClusterControl:
         )
 
     def directory_failed(self, path: str, reason: str) -> None:
-        """The controller does not learn of single directories. So the broker ends as a whole, as Kafka's does when it
-        cannot report: other replicas lead what was here, where there are any.
+        """End this broker, so that other replicas lead its partitions.
+
+        No request reports a single directory to the controller. Kafka's broker, too, ends when it cannot report one.
         """
         self._on_fatal(
             f"the log directory {path} failed ({reason}); repair the disk and start the broker again"
@@ -259,17 +263,17 @@ class ClusterControl:
         return forwarding_dispatcher(parts, self.controller)
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:
-        """Returns once the controller has seen the registration. Raises DuplicateBrokerRegistration, StoreError."""
+        """Return once the controller has seen the registration. Raises DuplicateBrokerRegistration, StoreError."""
         await self.membership.join(
             endpoints, subscription=self.subscription, partitions=self._partitions, outage=self.outage
         )
-        # Before a producer needs one: while the registry is away, no controller can be asked for it.
+        # Before a producer needs one: while the registry is away, no controller allocates any.
         self._parts.producer_ids.prepare()
 
     # --- stop ----------------------------------------------------------------------------------------------------
 
     async def hand_over(self) -> None:
-        """Have the controller move what is led here, where settings ask for it and the registry answers."""
+        """Have the controller move this broker's leaderships, if settings say so and the registry answers."""
         environment = self._environment
         if not environment.settings.controlled_shutdown_enable or self.membership.is_fenced:
             return

@@ -1,7 +1,7 @@
 """A cluster's broker as a member: its registration, and what follows when the session with the registry is lost.
 
-A broker whose session is over is fenced: it serves neither partitions nor groups until it is registered again and the
-controller has sent what it leads.
+A broker is fenced when its session is over. It then serves neither partitions nor groups until it has registered again
+and the controller has sent its leaderships.
 """
 
 from __future__ import annotations
@@ -100,12 +100,13 @@ class ClusterMembership:
         closing.push_async_callback(self._tasks.close)
         self._registered = await self._register_with_retries()
         await subscription.wait_until(self._is_seen)
-        self._was_seen()
+        self._mark_seen()
         subscription.unfence()
         logger.info("broker %d is a member with epoch %d", self._broker_id, self.epoch)
 
     async def _register_with_retries(self) -> BrokerImage:
-        """Register, however long the registry is away: it answered when this start began, and an end would help nobody.
+        """Register, however long the registry is away: it has answered during this start.
+
         A signal ends this wait, as it ends the wait for a controller.
         """
         while True:
@@ -118,13 +119,13 @@ class ClusterMembership:
                 logger.warning("broker %d waits for the registry: %s", self._broker_id, error)
                 await asyncio.sleep(_REGISTRY_RETRY_SECONDS)
 
-    def _was_seen(self) -> None:
-        """The controller took this broker out of where it may lack records: what it has now is what counts."""
-        self._registration.was_seen()
+    def _mark_seen(self) -> None:
+        """The controller has removed this broker from the in-sync sets for which it may lack records."""
+        self._registration.mark_seen()
         self._log_manager.directories.mark_complete()
 
     def _is_seen(self, image: ClusterImage) -> bool:
-        """Whether the controller has seen this registration, and done what follows from it."""
+        """Whether the controller has seen this registration, and written what follows from it."""
         broker = image.brokers.get(self._broker_id)
         return broker is not None and broker.epoch == self.epoch
 
@@ -136,8 +137,10 @@ class ClusterMembership:
         self._outage.end(reason)
 
     def _step_down(self) -> None:
-        """Lead nothing, also where the controller's answer to a proposal has come before the change in the image:
-        what the image shows from now on would be passed over there as older.
+        """Stop leading in the partitions themselves, which the fenced image may not reach.
+
+        A partition can have a newer epoch than the image, from the controller's answer to its proposal. It ignores the
+        image's state as older.
         """
         for partition in self._partitions:
             if partition.is_leader:
@@ -160,7 +163,7 @@ class ClusterMembership:
     async def _serve_again(self, broker: BrokerImage) -> None:
         await self._subscription.wait_until(self._is_seen)
         if self._registered is broker:
-            self._was_seen()
+            self._mark_seen()
             self._subscription.unfence()
             logger.info("broker %d serves again, with epoch %d", self._broker_id, broker.epoch)
 

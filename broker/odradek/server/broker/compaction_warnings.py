@@ -1,10 +1,10 @@
 """Warns in the log of topics that ask for compaction, which this broker does not do yet.
 
-It does so at the start, when a topic is made, and when its settings or the broker's default change. Each topic is named
-once for each policy.
+It warns at the start, when a topic is created, and when its settings or the broker's default change. Each topic is
+named once for each policy.
 
-Of a cluster's brokers the one warns that the topic's first replica is on. Internal topics are left out: they are
-compact by design, and `groups.rewriting` keeps theirs short.
+In a cluster the broker with the topic's first replica warns. Internal topics are left out: they are compacted by
+design, and `coordination.rewriting` keeps them short.
 """
 
 from __future__ import annotations

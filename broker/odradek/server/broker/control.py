@@ -1,8 +1,8 @@
-"""What a broker process leaves to its control: where the cluster's decisions come from, and who may lead.
+"""The part of a broker process that differs between a single node and a cluster: decisions and leadership.
 
 `local_control` decides in this process, for a single node. `cluster_control` follows the active controller of a
 cluster. `BrokerProcess` calls its control at fixed points of its start and its stop, and documents the order. Only type
-checkers import this module: it costs a start nothing.
+checkers import this module, so it does not slow a start.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class BrokerControl(Protocol):
         ...
 
     def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
-        """Follow and be followed; `refresh_groups` has the group coordinator compare what it serves with what this
-        broker leads. Raises KafkaStorageError where too few log directories are left.
+        """Replicate from and to other brokers. Raises KafkaStorageError where too few log directories are left.
+
+        `refresh_groups` has the group coordinator compare its shards with the partitions that this broker leads.
         """
         ...
 
@@ -50,11 +51,11 @@ class BrokerControl(Protocol):
         ...
 
     def leadership(self) -> Leadership:
-        """What decides on leaders and in-sync sets, where this process decides."""
+        """Decides on leaders and in-sync sets, where this process decides."""
         ...
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
-        """What answers the requests of clients."""
+        """The dispatcher that answers the requests of clients."""
         ...
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:
@@ -62,7 +63,7 @@ class BrokerControl(Protocol):
         ...
 
     def not_ready(self) -> str | None:
-        """Why clients should not connect now; None when they may. Asked while the broker serves."""
+        """Why clients should not connect now; None when they may. Called only while the broker serves."""
         ...
 
     def directory_failed(self, path: str, reason: str) -> None:

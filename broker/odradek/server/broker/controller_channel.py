@@ -1,8 +1,9 @@
 """A broker's connection to the active controller; it reconnects when another controller becomes active.
 
-A request is retried until a controller takes it or its time is up. It is sent again when the connection was lost during
-it, as Apache Kafka's brokers do: it may then be done twice, and the second answer says that it was done already.
-Answers on one connection come in the order of requests. So requests that may wait long have a channel of their own.
+A request is retried until a controller takes it or its time is up. It is also sent again after a lost connection, as
+Apache Kafka's brokers do. The controller may then carry it out twice, and the second answer says that it was done
+already. Answers on one connection have the order of their requests. So requests that may wait long have a separate
+channel.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CONNECT_MS_MAX = 5_000
 
 
 class ControllerChannel:
-    """One connection at a time. `close` when it is needed no more."""
+    """One connection at a time. `close` releases it."""
 
     def __init__(
         self, location: ControllerLocation, network: Network, *, client_id: str, rng: random.Random
@@ -54,9 +55,9 @@ class ControllerChannel:
         is_refused: Callable[[Answer], bool],
         wait_ms_max: int,
     ) -> Answer:
-        """What `exchange` got from the first controller that did not refuse to be one (`is_refused`).
+        """The answer that `exchange` gets from the first controller that does not refuse it (`is_refused`).
 
-        Raises NotController when there was none for `wait_ms_max`.
+        Raises NotController when there is none for `wait_ms_max`.
         """
         pause_ms = float(CONTROLLER_RETRY_MS_MIN)
         reason = "none is elected"
@@ -83,7 +84,7 @@ class ControllerChannel:
             ) from None
 
     async def close(self) -> None:
-        """Requests under way end with NotController once their time is up; cancel them first."""
+        """Close. Requests in progress end with NotController once their time is up; cancel them first."""
         self._unsubscribe()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -92,7 +93,7 @@ class ControllerChannel:
             await task
 
     async def _connected(self) -> OutboundConnection | None:
-        """A connection to where the controller is said to be; None when nobody says. Raises OSError."""
+        """A connection to the controller's known address; None while none is known. Raises OSError."""
         async with self._connecting:
             address = self._location.address
             known = self._connection
@@ -113,7 +114,7 @@ class ControllerChannel:
             return self._connection
 
     async def _pause(self, pause_ms: float) -> None:
-        """Until the controller is another, or for about the time given."""
+        """Wait until another controller is known, or for about the given time."""
         try:
             async with asyncio.timeout(self._rng.uniform(0.5, 1.0) * pause_ms / 1000):
                 await self._moved.wait()

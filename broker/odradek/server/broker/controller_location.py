@@ -1,4 +1,4 @@
-"""Where the active controller is, as `/controller` says: watched, and remembered while the registry is silent."""
+"""The active controller's address from `/controller`: watched, and remembered while the registry is silent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.registry.store import SessionState, Store, get_or_none
 
 logger = logging.getLogger(__name__)
 
-# Between two looks at a registry that did not answer.
+# Between two reads of a registry that did not answer.
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -32,11 +32,11 @@ class ControllerLocation:
 
     @property
     def address(self) -> ControllerAddress | None:
-        """Where it is; None when nobody is the active controller, or it listens nowhere."""
+        """Its address; None without an active controller, or when it has no listener."""
         return self._address
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback()` after each change of `address`; the result ends it."""
+        """Call `callback()` after each change of `address`; the result unsubscribes."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
@@ -60,19 +60,19 @@ class ControllerLocation:
             self._wake.clear()
             try:
                 if self._store.session_state is SessionState.EXPIRED:
-                    # A broker that starts has nobody else yet who would open another.
+                    # During a broker's start no other part reopens the session.
                     await self._store.reopen()
                 node = await get_or_none(self._store, paths.CONTROLLER)
                 found = None if node is None else nodes.read_controller_address(paths.CONTROLLER, node.data)
             except StoreError as error:
-                # What is known stays: the controller may well be there while the registry is not.
+                # The known address stays: the controller may run while the registry does not.
                 logger.debug("the registry does not say where the controller is: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._wake.set()
                 continue
-            self._found(found if found is not None and found.host else None)
+            self._set_address(found if found is not None and found.host else None)
 
-    def _found(self, address: ControllerAddress | None) -> None:
+    def _set_address(self, address: ControllerAddress | None) -> None:
         if address == self._address:
             return
         self._address = address

@@ -19,9 +19,9 @@ REGISTRY_FILE: Final = "registry.sqlite"
 
 
 class BrokerEnvironment:
-    """Set once. `closing` is closed at the stop, or after a start that fails: its last entry first."""
+    """Set once. `closing` is closed at the stop, or after a start that fails, last entry first."""
 
-    # Written out: to generate a dataclass takes a start longer than all else in this module.
+    # Not a dataclass: to generate one takes longer than the rest of this module.
     __slots__ = (
         "broker_id",
         "clock",

@@ -1,7 +1,7 @@
-"""The dispatcher of a cluster's broker: it forwards what only the controller may decide, as whole frames.
+"""The dispatcher of a cluster's broker: it forwards requests that only the controller may decide, as whole frames.
 
 The APIs are those of `FORWARDED`. Levels of loggers belong to this process, and are set here. Both are entries of the
-dispatcher's table, so that no other request pays for a question.
+dispatcher's table, so that other requests need no check.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FORWARDED: Final = frozenset(
 
 
 def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> Dispatcher:
-    """What answers the requests of all connections of one broker of a cluster."""
+    """The dispatcher for all connections of one broker of a cluster."""
     forwarded = {int(api): broker.handlers[api]._replace(takes_frame=True) for api in FORWARDED}
     forwarding = _Forwarding(controller)
     return Dispatcher(
@@ -45,7 +45,7 @@ def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> 
 
 
 class _Forwarding:
-    """The handler of what is forwarded."""
+    """The handler of the forwarded APIs."""
 
     def __init__(self, controller: RemoteController) -> None:
         self._controller = controller
@@ -54,7 +54,7 @@ class _Forwarding:
         if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
             request = _read(frame, context)
             if any(one.resource_type == ResourceType.BROKER_LOGGER for one in request.resources):
-                return Pending(_set_here(request, context))
+                return Pending(_set_log_levels(request, context))
         return Pending(self._ask(frame, context))
 
     async def _ask(self, frame: memoryview, context: RequestContext) -> bytes:
@@ -64,8 +64,8 @@ class _Forwarding:
             return _refusal(_read(frame, context), context, error)
 
 
-async def _set_here(request: Any, context: RequestContext) -> bytes:
-    """A request that names loggers; of its other resources the controller is asked one by one."""
+async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
+    """A request that names loggers; its other resources are forwarded one by one."""
     from odradek.handlers import incremental_alter_configs
 
     header = context.header

@@ -1,8 +1,8 @@
-"""What is needed of the metadata log that Apache Kafka (KRaft) leaves in a log directory.
+"""Reads topics' settings and the cluster's protection from the metadata log that Apache Kafka (KRaft) leaves.
 
-Settings of topics: one whose cleanup.policy was forgotten when its directory is taken over would lose what it was to
-keep. And how much protection there was (access control lists, users, quotas), which this broker does not have: its
-owner must know. What the log's records say, from document order:
+A topic that lost its cleanup.policy when its directory is adopted would lose records that it was to keep. The
+protection (access control lists, users, quotas) is not in force in this broker, and its owner must know. The records
+of the log:
 
     frame     varint 1, varint kind, varint version, then the fields
     2         topic               name compact string, id 16 bytes
@@ -50,7 +50,7 @@ _FLOAT64_BYTES: Final = 8
 
 
 class KraftMetadata:
-    """What the metadata says so far: settings of topics by name, and what protected the cluster."""
+    """The metadata of the records replayed up to now: settings of topics, and what protected the cluster."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
@@ -62,7 +62,7 @@ class KraftMetadata:
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, str]]:
-        """The settings of every topic that has some, by its name."""
+        """The settings of every topic that has any, by its name."""
         return {name: settings for name, settings in self._settings.items() if settings}
 
     @property
@@ -150,9 +150,9 @@ def _end_of_quota_key(view: memoryview, position: int) -> int:
 
 
 def read_kraft_metadata(disk: Disk, log_directories: Iterable[str]) -> KraftMetadata:
-    """What Kafka kept in its metadata log; nothing where none lies.
+    """The content of Kafka's metadata log; empty where there is none.
 
-    What cannot be read is left out with a line in the log. Raises OSError.
+    Records that cannot be read are logged and left out. Raises OSError.
     """
     for directory in log_directories:
         path = f"{directory}/{DIRECTORY}"
@@ -186,5 +186,5 @@ def _replay(metadata: KraftMetadata, data: bytes, *, from_offset: int, where: st
                 if record.offset >= from_offset and record.value is not None:
                     metadata.replay(record.value)
     except (CorruptRecord, InvalidRequest, UnicodeDecodeError, IndexError) as error:
-        # The end of the log after a crash; what stands before it has been taken in.
+        # The log may end like this after a crash; the records before it were replayed.
         logger.warning("%s is read up to where it is damaged: %s", where, error)

@@ -1,12 +1,12 @@
-"""Whether a broker still leads what its image shows: the controller has confirmed it a moment ago.
+"""Whether a broker still leads the partitions that its image shows, as the controller confirmed a moment ago.
 
-A broker that was stopped for a while, or cut off, believes that it leads until it learns otherwise. The records that it
-returns are right all the same. But "there is no such offset" or "no such epoch" may be wrong by then, and makes clients
+A broker that was paused or partitioned assumes that it leads until it receives the next image. The records that it
+returns are right nevertheless. But OFFSET_OUT_OF_RANGE or an unknown epoch may be wrong by then, and makes clients
 restart at another offset. So the broker gives these answers only after the controller has answered, and after the
 broker has applied everything that the controller had decided. Until then it asks such a client to retry.
 
-Nothing runs while nobody asks. A client that asks is likely to retry after its library's pause. So the broker asks the
-controller repeatedly for some time, and the answer is there at the retry.
+The check polls only on demand. A client is likely to retry after its library's pause. So the broker polls the
+controller for some time after a request, and a confirmation exists at the retry.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 from odradek.foundation.clock import Clock
 from odradek.foundation.tasks import TaskOwner
 
-# Shorter than any session: within it nobody else came to lead because this broker was thought dead.
+# Shorter than any session: within it no controller takes this broker for dead and elects another.
 FRESH_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.5
 _WANTED_SECONDS: Final = 30.0
 _ANSWER_MS_MAX: Final = 2_000
 
-# Hears from the controller and applies what it had decided, within so many ms; False when that was not to be had.
+# Waits up to so many ms until all decisions of the controller are applied; False when the time is up.
 CatchUp = Callable[[int], Awaitable[bool]]
 
 
@@ -44,7 +44,7 @@ class LeadershipCheck:
         await self._tasks.close()
 
     def is_confirmed(self) -> bool:
-        """Whether the image was true a moment ago. If not it may be soon: the controller is asked."""
+        """Whether the image was true a moment ago. If not, polls of the controller start, and it may be true soon."""
         now = self._clock.monotonic_seconds()
         self._wanted_until = now + _WANTED_SECONDS
         if not self._tasks and not self._is_stopped:
@@ -53,7 +53,7 @@ class LeadershipCheck:
 
     async def _poll_controller(self) -> None:
         while (asked_at := self._clock.monotonic_seconds()) < self._wanted_until:
-            # What counts is when it was asked: an answer may have waited here while this process was stopped.
+            # The time of the request counts: its answer may have waited while this process was stopped.
             if await self._catch_up(_ANSWER_MS_MAX):
                 self._confirmed_at = asked_at
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""The control of a single node: registry and controller in the broker's own process, and nobody else leads."""
+"""The control of a single node: registry and controller run in the broker's process, which leads everything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LocalControl:
-    """The registry is a SQLite file in the first log directory, unless a `store` is handed in.
+    """The registry is a SQLite file in the first log directory, unless a `store` is given.
 
     `faults` are those of a broker that is started for tests of applications.
     """
@@ -68,7 +68,7 @@ class LocalControl:
         """A single node has no other replicas."""
 
     def leadership(self) -> Leadership:
-        """Made for each request that asks for elections or moves: nothing else on a single node needs it."""
+        """A new one for each request for elections or reassignments: a single node needs it for nothing more."""
         from odradek.controller.leadership import Leadership
 
         assert self._store is not None, "the registry is opened first"
@@ -99,7 +99,7 @@ class LocalControl:
         return None
 
     def directory_failed(self, path: str, reason: str) -> None:
-        """The other directories are served on."""
+        """The broker continues with the other directories."""
 
     async def hand_over(self) -> None:
-        """There is nobody to take over."""
+        """No other broker can take over."""

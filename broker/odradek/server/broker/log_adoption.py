@@ -1,4 +1,4 @@
-"""What the log directories hold compared with what the registry knows, at the start.
+"""Compares the log directories with the registry, at the start of a single node.
 
 topic whose deletion was cut short      its logs go, then the rest of its nodes
 topic that the registry does not know   taken in, as when the directory was written by Apache Kafka; producer
@@ -44,7 +44,7 @@ async def adopt_logs(
 
 
 async def _reserve_producer_ids(unknown: Mapping[str, Sequence[Log]], controller: Controller) -> None:
-    """Give none of the producer ids that these logs know: a new producer's batches would pass for another's."""
+    """Never allocate the producer ids in these logs: a new producer's batches would look like the old one's."""
     known = [
         entry.producer_id for logs in unknown.values() for log in logs for entry in log.producers.entries()
     ]
@@ -55,8 +55,8 @@ async def _reserve_producer_ids(unknown: Mapping[str, Sequence[Log]], controller
 async def _take_over_settings(
     unknown: Iterable[str], controller: Controller, images: ImageHolder, paths: Iterable[str], disk: Disk
 ) -> None:
-    """Give topics the settings that Kafka had for them: a compacted topic must not be cut by retention."""
-    # Here, since only a directory that another broker wrote needs them.
+    """Give topics the settings that they had in Kafka: retention must not delete from a compacted topic."""
+    # Imported here: only the directory of another broker needs them.
     from odradek.controller.requests import ConfigChange, ConfigOperation, Resource
     from odradek.server.broker.kraft_metadata import read_kraft_metadata
 
@@ -72,7 +72,7 @@ async def _take_over_settings(
         topic = images.current.topics.get(name)
         if topic is None or topic.is_internal:
             continue
-        # One by one: a key that this broker lacks must not cost the others.
+        # One by one: an unknown key must not keep the others from being set.
         for key, text in known.get(name, {}).items():
             change = ConfigChange(key, ConfigOperation.SET, text)
             wanted = (Resource(ResourceKind.TOPIC, name), [change])

@@ -1,13 +1,13 @@
-"""A broker follows the active controller: a long poll, whose changes become the next image.
+"""A broker follows the active controller: a long poll returns changes, which become the next image.
 
-The broker reports what it has applied, and receives what came after. After a change of controller, or after a long
-absence, it receives everything. Nothing else changes a broker's image. Partition states are never read from the
-registry, which would be a second source with its own order. The broker ignores a controller of an older term.
+The broker reports what it has applied, and receives the changes after that. After a change of controller, or after a
+long absence, it receives everything. A broker's image changes in no other way. Partition states are never read from
+the registry, which would be a second source with its own order. The broker ignores a controller of an older term.
 
-Until the broker is registered, and while its session with the registry is lost, it is *fenced*: its image shows it
-neither as a member nor as a leader. It may have lost with the page cache what it led before, and followers must not
-learn otherwise. The controller publishes a registration only when everything that follows from it is written. From
-then on the image is true of this broker too.
+A broker is *fenced* until it is registered, and while its session with the registry is lost. Its image then shows it
+neither as a member nor as a leader. A crash may have lost records that it led, so followers must not fetch from it.
+The controller publishes a registration only when everything that follows from it is written. From then on the image
+is also right about this broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from odradek.transport.outbound import OutboundConnection
 
 logger = logging.getLogger(__name__)
 
-# How long the controller may hold a poll without changes, and when a connection without an answer counts as lost.
+# How long the controller may delay a poll without changes, and when a connection without an answer counts as lost.
 _POLL_MS: Final = 3_000
 _POLL_MS_MAX: Final = 6_000
 _NOTHING_YET: Final = -1
@@ -48,7 +48,7 @@ class MetadataSubscription:
         epoch: Callable[[], int],
         on_failure: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`on_failure` is called when the poll has ended by a fault: the image grows old from then on."""
+        """`on_failure` is called when the poll ends with an error: the image is stale from then on."""
         self._channel = channel
         self._images = images
         self._broker_id = broker_id
@@ -75,13 +75,16 @@ class MetadataSubscription:
     # --- what others wait for ------------------------------------------------------------------------------------
 
     async def wait_until(self, is_so: Callable[[ClusterImage], bool]) -> None:
-        """Until `is_so` is true of the controller's image, also while this broker is fenced."""
+        """Wait until `is_so` is true of the controller's image, also while this broker is fenced."""
         while not is_so(self._image):
             self._progress.clear()
             await self._progress.wait()
 
     async def wait_until_applied(self, controller_epoch: int, number: int, *, wait_ms_max: int) -> bool:
-        """Until all changes below `number` of that term are applied, or those of a later term; False in time."""
+        """Wait until all changes below `number` of that term, or those of a later term, are applied.
+
+        False after `wait_ms_max`.
+        """
         wanted = (controller_epoch, number)
         try:
             async with asyncio.timeout(wait_ms_max / 1000):
@@ -95,7 +98,7 @@ class MetadataSubscription:
     # --- fencing -------------------------------------------------------------------------------------------------
 
     def fence(self) -> None:
-        """This broker may no longer be a member: the image shows it as none until `unfence`."""
+        """This broker may no longer be a member: the image does not show it as one until `unfence`."""
         self._is_fenced = True
         self._publish()
 

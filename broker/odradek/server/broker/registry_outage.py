@@ -1,8 +1,8 @@
 """While the registry does not answer: which partitions the broker still leads, and which clients it refuses.
 
 An outage lasts from the session's timeout until the registry answers or the session is known to be over. The registry
-may be away for everybody: then nobody can be elected, and leaders continue. It may be away for this broker alone: then
-another broker leads soon. Each partition decides which of the two it is, for each request of a client
+may be away for all: then no election is possible, and leaders continue. It may be away for this broker alone: then
+another broker leads soon. Each partition decides between the two, for each request of a client
 (`replication.confirmation`). Clients that wait already are checked periodically, and refused when they wait in vain.
 
 What it leaves out: the state of the session (`cluster.registration`), and the end of leadership (`cluster_membership`).
@@ -21,13 +21,15 @@ from odradek.replication.hosted_partitions import HostedPartitions
 
 logger = logging.getLogger(__name__)
 
-# Between two looks at clients that wait: a part of the time for which a confirmation counts.
+# Between two checks of waiting clients: a part of the time for which a confirmation counts.
 REFUSE_INTERVAL_SECONDS: Final = 0.5
 
 
 class RegistryOutage:
-    """`begin` and `end` may be called at any time; `stop` at the end. `refresh_groups` has the group coordinator
-    compare what it serves with what this broker leads and is confirmed in.
+    """`begin` and `end` may be called at any time; `stop` at the end.
+
+    `refresh_groups` has the group coordinator compare its shards with the partitions that this broker leads and is
+    confirmed in.
     """
 
     def __init__(
@@ -49,12 +51,12 @@ class RegistryOutage:
         """How often the registry was silent for a session's timeout."""
 
     @property
-    def is_now(self) -> bool:
+    def is_ongoing(self) -> bool:
         return self._partitions.context.is_registry_silent
 
     def begin(self, reason: str) -> None:
-        """Go on only where nobody else can lead."""
-        if self.is_now:
+        """Continue only in partitions that no other broker can lead."""
+        if self.is_ongoing:
             return
         self.times += 1
         self._began_at = self._clock.monotonic_seconds()
@@ -68,11 +70,11 @@ class RegistryOutage:
             led,
             confirmed,
         )
-        self._refusing = self._tasks.start(self._refuse_waiting_clients(), name="look")
+        self._refusing = self._tasks.start(self._refuse_waiting_clients(), name="refuse-waiting")
 
     def end(self, what: str) -> None:
         """The registry answers, or the session is over; `what` says which."""
-        if not self.is_now:
+        if not self.is_ongoing:
             return
         self._partitions.context.is_registry_silent = False
         if self._refusing is not None:
@@ -92,7 +94,7 @@ class RegistryOutage:
 
     def refuses_all(self) -> bool:
         """Whether this broker leads partitions and may answer clients for none of them."""
-        if not self.is_now:
+        if not self.is_ongoing:
             return False
         leads = False
         for partition in self._partitions:

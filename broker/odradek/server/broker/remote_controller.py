@@ -50,16 +50,16 @@ from odradek.transport.outbound import OutboundConnection
 
 logger = logging.getLogger(__name__)
 
-# Making a topic for a client that only asked for metadata, or a block of producer ids: clients try again by themselves.
+# For creating a topic for a Metadata request, or allocating a block of producer ids: clients retry these themselves.
 _OWN_WAIT_MS_MAX: Final = 10_000
 _LEAVE_WAIT_MS_MAX: Final = 10_000
-# Between two tries of a broker whose registration the controller has not seen yet.
+# Between two attempts of a broker while the controller has not seen its registration.
 _STALE_PAUSE_SECONDS: Final = 0.05
 _NOT_CONTROLLER: Final = error_code(NotController())
 _STALE_BROKER_EPOCH: Final = error_code(StaleBrokerEpoch())
 _CREATE_TOPICS_VERSION: Final = 7
 _ALTER_PARTITION_VERSION: Final = 3
-# As many brokers as any replication factor asks for: a cluster that is still growing must not cap it.
+# A number of brokers above any replication factor: a cluster that is still growing must not cap it.
 _BROKERS_ENOUGH: Final = 1 << 15
 _RESOURCE_TYPES: Final = {
     ResourceKind.TOPIC: ResourceType.TOPIC,
@@ -69,7 +69,7 @@ _RESOURCE_TYPES: Final = {
 
 
 class RemoteController:
-    """Two channels: `forwards` for what may take long, `own` for what the broker itself cannot wait for."""
+    """Two channels: `forwards` for requests that may take long, `own` for the broker's urgent ones."""
 
     def __init__(
         self,
@@ -144,14 +144,14 @@ class RemoteController:
     # --- topics --------------------------------------------------------------------------------------------------
 
     async def ensure_topic(self, name: str) -> TopicImage:
-        """The topic, made when it is not there. Raises CoordinatorNotAvailable: only coordinators call this."""
+        """The topic, created if missing. Raises CoordinatorNotAvailable: only coordinators call this."""
         (outcome,) = await self.ensure_topics([name])
         if isinstance(outcome, RequestError):
             raise CoordinatorNotAvailable(f"The topic {name} cannot be made yet: {outcome}") from outcome
         return outcome
 
     async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
-        """The topics, those missing made with the broker's defaults; one outcome for each name, in order."""
+        """The topics, those missing created with the broker's defaults; one outcome for each name, in their order."""
         failures: dict[str, RequestError] = {}
         wanted: list[dict[str, Any]] = []
         for name in dict.fromkeys(names):
@@ -166,7 +166,7 @@ class RemoteController:
         return [topics.get(name) or failures.get(name) or topic_plans.unknown_topic(name) for name in names]
 
     async def _create(self, wanted: Sequence[Mapping[str, Any]]) -> dict[str, RequestError]:
-        """Those that could not be made, and why."""
+        """The errors of those that could not be created."""
         try:
             answer = await self._ask_as_client(
                 ApiKey.CREATE_TOPICS,
@@ -177,13 +177,13 @@ class RemoteController:
                 validate_only=False,
             )
         except NotController as nobody:
-            # To a client that only asked for metadata this is a reason to try again.
+            # A client that only sent a Metadata request retries after this.
             return {topic["name"]: LeaderNotAvailable(str(nobody)) for topic in wanted}
         failures: dict[str, RequestError] = {}
         for topic in answer.topics:
             error = error_of(int(topic.error_code), topic.error_message)
             if isinstance(error, TopicAlreadyExists):
-                # Another request created it, and this broker will get the change.
+                # Another request created it, and this broker receives the change.
                 error = LeaderNotAvailable(str(error))
             if error is not None:
                 failures[topic.name] = error
@@ -203,11 +203,12 @@ class RemoteController:
             "configs": [{"name": key, "value": text} for key, text in new.config.items()],
         }
 
-    # --- what it knows -------------------------------------------------------------------------------------------
+    # --- its state -----------------------------------------------------------------------------------------------
 
     async def catch_up(self, wait_ms_max: int) -> bool:
-        """Wait until this broker has applied all that the active controller has decided by now; False after
-        `wait_ms_max`.
+        """Wait until this broker has applied all present decisions of the active controller.
+
+        False after `wait_ms_max`.
         """
         versions = codec.encode_request(
             ApiKey.API_VERSIONS, 0, 0, self._client_id, messages.request(ApiKey.API_VERSIONS, 0)
@@ -227,7 +228,7 @@ class RemoteController:
     async def incremental_alter_configs(
         self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
     ) -> list[Outcome]:
-        """Change single settings of resources; one outcome each, in order, None for success. Raises NotController."""
+        """Change single settings of resources; one outcome each, None for success. Raises NotController."""
         answer = await self._ask_as_client(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             1,
@@ -247,7 +248,7 @@ class RemoteController:
         )
         return [error_of(int(one.error_code), one.error_message) for one in answer.responses]
 
-    # --- what brokers ask for themselves -------------------------------------------------------------------------
+    # --- brokers' own requests -----------------------------------------------------------------------------------
 
     async def ask(
         self, api: ApiKey, version: int, message: Any, *, wait_ms_max: int = _OWN_WAIT_MS_MAX
@@ -267,7 +268,7 @@ class RemoteController:
         )
 
     async def alter_partition(self, proposals: Sequence[Proposal]) -> list[PartitionImage | RequestError]:
-        """In-sync sets that this broker proposes as leader: each partition as it then is, or why not, in order.
+        """Propose in-sync sets as the leader: each partition's new state or an error, in the order of `proposals`.
 
         Raises NotController, StaleBrokerEpoch and other RequestErrors when none of them was taken.
         """
@@ -284,7 +285,7 @@ class RemoteController:
         if error is not None:
             raise error
         if self._broker_epoch() != broker_epoch:
-            # Fenced meanwhile: the answer is about a leadership that has ended.
+            # Fenced during the request: the answer is about a leadership that has ended.
             raise StaleBrokerEpoch(
                 f"broker {self._broker_id} lost its registration {broker_epoch} meanwhile."
             )
@@ -314,9 +315,9 @@ class RemoteController:
         )
 
     async def allocate_producer_ids(self, *, above: int = -1) -> tuple[int, int]:
-        """A block of producer ids that nobody was ever given: the first, and how many.
+        """A block of producer ids that were never allocated before: the first, and how many.
 
-        Raises CoordinatorLoadInProgress, which makes clients try again, when the controller gives none in time.
+        Raises CoordinatorLoadInProgress, which makes clients retry, when the controller allocates none in time.
         """
         try:
             async with asyncio.timeout(_OWN_WAIT_MS_MAX / 1000):
@@ -343,7 +344,7 @@ class RemoteController:
             await asyncio.sleep(_STALE_PAUSE_SECONDS)
 
     async def leave(self) -> int:
-        """Ask the controller to move what this broker leads; how many partitions it still leads, where no other can.
+        """Ask the controller to move this broker's leaderships. Returns how many stay, since no other broker can lead.
 
         Raises NotController, StaleBrokerEpoch.
         """

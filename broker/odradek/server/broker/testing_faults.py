@@ -6,12 +6,12 @@ for them. They are set in the process (`Broker.faults`) or over the admin port:
     POST   /testing/faults   {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 3}
                              {"api": "fetch", "delay_ms": 500}
                              {"api": "OffsetCommit", "close": true, "after": 2}
-    DELETE /testing/faults   behave well again
+    DELETE /testing/faults   end all faults
 
-`error` is answered instead of doing what was asked; `delay_ms` holds the answer of what was done back;
-`close` (in the process: `disconnect`) closes the connection instead of doing anything. `times` requests are
-hit, all without it, after `after` good ones. Requests of one client can be spared (`Faults.spare`): those
-that the test's own fixture makes.
+`error` answers without carrying the request out. `delay_ms` delays the answer of a request that was carried out.
+`close` (in the process: `disconnect`) closes the connection without carrying the request out. The fault hits `times`
+requests, or all without it, after `after` good ones. `Faults.spare` excludes one client, such as the test's own
+fixture.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from odradek.transport.pending import Pending
 
 
 class Fault:
-    """One misbehaviour of one API. `times` None goes on until cleared."""
+    """One fault of one API. With `times` None it lasts until cleared."""
 
     __slots__ = ("after", "delay_ms", "disconnect", "error_code", "times")
 
@@ -56,7 +56,7 @@ class Faults:
         self._spared_client_id: str | None = None
 
     def spare(self, client_id: str) -> None:
-        """Requests of this client meet no fault, and none is used up by them."""
+        """No fault hits requests of this client, and they count for none."""
         self._spared_client_id = client_id
 
     def add(
@@ -69,7 +69,7 @@ class Faults:
         times: int | None = None,
         after: int = 0,
     ) -> None:
-        """Misbehave from now on. Raises ValueError for an unknown API or error, or a fault that would do nothing."""
+        """Add a fault. Raises ValueError for an unknown API or error, or a fault without an effect."""
         if error is None and not delay_ms and not disconnect:
             raise ValueError("a fault needs an error, a delay_ms above 0 or close")
         if delay_ms is not None and delay_ms < 0:
@@ -92,11 +92,11 @@ class Faults:
         self._by_api.setdefault(_api_key(api), []).append(fault)
 
     def clear(self) -> None:
-        """Behave well again."""
+        """End all faults."""
         self._by_api.clear()
 
     def take(self, api_key: int, client_id: str = "") -> Fault | None:
-        """The fault that this request meets, if any; it counts as one of its times."""
+        """The fault that hits this request, if any; it counts as one of its times."""
         if client_id == self._spared_client_id:
             return None
         for fault in self._by_api.get(api_key, ()):
@@ -126,7 +126,7 @@ def _api_key(name: str) -> int:
 
 
 class FaultStep:
-    """The step of a dispatcher by which a broker meets the faults."""
+    """The step of a dispatcher that applies the faults."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults

@@ -1,1 +1,1 @@
-"""One controller process of a cluster: elections, terms, and what brokers ask it for."""
+"""One controller process of a cluster: elections, terms, and the requests of brokers."""

@@ -1,9 +1,9 @@
-"""One term of the active controller, from its election to its end: what it knows, decides and reports to brokers.
+"""One term of the active controller, from its election to its end: its image, its decisions, its change log.
 
-It begins by reading the registry, reads who is registered, and completes deletions that a former controller began.
-Then it reads the registrations again whenever their list changes, or when a setting changes who may be elected. From
-time to time it returns leaderships to preferred leaders. When a write or a read fails, the image may differ from the
-registry: the term ends (`fail`), and its owner becomes a candidate again, which reads everything again.
+It begins by reading the registry and the registrations, and completes deletions that a former controller began. Then
+it reads the registrations again whenever their list changes, or when a setting changes which brokers can be elected.
+From time to time it returns leaderships to preferred leaders. When a write or a read fails, the image may differ from
+the registry. The term then ends (`fail`), its owner becomes a candidate again, and the next term reads everything.
 
 What it leaves out: elections (`controller.controller_election`), bytes (`dispatcher`), sockets (`controller_process`).
 """
@@ -81,17 +81,17 @@ class ActiveController:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was ended, or cannot go on."""
+        """Whether it was ended, or cannot continue."""
         return self._is_over
 
     @property
     def is_active(self) -> bool:
-        """Whether it decides: it has read the registry, and its term goes on."""
+        """Whether it decides: it has read the registry, and its term has not ended."""
         return self._is_begun and not self._is_over
 
     @property
     def next_number(self) -> int:
-        """How far the change log has come."""
+        """The number of the next change in the change log."""
         return self.controller.writer.change_log.next_number
 
     # --- beginning and end ---------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class ActiveController:
             self.fail(error)
             return
         except Exception as error:
-            # A defect of ours: to stay elected without deciding would be worse than to end the term.
+            # A bug: to stay elected without deciding would be worse than to end the term.
             logger.exception("controller %d cannot take up its term", self.term.controller_id)
             self.fail(error)
             return
@@ -132,7 +132,7 @@ class ActiveController:
         )
 
     def fail(self, error: BaseException) -> None:
-        """It cannot continue: its image may differ from what the registry holds."""
+        """End the term: its image may differ from the registry."""
         if self._is_over:
             return
         reason = str(error) or type(error).__name__
@@ -140,7 +140,7 @@ class ActiveController:
         self._on_failure(self, reason)
 
     def end(self, reason: str) -> None:
-        """Decide and write nothing any more; brokers that wait for changes look for the next controller."""
+        """Stop deciding and writing; brokers that wait for changes look for the next controller."""
         if self._is_over:
             return
         self._is_over = True
@@ -157,9 +157,7 @@ class ActiveController:
     # --- while it lasts ------------------------------------------------------------------------------------------
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        """A change of unclean.leader.election.enable applies to partitions without a leader now, though no broker
-        changes.
-        """
+        """A change of unclean.leader.election.enable applies at once to partitions without a leader."""
         if any(
             old.config(*resource).get(_UNCLEAN) != new.config(*resource).get(_UNCLEAN)
             for resource in config_changes(old, new)
@@ -190,8 +188,7 @@ class ActiveController:
             self.fail(error)
 
     async def leave(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
-        """Move away what a broker leads, and wait until the others know; returns what it still leads, where no other
-        can.
+        """Move a broker's leaderships, and wait until the others know. Returns those that no other broker can take.
 
         Raises StaleBrokerEpoch, StoreError, NotController.
         """

@@ -3,7 +3,7 @@
     registry -> listener -> election -> ready (active or not)
 
 A controller that is not elected is on standby: it answers NOT_CONTROLLER, and may be elected when the active one ends.
-A term that fails (the registry did not answer during a write) ends, and the controller becomes a candidate again.
+A term ends when the registry does not answer during a write. The controller then becomes a candidate again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from odradek.transport.network import Network, SystemNetwork
 
 logger = logging.getLogger(__name__)
 
-# Before another candidacy after a term that failed: the registry may need a moment.
+# Before the next candidacy after a failed term: the registry may need a moment.
 _CANDIDACY_RETRY_SECONDS: Final = 0.1
 
 
 class ControllerProcess:
-    """One controller. `registry` names where the cluster is kept, unless a `store` is handed in.
+    """One controller. `registry` is the registry's address, unless a `store` is given.
 
     `start` raises SettingError, StoreError or OSError, with nothing left open.
     """
@@ -88,7 +88,7 @@ class ControllerProcess:
         return self.is_serving and self._election.is_connected
 
     def not_ready(self) -> str | None:
-        """Why it can neither decide nor be on standby; None when it can."""
+        """Why it can neither decide nor be on standby; None when it can do either."""
         if not self.is_serving:
             return "the controller is starting or stopping"
         if self.active_id is None:
@@ -97,11 +97,11 @@ class ControllerProcess:
 
     @property
     def active_id(self) -> int | None:
-        """Who the active controller is, as far as is known here."""
+        """The id of the active controller; None while this process does not know it."""
         return self._election.active_id
 
     async def start(self) -> None:
-        """Listen and become a candidate; it is elected later, or not."""
+        """Listen and become a candidate. An election comes later, if ever."""
         try:
             store = self._store or await open_registry(self._registry, entries=self.settings.given)
             self._open.push_async_callback(store.close)
@@ -137,7 +137,7 @@ class ControllerProcess:
                 connections_per_ip_max=settings.max_connections_per_ip,
             ),
             frame_bytes_max=settings.socket_request_max_bytes,
-            # A broker that follows may send nothing for long, until its next poll.
+            # A broker may send nothing for long, until its next poll.
             idle_ms_max=-1,
         )
         await self.listener.start()
@@ -201,7 +201,7 @@ class ControllerProcess:
         await asyncio.sleep(_CANDIDACY_RETRY_SECONDS)
         if active is self.active_controller:
             await self._election.resign()
-            # Unless it was stopped meanwhile: nobody would end the task.
+            # After a stop no owner would end the task.
             if self.is_serving:
                 self._election.start()
 

@@ -5,8 +5,8 @@ forward                      a client's request, from its broker   handlers, in 
 leave                        a broker that wants to stop           `ActiveController.leave`
 everything else              Kafka's APIs, as in CONTROLLER_HANDLERS
 
-A controller that is not the active one answers all of them with NOT_CONTROLLER, except ApiVersions. So does one whose
-registry failed during a request: the next term reads whether anything was changed.
+A controller that is not the active one answers all of them with NOT_CONTROLLER, except ApiVersions. So does the active
+one when its registry fails during a request: the next term reads whether anything was changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ControllerDispatcher:
 
     @property
     def active_controller(self) -> ActiveController | None:
-        """The present term; None while another controller has one, or nobody."""
+        """The present term; None while this controller is on standby."""
         return self._active_controller
 
     @active_controller.setter
@@ -68,11 +68,11 @@ class ControllerDispatcher:
 
     @property
     def _dispatcher(self) -> Dispatcher:
-        return self._active_dispatcher if _acts(self._active_controller) else self._standby
+        return self._active_dispatcher if _is_deciding(self._active_controller) else self._standby
 
     def _follow(self, request: cluster_changes.FollowRequest) -> bytes | Pending[Frame | None]:
         active = self._active_controller
-        if not _acts(active):
+        if not _is_deciding(active):
             return cluster_changes.pack_response(
                 correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
             )
@@ -81,7 +81,7 @@ class ControllerDispatcher:
 
     async def _forward(self, connection: Connection, request: ForwardRequest) -> Frame:
         active = self._active_controller
-        if not _acts(active):
+        if not _is_deciding(active):
             return controller_requests.pack_forwarded(
                 correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
             )
@@ -91,9 +91,9 @@ class ControllerDispatcher:
         answer = self._active_dispatcher(client, memoryview(request.frame))
         if isinstance(answer, Pending):
             answer = await answer
-        # None of these APIs is answered from files, or not at all.
+        # Each of these APIs has an answer, and none of them is answered from files.
         assert isinstance(answer, bytes)
-        if not _acts(active):
+        if not _is_deciding(active):
             return controller_requests.pack_forwarded(
                 correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
             )
@@ -109,7 +109,7 @@ class ControllerDispatcher:
         failure: RequestError | None = None
         left = 0
         try:
-            if not _acts(active):
+            if not _is_deciding(active):
                 raise NotController(_NOT_ACTIVE)
             left = len(await active.leave(request.broker_id, broker_epoch=request.broker_epoch))
         except StoreError as error:
@@ -125,13 +125,13 @@ class ControllerDispatcher:
         )
 
 
-def _acts(active: ActiveController | None) -> TypeGuard[ActiveController]:
-    """Whether there is a term that decides; asked again after each wait, since it may have ended meanwhile."""
+def _is_deciding(active: ActiveController | None) -> TypeGuard[ActiveController]:
+    """Whether there is a term that decides; checked again after each wait, during which it may have ended."""
     return active is not None and active.is_active
 
 
 def _active_dispatcher(active: ActiveController) -> Dispatcher:
-    """Kafka's APIs while the term lasts. A registry that fails is the end of the term, and no fault of the request."""
+    """Serves Kafka's APIs during the term. A failure of the registry ends the term, and is no error of the request."""
 
     def failed(error: Exception) -> Message:
         if isinstance(error, StoreError):

@@ -1,1 +1,1 @@
-"""HTTP beside a process: metrics, probes, and questions of the operator. The only user of aiohttp."""
+"""The HTTP server of a process: metrics, probes, and the operator's requests. The only user of aiohttp."""

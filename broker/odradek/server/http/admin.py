@@ -1,12 +1,11 @@
-"""HTTP beside a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
+"""The HTTP server of a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness.
 
-/readyz answers 503 with the reason while the process does not serve, and while a broker's disk is full. Reads go on
-then, so `/readyz?exclude=disk` leaves the disk out, for who decides where clients are sent (docs/design/0007).
+/readyz answers 503 with the reason while the process does not serve, and while a broker's disk is full. Reads continue
+on a full disk, so `/readyz?exclude=disk` leaves the disk out, for load balancers (docs/design/0007).
 
-Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens
-before the logs are loaded, so that a long recovery looks alive and not ready. POST /record-times
-(`server.http.record_times`) says how old records are. A broker started for tests also takes /testing/faults
-(`server.broker.testing_faults`).
+Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens before the
+logs are loaded, so that a long recovery is alive and not ready. POST /record-times (`server.http.record_times`) returns
+the age of records. A broker started for tests also serves /testing/faults (`server.broker.testing_faults`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _REASON_CHARACTERS_MAX: Final = 200
 
 
 class ClientErrorFilter(logging.Filter):
-    """What clients did is no failure of the process: one line for each, not a trace at the level of errors."""
+    """Errors of clients are no failures of the process: each gets one line, not a trace at ERROR."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         failure = record.exc_info[1] if record.exc_info else None
@@ -53,7 +52,7 @@ class HttpServer:
     """Serves metrics and the state of a process on (host, port)."""
 
     def __init__(self, *, checks: Mapping[str, Callable[[], str | None]], host: str, port: int) -> None:
-        """`checks` by the name that /readyz?exclude= takes; each says why the process is not ready, or None."""
+        """`checks` by the name that /readyz?exclude= takes; each returns why the process is not ready, or None."""
         self._checks = dict(checks)
         self._host = host
         self._port = port
@@ -61,10 +60,10 @@ class HttpServer:
         self.registry = MetricsRegistry()
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
-        """Add what this process has besides."""
+        """Add this process's further routes."""
 
     async def start(self) -> None:
-        """Listen. Raises OSError when the address cannot be had."""
+        """Listen. Raises OSError when the address cannot be bound."""
         application = web.Application()
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/healthz", self._health)
@@ -85,13 +84,13 @@ class HttpServer:
             ) from error
 
     async def stop(self) -> None:
-        """Stop listening; a scrape under way is finished."""
+        """Stop listening; a scrape in progress is finished."""
         if self._runner is not None:
             await self._runner.cleanup()
 
     @property
     def address(self) -> str:
-        """host:port as it is listened on."""
+        """host:port of the listening socket."""
         assert self._runner is not None
         host, port = self._runner.addresses[0][:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -101,7 +100,7 @@ class HttpServer:
         parts = []
         for part in exposition.parts(self.registry.collect()):
             parts.append(part)
-            # Clients have their turn between the parts of a broker with many partitions.
+            # Clients are served between the parts of a broker with many partitions.
             await asyncio.sleep(0)
         return web.Response(body=b"".join(parts), headers={"Content-Type": exposition.content_type})
 
@@ -122,7 +121,7 @@ class HttpServer:
 
 
 class AdminServer(HttpServer):
-    """A broker's. `faults` are those of a broker that is started for tests of applications."""
+    """The HTTP server of a broker. `faults` are those of a broker that is started for tests of applications."""
 
     def __init__(self, broker: AnyBroker, *, host: str, port: int, faults: Faults | None = None) -> None:
         checks = {"serving": broker.not_ready, "disk": broker.refused_writes}

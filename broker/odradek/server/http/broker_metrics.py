@@ -1,6 +1,4 @@
-"""What a scrape of /metrics reads from the running broker: every number is counted where the work
-is done.
-"""
+"""The metrics of a broker: a scrape of /metrics reads the counts of its parts."""
 
 from __future__ import annotations
 
@@ -17,18 +15,18 @@ from odradek.protocol.api import ApiKey
 from odradek.records.batch import HEADER_BYTES
 from odradek.replication.partition import Partition
 from odradek.server.broker.broker_process import AnyBroker
-from odradek.server.http.record_times import base_timestamp_ms, header_place
+from odradek.server.http.record_times import base_timestamp_ms, header_slice
 
 _MS_PER_SECOND: Final = 1000
 
 
 def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
-    """Let `registry` ask everything of `broker`. Sources give nothing while it is still starting."""
+    """Register all metrics of `broker`. They are absent while it is still starting."""
     ages = LagAges(broker.clock.wall_ms)
     registry.register(lambda: _build(broker))
     registry.register(metrics.process_samples)
     registry.register(lambda: _requests(broker))
-    # A start may scan for minutes: this is what there is to see of it.
+    # A start may scan logs for minutes: these metrics show its progress.
     registry.register(lambda: _recovery(broker))
     for source in (_waiting, _connections, _topics, _logs, _directories, _cluster, _groups):
         registry.register(_once_serving(broker, source))
@@ -76,7 +74,7 @@ def _connections(broker: AnyBroker) -> Iterator[Sample]:
         yield metrics.CONNECTIONS_OPENED.sample(listener.accepted, listener.name)
         yield metrics.RECEIVED_BYTES.sample(bytes_in, listener.name)
         yield metrics.SENT_BYTES.sample(bytes_out, listener.name)
-    # One bound holds for all listeners together.
+    # All listeners share one bound.
     yield metrics.CONNECTIONS_REFUSED.sample(broker.admission.refused, "all")
 
 
@@ -177,42 +175,41 @@ def _lag(broker: AnyBroker, ages: LagAges) -> Iterator[Sample]:
 
 
 class LagAges:
-    """How old the record at an offset is. Remembered, since a stuck group asks the same at each scrape.
+    """The age of the record at an offset. Cached, since a stuck group has the same offset at each scrape.
 
-    A look reads one batch header from the page cache; what is not there is not waited for, and its age is
-    left out of this scrape. The age is that of the batch's first record, at most a linger more than the
-    record's own.
+    Each age needs one batch header from the page cache. A header that is not cached is not read, and the age is left
+    out of this scrape. The age is that of the batch's first record, at most a linger more than the record's own.
     """
 
     def __init__(self, wall_ms: Callable[[], int]) -> None:
         self._wall_ms = wall_ms
         self._times: dict[tuple[str, int, int], int] = {}
         self._used: set[tuple[str, int, int]] = set()
-        self._looks_left = 0
+        self._reads_left = 0
 
     def begin_scrape(self) -> None:
-        """Forget what the last scrape did not ask for, and allow a scrape's worth of looks."""
+        """Drop ages that the last scrape did not use, and allow one scrape's number of reads."""
         self._times = {key: self._times[key] for key in self._used if key in self._times}
         self._used = set()
-        self._looks_left = LAG_LOOKUPS_PER_SCRAPE_MAX
+        self._reads_left = LAG_LOOKUPS_PER_SCRAPE_MAX
 
     def seconds(self, partition: Partition, offset: int) -> float | None:
-        """Seconds since the record at `offset` was created; None when that is not known without a read."""
+        """Seconds since the record at `offset` was created; None when that needs a read of the disk."""
         key = (*partition.topic_partition, offset)
         timestamp_ms = self._times.get(key)
         if timestamp_ms is None:
-            timestamp_ms = self._look(partition, offset)
+            timestamp_ms = self._timestamp_ms(partition, offset)
             if timestamp_ms is None or len(self._times) >= LAG_TIMES_REMEMBERED_MAX:
                 return None
             self._times[key] = timestamp_ms
         self._used.add(key)
         return max(0.0, (self._wall_ms() - timestamp_ms) / _MS_PER_SECOND)
 
-    def _look(self, partition: Partition, offset: int) -> int | None:
-        if self._looks_left <= 0:
+    def _timestamp_ms(self, partition: Partition, offset: int) -> int | None:
+        if self._reads_left <= 0:
             return None
-        self._looks_left -= 1
-        found = header_place(partition, offset)
+        self._reads_left -= 1
+        found = header_slice(partition, offset)
         if found is None or found.file is None:
             return None
         data = found.file.pread_cached(found.position, HEADER_BYTES)

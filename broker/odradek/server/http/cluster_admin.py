@@ -1,4 +1,4 @@
-"""HTTP beside a broker of a cluster: what every broker has, and GET /can-restart.
+"""The HTTP server of a broker of a cluster: that of every broker, and GET /can-restart.
 
 200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
 503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
@@ -26,7 +26,7 @@ _ANSWER_MS_MAX: Final = 2_000
 
 
 class ClusterAdminServer(AdminServer):
-    """A cluster's broker's."""
+    """The HTTP server of a broker of a cluster."""
 
     def __init__(self, broker: BrokerProcess[ClusterControl], *, host: str, port: int) -> None:
         super().__init__(broker, host=host, port=port)
@@ -46,12 +46,10 @@ class ClusterAdminServer(AdminServer):
 async def restart_answer(
     broker: BrokerProcess[ClusterControl], known: LatestRisk | None = None
 ) -> dict[str, Any]:
-    """What /can-restart says: only a `reason` where the broker does not know enough; the caller then asks
-    again.
-    """
+    """The body of /can-restart. With only a `reason` the broker does not know enough, and the caller asks again."""
     reason = broker.not_ready()
-    # What it knows may be old, and who else is in sync is what others have decided; and without a controller nobody
-    # takes over what it leads.
+    # This broker's image may be stale, and in-sync sets of other leaders' partitions come with the image. Without a
+    # controller no broker takes over this one's leaderships.
     if reason is None and not await broker.control.controller.catch_up(_ANSWER_MS_MAX):
         reason = "no controller says whether what the broker knows is still so"
     if reason is not None:
@@ -66,7 +64,7 @@ async def restart_answer(
     risk = risks.of(image, settings, broker.broker_id, min_insync_replicas=min_insync_replicas)
     refused = broker.refused_writes()
     return {
-        # A stop and a start write, so a broker with a full disk may not come back.
+        # A stop and a start write, so a broker with a full disk may fail to start.
         "can_restart": risk.can_restart and refused is None,
         "too_few": len(risk.too_few),
         "only_here": len(risk.only_here),

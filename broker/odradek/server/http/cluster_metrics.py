@@ -1,4 +1,4 @@
-"""What a scrape of /metrics reads of a cluster: of its controllers, and of a broker besides what every broker has."""
+"""The metrics of a cluster: those of a controller, and a broker's in addition to those of every broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.server.controller.controller_process import ControllerProcess
 
 
 def register_broker(broker: BrokerProcess[ClusterControl], registry: MetricsRegistry) -> None:
-    """Let `registry` ask a broker what it has because it is one of several."""
+    """Register the metrics that a broker has only in a cluster."""
     registry.register(lambda: _membership(broker) if broker.is_serving else iter(()))
     registry.register(lambda: _replication(broker) if broker.is_serving else iter(()))
 
@@ -24,7 +24,7 @@ def register_broker(broker: BrokerProcess[ClusterControl], registry: MetricsRegi
 def _membership(broker: BrokerProcess[ClusterControl]) -> Iterator[Sample]:
     yield metrics.IS_FENCED.sample(int(broker.control.membership.is_fenced))
     yield metrics.REGISTRY_CONNECTED.sample(int(broker.control.membership.is_connected))
-    yield metrics.REGISTRY_SILENT.sample(int(broker.control.outage.is_now))
+    yield metrics.REGISTRY_SILENT.sample(int(broker.control.outage.is_ongoing))
     yield metrics.CLUSTER_CHANGES_APPLIED.sample(broker.control.subscription.changes)
     yield metrics.FORWARDED_REQUESTS.sample(broker.control.controller.forwarded)
 
@@ -67,7 +67,7 @@ def _replication(broker: BrokerProcess[ClusterControl]) -> Iterator[Sample]:
 
 
 def register_controller(controller: ControllerProcess, registry: MetricsRegistry) -> None:
-    """Let `registry` ask everything of a controller."""
+    """Register all metrics of a controller."""
     registry.register(_build)
     registry.register(metrics.process_samples)
     registry.register(lambda: _requests(controller))

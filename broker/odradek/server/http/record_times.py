@@ -3,8 +3,8 @@
     POST /record-times  {"orders": {"0": 4711, "1": 12}}
     200                 {"orders": {"0": 1763740800123}}
 
-The answer has the milliseconds of the record at each offset, or of the first kept one where that is gone; partitions
-that this broker does not lead, and offsets at which nothing waits, are absent. Each costs a look into the offset
+The answer has the milliseconds of the record at each offset, or of the first kept record where that one was deleted.
+Partitions that this broker does not lead, and offsets without a record, are absent. Each needs a read of the offset
 index and the 61 bytes of a batch's header, from the page cache or else in a thread. The time is that of the batch's
 first record.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
-    """The offsets asked for, by partition. Raises ValueError that says what is wrong."""
+    """The requested offsets by partition. Raises ValueError that says what is wrong."""
     if not isinstance(body, Mapping):
         raise ValueError('the body must be an object as {"orders": {"0": 4711}}')
     offsets: dict[tuple[str, int], int] = {}
@@ -57,24 +57,24 @@ async def record_times(
             partition.require_leader(-1)
             timestamp_ms = await _record_time(broker, partition, offset)
         except OdradekError:
-            continue  # it moved away, or its log failed: its next leader knows
+            continue  # it moved, or its log failed: its next leader knows
         if timestamp_ms is not None:
             found.setdefault(topic, {})[str(index)] = timestamp_ms
     return found
 
 
 async def _record_time(broker: AnyBroker, partition: Partition, offset: int) -> int | None:
-    place = header_place(partition, max(offset, partition.log.log_start_offset))
-    if place is None or place.file is None:
+    header = header_slice(partition, max(offset, partition.log.log_start_offset))
+    if header is None or header.file is None:
         return None
-    data = place.file.pread_cached(place.position, HEADER_BYTES)
+    data = header.file.pread_cached(header.position, HEADER_BYTES)
     if data is None:
-        data = await broker.blocking.submit(partial(place.file.pread, place.position, HEADER_BYTES))
+        data = await broker.blocking.submit(partial(header.file.pread, header.position, HEADER_BYTES))
     return base_timestamp_ms(data)
 
 
-def header_place(partition: Partition, offset: int) -> FileSlice | None:
-    """Where the header of the batch with `offset` lies; None when no readable record is there."""
+def header_slice(partition: Partition, offset: int) -> FileSlice | None:
+    """The header of the batch with `offset`, as a slice of its file; None without a readable record there."""
     if offset >= partition.last_stable_offset:
         return None
     found = partition.log.read(offset, bytes_max=HEADER_BYTES, at_least_one_batch=True)

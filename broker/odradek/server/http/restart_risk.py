@@ -1,9 +1,9 @@
 """Whether a broker may be stopped now: which partitions would have fewer replicas in sync than they need.
 
-For a restart of a cluster's brokers, one after the other. It compares live in-sync replicas, as the controller reports
-them, with min.insync.replicas (never more than there are replicas). Partitions whose only replica is here are listed
-separately, and do not count: to wait would not keep them available. Partitions that need as many replicas as they have,
-and have all of them in sync, do count. They are listed apart, so that a caller can choose not to wait for ever.
+For a rolling restart. It compares live in-sync replicas, as the controller reports them, with min.insync.replicas
+(never more than there are replicas). Partitions with their only replica on this broker are listed separately, and do
+not count: to wait would not keep them available. Partitions that need as many replicas as they have, and have all of
+them in sync, do count. They are listed separately too, so that a caller can choose not to wait for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RestartRisk:
     only_here: tuple[TopicPartition, ...]
     """Have no other replica."""
     never_safe: tuple[TopicPartition, ...] = ()
-    """Those of `too_few` whose others are all in sync: waiting cannot make them safer."""
+    """Those of `too_few` with all other replicas in sync: waiting cannot make them safer."""
 
     @property
     def can_restart(self) -> bool:
@@ -34,7 +34,7 @@ class RestartRisk:
 def restart_risk(
     image: ClusterImage, broker_id: int, *, min_insync_replicas: Callable[[str], int]
 ) -> RestartRisk:
-    """What a stop of `broker_id` would do now; `min_insync_replicas` is asked by topic."""
+    """The effect of a stop of `broker_id` now; `min_insync_replicas` gives the setting of a topic."""
     too_few: list[TopicPartition] = []
     only_here: list[TopicPartition] = []
     never_safe: list[TopicPartition] = []
@@ -50,7 +50,7 @@ def restart_risk(
                 continue
             if needed is None:
                 needed = min_insync_replicas(topic.name)
-            # A cluster has ten thousands of partitions, and nearly all of them have nobody missing.
+            # A cluster has tens of thousands of partitions, and nearly all of them have every replica in sync.
             alive = in_sync if live.issuperset(in_sync) else tuple(live.intersection(in_sync))
             others = len(alive) - (broker_id in alive)
             settled = len(replicas) - len(partition.adding)
@@ -63,7 +63,7 @@ def restart_risk(
 
 
 class LatestRisk:
-    """The risk for the latest image, which is asked for every few seconds while nothing changes."""
+    """Caches the risk for the latest image: callers ask every few seconds, and the image rarely changes."""
 
     def __init__(self) -> None:
         self._found: tuple[ClusterImage, object, RestartRisk] | None = None
@@ -76,9 +76,9 @@ class LatestRisk:
         *,
         min_insync_replicas: Callable[[str], int],
     ) -> RestartRisk:
-        """As `restart_risk`; `settings` are what `min_insync_replicas` looks into besides the image."""
+        """As `restart_risk`; `min_insync_replicas` depends on `settings` and the image alone."""
         found = self._found
-        # Both are values that are replaced, never changed.
+        # Both are immutable values.
         if found is None or found[0] is not image or found[1] is not settings:
             risk = restart_risk(image, broker_id, min_insync_replicas=min_insync_replicas)
             found = self._found = (image, settings, risk)
