@@ -48,7 +48,9 @@ async def registry_leaves(cluster: WholeCluster) -> None:
 async def registry_comes_back(cluster: WholeCluster, *, with_sessions: bool = True) -> None:
     cluster.registry.come_back(with_sessions=with_sessions, reconnect_seconds=lambda: 0.1)
     await cluster.until(lambda: cluster.active is not None)
-    await cluster.until(lambda: not any(broker.control.outage.is_ongoing for broker in cluster.brokers.values()))
+    await cluster.until(
+        lambda: not any(broker.control.outage.is_ongoing for broker in cluster.brokers.values())
+    )
     await cluster.until(
         lambda: not any(broker.control.membership.is_fenced for broker in cluster.brokers.values())
     )

@@ -1,8 +1,8 @@
-"""What the active controller sends to brokers: the registry's changes, numbered, the newest ones kept in memory.
+"""The registry's changes as the active controller sends them to brokers: numbered, the newest kept in memory.
 
-A broker that follows says how far it has come; it is given what came after, or everything (a snapshot) when that was
-in another controller's term or is no longer kept. So no broker has a queue here, and a slow one costs nothing. The
-bytes are the registry's own: `image_building` makes the image of them, on both sides alike.
+A broker reports the number up to which it has applied them. It receives the changes after that, or everything (a
+snapshot) when they are of another term or no longer kept. So there is no queue for each broker, and a slow one costs
+nothing. The bytes are the registry's own: `image_building` builds the image from them, on both sides alike.
 
 What it leaves out: sending, waiting (`subscribe` wakes what waits), and writing to the registry, which comes first.
 """
@@ -71,7 +71,7 @@ class ChangeLog:
         return iter(self._nodes.values())
 
     def append(self, changes: Iterable[NodeChange]) -> None:
-        """Note changes that the registry has, in its order, and wake those who wait."""
+        """Add changes that the registry has, in its order, and wake the waiting requests."""
         for change in changes:
             if change.data is None:
                 self._nodes.pop(change.path, None)
@@ -83,10 +83,10 @@ class ChangeLog:
             callback()
 
     def since(self, controller_epoch: int, number: int) -> Changes:
-        """What a follower that has applied everything below `number` of that term lacks.
+        """The changes that a follower lacks which has applied everything below `number` of that term.
 
-        A number that never was (of a future) is answered with a snapshot too. A snapshot is never cut in parts; the
-        changes after `number` are, for the sake of frames of a bounded size.
+        An unknown number also gets a snapshot. A snapshot is never split. The changes after `number` are, to bound the
+        size of a frame.
         """
         if controller_epoch != self.controller_epoch or not self.first_kept <= number <= self._next_number:
             return Changes(self.controller_epoch, self._next_number, True, True, tuple(self._nodes.values()))

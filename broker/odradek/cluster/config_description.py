@@ -36,7 +36,7 @@ class ConfigSource(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One place that has a value for the setting. `value` is None for a secret."""
+    """One source that has a value for the setting. `value` is None for a secret."""
 
     name: str
     value: str | None
@@ -69,7 +69,7 @@ _FAMILY_OF: Final = {
 
 
 class BrokerSources:
-    """The places where broker settings come from, at one moment."""
+    """The sources of broker settings, at one moment."""
 
     def __init__(self, static: Settings, image: ClusterImage, *, is_broker: bool = True) -> None:
         """`is_broker` is false for a controller, which may have a broker's number and not its settings."""
@@ -93,7 +93,7 @@ class BrokerSources:
         for value_of, source in levels:
             for name in names:
                 text = value_of(name)
-                # As Kafka does: nothing counts before the first value under the very name that was asked for.
+                # As in Kafka, the first value under the requested name comes first.
                 if text is not None and (found or name == key):
                     found.append(Synonym(name, None if _is_secret(name) else text, source))
         return tuple(found)

@@ -183,8 +183,7 @@ def find_topic_setting(key: str) -> Setting:
 
 
 def validate_topic_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
-    """The texts as they are to be stored, when a topic of these settings may be. `settings` are the broker's
-    current ones.
+    """The texts to store for a topic of these settings. `settings` are the broker's current ones.
 
     Raises InvalidConfig for an unknown key, a value that is not allowed, and values that contradict each other.
     """

@@ -1,7 +1,7 @@
-"""Brokers that are given no new replicas (KIP-1066): those that are to be removed, or are not to be filled further.
+"""Cordoned brokers, which get no new replicas (KIP-1066): they are to be removed, or not to be filled further.
 
-It is a dynamic setting of the broker, `cordoned.log.dirs=*`, so a user who may change settings may cordon, also a
-broker that is down; the controller reads it from the image at each placement.
+A cordon is a dynamic setting of the broker, `cordoned.log.dirs=*`. So every user with the right to change settings can
+set it, also for a broker that is down. The controller reads it from the image at each placement.
 """
 
 from __future__ import annotations

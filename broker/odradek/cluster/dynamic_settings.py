@@ -1,9 +1,9 @@
 """The broker's settings as they are now: those it was started with, below those changed while it runs.
 
-Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one,
-which wins. A controller that is no broker takes the former only: the latter is the broker N's, and a controller may
-have the same number. (Kafka's nodes all have different ones.) Code that must act on a change subscribes; code that only
-reads takes `current` each time.
+Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one, which
+wins. A controller that is no broker takes the former only: the latter is the broker N's, and a controller may have the
+same number. (In Kafka no two nodes share a number.) Code that must act on a change subscribes. Code that only reads
+uses `current` each time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class DynamicSettings:
         try:
             new = self.static.with_overrides(overrides) if overrides else self.static
         except SettingError as error:
-            # They were checked when they were set; the static ones have changed since, so that they no longer fit.
+            # Both were valid when they were set; the static ones have changed since.
             logger.error("dynamic settings are ignored, since with them the settings contradict: %s", error)
             new = self.static
         old, self.current = self.current, new
@@ -81,7 +81,7 @@ class DynamicSettings:
                 logger.exception("%r could not follow a change of the settings", callback)
 
     def _kept(self, overrides: dict[str, str]) -> dict[str, str]:
-        """Without what promises protection that is not there: an earlier version let it be set."""
+        """Without settings for protection that this broker lacks: an earlier version accepted them."""
         kept = without_broken_promises(overrides, find_setting)
         for key in overrides.keys() - kept.keys() - self._named:
             self._named.add(key)

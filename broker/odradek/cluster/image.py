@@ -1,8 +1,8 @@
 """The cluster as every part of a broker sees it: immutable, replaced as a whole.
 
-An image is taken once and used throughout a request, so that one answer never mixes two states of the cluster. Whoever
-keeps something derived from it compares by identity: a new image is a new object, and unchanged topics stay the
-same ones.
+A request reads the current image once and uses it throughout, so that one answer never mixes two states of the
+cluster. A cache of derived values compares by identity: a new image is a new object, and unchanged topics stay the
+same objects.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ImageHolder:
     ) -> Callable[[], None]:
         """Call `callback(old, new)` at each change, in the order of subscription; the result ends it.
 
-        `prepare(new)` is for what would keep `callback`, and all that wait for it, long: see `prepare`.
+        `prepare(new)` is for work that would make `callback` slow: see `prepare`.
         """
         self._callbacks.append(callback)
         if prepare is not None:
@@ -137,9 +137,9 @@ class ImageHolder:
         return unsubscribe
 
     async def prepare(self, new: ClusterImage) -> None:
-        """Let subscribers do beforehand, in turns, what `replace` with this image would have them do in one.
+        """Let subscribers do slow work for this image in small steps, before `replace`.
 
-        For callers that can wait between two changes; without it `replace` takes longer, and nothing else is different.
+        For callers that can wait between two changes. Without it `replace` only takes longer.
         """
         for preparation in list(self._preparations):
             try:
@@ -150,8 +150,7 @@ class ImageHolder:
     def replace(self, new: ClusterImage) -> None:
         """Make `new` the current image and call every subscriber before returning.
 
-        A subscriber that fails is logged and does not keep the others from hearing: the cluster has changed all
-        the same.
+        The failure of a subscriber is logged, and the others are still called: the cluster has changed nevertheless.
         """
         old = self.current
         self.current = new

@@ -1,12 +1,12 @@
 """From the registry's nodes to the image, and from one image to the next.
 
-The only reading of nodes into an image: the controller's start, a broker that follows it, and a snapshot all come
-through `apply`. Changes are taken in their order, so that a topic deleted and created again within one batch is the new
-one. Topics that no change names stay the same objects.
+No other code reads nodes into an image: the controller's start, a broker that follows it, and a snapshot all use
+`apply`. Changes are applied in their order, so that a topic deleted and created again within one batch is the new one.
+Topics that no change names stay the same objects.
 
-A topic with the mark of deletion is not in the image, nor are its settings, whatever is still there. A partition
-without a state was never led (the controller died between two writes): it is shown without a leader. Nodes that are
-no part of the image are passed over, so that older brokers can follow newer controllers.
+A topic with the mark of deletion is not in the image, nor are its settings, also while nodes of it remain. A partition
+without a state was never led (the controller died between two writes), and has no leader in the image. Nodes that are
+no part of the image are ignored, so that older brokers can follow newer controllers.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _TopicDraft:
 
 
 class _Drafts(NamedTuple):
-    """Everything that differs from the image that was begun with."""
+    """Everything that differs from the image before the changes."""
 
     image: ClusterImage
     topics: dict[str, _TopicDraft]

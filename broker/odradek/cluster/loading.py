@@ -10,14 +10,14 @@ from odradek.registry.store import Store, children_or_none
 
 
 async def load_image(store: Store) -> ClusterImage:
-    """Everything the registry says. Raises StoreError for a node that cannot be read."""
+    """The image of the registry's nodes. Raises StoreError for a node that cannot be read."""
     return apply(ClusterImage(), await load_nodes(store))
 
 
 async def load_nodes(store: Store) -> list[NodeChange]:
-    """The nodes of which an image is made, as they are now. A node that goes meanwhile is left out.
+    """The nodes of which an image is made, as they are now. A node that is deleted during the read is left out.
 
-    A topic's node says how many partitions it has, so that ten thousand states cost no list of names for each topic.
+    A topic's node has the number of its partitions, so ten thousand states need no list of names for each topic.
     """
     found = [paths.CLUSTER_ID, paths.CONTROLLER]
     found += await _children(store, paths.BROKER_IDS)
@@ -29,7 +29,7 @@ async def load_nodes(store: Store) -> list[NodeChange]:
         for topic in topics
         for number in nodes.read_topic(topic.path, topic.data or b"").replicas
     ]
-    # The marks of deletion last: a topic may be marked while it is read, and is then gone.
+    # The marks of deletion last: a topic that is marked during the read counts as deleted.
     return [
         *await _read(store, found),
         *topics,

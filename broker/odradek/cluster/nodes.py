@@ -1,6 +1,6 @@
 """The bytes of the registry's nodes: JSON as Kafka writes it, to values and back.
 
-A node that cannot be read raises StoreError with its path, since serving on without it would lose what it says.
+A node that cannot be read raises StoreError with its path: to continue without it would lose its content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Assignment(NamedTuple):
-    """Who keeps a partition; `adding` and `removing` while it is reassigned."""
+    """The replicas of a partition; `adding` and `removing` while it is reassigned."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -32,7 +32,7 @@ class Assignment(NamedTuple):
 
 
 class TopicNode(NamedTuple):
-    """A topic's id and who keeps each partition, by number."""
+    """A topic's id and the replicas of each partition, by number."""
 
     id: TopicId
     replicas: Mapping[int, Assignment]
@@ -96,7 +96,7 @@ def read_cluster_id(path: str, data: bytes) -> str:
 
 
 def write_topic(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> bytes:
-    """`partitions[n]` is the partition n; of each only who keeps it is written here."""
+    """`partitions[n]` is the partition n; only its replicas are written here."""
     return write_json(
         {
             "version": 3,

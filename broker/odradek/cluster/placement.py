@@ -1,10 +1,10 @@
 """Which brokers hold which partitions of a new topic.
 
-Round-robin from a random start: the leaders (first replicas) go around the brokers, and the followers of one partition
-start at a shift that grows by one each time round, so that the load of a lost broker spreads over all others. A topic
-that grows begins where its old and new leaders together are spread best. With racks, the order of brokers alternates
-between racks, so that leaders do, and a partition has a second replica in a rack only when it has one in every other
-that has a broker left.
+Round-robin from a random start: the leaders (first replicas) go around the brokers. The followers of a partition start
+at a shift that grows by one in each round, so that the load of a lost broker spreads over all others. A topic that
+grows starts where its old and new leaders together are spread best. With racks, the order of brokers alternates
+between racks, and so do the leaders. A partition has a second replica in a rack only when it has one in every other
+rack with a free broker.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, sta
     if not leaders:
         return start
     count, led = len(order), Counter(leaders)
-    # Whole turns give each broker the same.
+    # Whole rounds give each broker the same number.
     rest = range(len(leaders), len(leaders) + added % count)
 
     def sum_of_squares(candidate: int) -> int:

@@ -1,18 +1,18 @@
 """A broker's membership: its ephemeral node under `/brokers/ids`, kept for as long as the broker runs.
 
-Each registration has an epoch of its own, taken from the version of `/brokers/seqid` in the same write, so that of two
-registrations the later has the higher epoch, and no two writers can take one id or one epoch at once.
+Each registration has a new epoch, taken from the version of `/brokers/seqid` in the same write. So of two
+registrations the later has the higher epoch, and no two writers can take the same id or epoch.
 
-An id that another live broker has is refused. A node left by a process that died is either recognised by its
-`identity` (a text that only one process at a time can have, such as the id in a locked log directory) and replaced at
-once, or waited out: a session that nobody keeps alive expires.
+An id that another live broker has is refused. The node of a dead process is replaced at once when its `identity` is
+this broker's: a text that only one process at a time can have, such as the id in a locked log directory. Otherwise the
+broker waits until the dead process's session expires.
 
-A broker whose session expired, or whose process stood still for the session's timeout, is *fenced*: it must not serve
-as if it were a member. It registers again by itself, with a new epoch, and reports each step to its owner. Where
-another broker took the id meanwhile, it stays fenced and reports that: the owner must end.
+A broker is *fenced* when its session expired, or when its process was stopped for the session's timeout: it must not
+serve as if it were a member. It registers again, with a new epoch, and reports each step to its owner. If another
+broker has taken the id, it stays fenced and reports that: the owner must exit.
 
-A registry that does not answer for the session's timeout does not fence: it may be away for everybody. The owner is
-notified, and continues where it knows that nobody else was elected. It is notified again once the registration was
+A registry that does not answer for the session's timeout does not fence: it may be away for all brokers. The owner is
+notified, and continues where it knows that no other broker was elected. It is notified again once the registration was
 found unchanged.
 """
 
@@ -47,7 +47,7 @@ _WAIT_FACTOR: Final = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registrant:
-    """Who registers. `endpoints` are host and port, `protocols` security protocols, both by listener name."""
+    """The broker to register. `endpoints` are host and port, `protocols` security protocols, both by listener name."""
 
     broker_id: int
     endpoints: Mapping[str, tuple[str, int]]
@@ -99,12 +99,12 @@ class BrokerRegistration(SessionTask):
         if wait_seconds is None:
             wait_seconds = (store.session_timeout_seconds or 0) * _WAIT_FACTOR
         self._wait_seconds = wait_seconds
-        # What stands in the registry for us, and the session that it stands for.
+        # Our node in the registry, and the session that it belongs to.
         self._broker: BrokerImage | None = None
         self._session_id: int | None = None
         self._is_fenced = True
         self._is_silent = False
-        # Said again at each registration until the controller has seen one.
+        # Reported at each registration until the controller has seen one.
         self._has_all = True
 
     @property
@@ -131,7 +131,7 @@ class BrokerRegistration(SessionTask):
         self._has_all = True
 
     async def stop(self) -> None:
-        """Leave the cluster: others know at once, where the registry answers. No callback is called any more."""
+        """Leave the cluster: others see it at once if the registry answers. No callback is called any more."""
         await self._stop_reconciling()
         self._broker, self._is_fenced, self._is_silent = None, True, False
         try:
@@ -224,9 +224,7 @@ class BrokerRegistration(SessionTask):
             return broker
 
     def _may_replace(self, there: Node) -> bool:
-        """Whether the node with our id is one that we left: by a write whose answer was lost, in a session before this
-        one, or in a run that was killed.
-        """
+        """Whether the node with our id is ours: by a write with a lost answer, an earlier session or run."""
         if there.owner in (self._store.session_id, self._session_id):
             return True
         has_run = self._session_id is not None

@@ -1,9 +1,9 @@
 """Faults between a session and the registry in memory: delay and lost messages, at random from a given generator.
 
-A session has one connection, and what comes back on it (answers and watch events) keeps its order, as with a real
-registry. A lost message ends the connection: the session is suspended, and everything under way is lost with it. After
-a pause the session reaches the registry again, if it did not expire meanwhile. A lost request was not done; a lost
-answer was. The caller cannot tell the two apart.
+A session has one connection, which keeps the order of answers and watch events, as with a real registry. A lost message
+ends the connection: the session is suspended, and all messages in flight are lost. After a pause the session reaches
+the registry again, unless it has expired. A request that was lost was not done. A request with a lost answer was. The
+caller cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RegistryFaults:
-    """How slow and how lossy the way to the registry is.
+    """How slow and how lossy the connections to the registry are.
 
     `latency_seconds` are the least and the most of one direction, `reconnect_seconds` those of the pause after a
     message was lost; `lost_requests` and `lost_answers` are probabilities.

@@ -1,9 +1,9 @@
 """The registry in memory, for tests and simulations: one shared tree, any number of sessions on it.
 
 `sever`, `mend` and `expire` cause the faults of a real registry on purpose; `MemoryRegistry.faults` causes them at
-random. `MemoryRegistry.leave` and `come_back` make the registry unreachable for everybody.
+random. `MemoryRegistry.leave` and `come_back` make the registry unreachable for all sessions.
 
-A session that is cut off for longer than its timeout is expired by the registry, and learns of it only when it reaches
+The registry expires a session that is severed for longer than its timeout. The session sees that only when it reaches
 the registry again. Until then it is suspended, as with ZooKeeper.
 """
 
@@ -38,14 +38,16 @@ class MemoryRegistry:
         self._abandoned: dict[int, float] = {}
 
     def leave(self) -> None:
-        """Answer nobody until `come_back`. Sessions do not expire meanwhile."""
+        """Answer no request until `come_back`. Sessions do not expire during that time."""
         self.is_away = True
         for store in self.stores:
             store.registry_left()
 
     def come_back(self, *, with_sessions: bool, reconnect_seconds: Callable[[], float]) -> None:
-        """Answer again. With its sessions, as after a restart, each user has the session's timeout to come back;
-        without, as after a pause of the process, all are over. Each user comes back after `reconnect_seconds()`.
+        """Answer again. Each user reconnects after `reconnect_seconds()`.
+
+        With its sessions, as after a restart, each user has the session's timeout to reconnect. Without, as after a
+        pause of the process, all sessions have expired.
         """
         self.is_away = False
         loop = asyncio.get_running_loop()
@@ -96,7 +98,7 @@ class MemoryStore(TreeStore):
         self.session_timeout_seconds = session_timeout_seconds
         self._session = self.registry.begin()
         self._is_severed = False
-        # Counts the connections, so that what was under way on a former one is known to be lost.
+        # Counts the connections: messages of a former one are lost.
         self._connection = 0
         self._last_arrival = 0.0
         self._missed: set[str] = set()
@@ -200,8 +202,9 @@ class MemoryStore(TreeStore):
             self.registry.end(self._session)
 
     def expire(self) -> None:
-        """The registry gives this session up. The session learns of it now, or when it is mended. One that is away
-        gives nothing up.
+        """Have the registry expire this session. The session sees that now, or when it is mended.
+
+        A registry that is away expires nothing.
         """
         if self.registry.is_away:
             return
@@ -211,7 +214,7 @@ class MemoryStore(TreeStore):
             self._refresh_state()
 
     def sever(self) -> None:
-        """Cut the session off until `mend`: whatever it asks fails with StoreConnectionLost, and nothing is done."""
+        """Disconnect the session until `mend`: its requests fail with StoreConnectionLost, and none is done."""
         self._is_severed = True
         self._connection += 1
         if self.session_state is SessionState.CONNECTED:
@@ -264,7 +267,7 @@ class MemoryStore(TreeStore):
         connection = self._connection
 
         def reconnect() -> None:
-            # A cut made on purpose since then lasts until it is mended on purpose.
+            # A session that was severed since then stays so until `mend`.
             if connection == self._connection:
                 self.mend()
 

@@ -39,5 +39,5 @@ class SessionListeners:
             try:
                 callback(state)
             except Exception:
-                # The session has changed all the same, and the other callbacks must be called.
+                # The session has changed nevertheless, and the other callbacks must be called.
                 logger.exception("%r could not follow the registry's session to %s", callback, state)

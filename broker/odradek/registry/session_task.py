@@ -1,9 +1,9 @@
-"""What registration and election have in common: a task that keeps something which a session of the registry holds.
+"""The common part of registration and election: a task that keeps an ephemeral node of a registry session.
 
 The task reconciles whenever something may have changed: at its start, when the watched node changes, and when the
-session is connected again. It opens a new session where the old one has expired. What was held is given up at once when
-the session expires, and when this process was stopped for the session's timeout: by then it may have expired unnoticed.
-It is given up as well when the registry did not answer for that long, unless a subclass overrides `_on_silence`. The
+session is connected again. It opens a new session after the old one has expired. The node counts as lost when the
+session expires, and when this process was stopped for the session's timeout: the session may have expired unnoticed.
+It also counts as lost when the registry did not answer for that long, unless a subclass overrides `_on_silence`. The
 next reconciliation finds out whether the session did expire.
 """
 
@@ -20,14 +20,14 @@ from odradek.registry.store import SessionState, Store
 
 logger = logging.getLogger(__name__)
 
-# Between two tries that the registry did not answer although it was connected.
+# Between two attempts that the registry did not answer although it was connected.
 _RETRY_SECONDS: Final = 0.2
 # How often in a session's timeout this process checks whether it was stopped (SIGSTOP, no memory left).
 _LIVENESS_CHECKS_PER_TIMEOUT: Final = 4
 
 
 class SessionTask:
-    """One task, from `_start_reconciling` to `_stop_reconciling`. Subclasses define what it compares and gives up."""
+    """One task, from `_start_reconciling` to `_stop_reconciling`. Subclasses define what it compares and releases."""
 
     def __init__(self, store: Store, *, path: str, name: str) -> None:
         self._store = store
@@ -147,9 +147,7 @@ class SessionTask:
         )
 
     def _check_liveness(self, before: float, timeout_seconds: float) -> None:
-        """Detect that this process was stopped: the registry may be away when it continues, and nothing else would then
-        report that the session may be over.
-        """
+        """Detect that this process was stopped. The registry may be away when it continues, and report no expiry."""
         still_seconds = asyncio.get_running_loop().time() - before
         self._start_liveness_timer(timeout_seconds)
         if still_seconds > timeout_seconds:

@@ -1,11 +1,11 @@
 """The registry in one SQLite file: for a single node, and for one process only.
 
 All nodes are also in memory, so that reads cost nothing. A write is checked there, written and synced by the one
-writer thread, and only then visible. Writes wait for each other, so a check and its write are never apart. SQLite opens
-the file in exclusive mode: a second process is refused. Ephemeral nodes are never written: they end with the
-process, by whatever way it ends.
+writer thread, and only then visible. Writes run one after the other, so no other write comes between a check and its
+write. SQLite opens the file in exclusive mode: a second process is refused. Ephemeral nodes are never written: they end
+with the process.
 
-The start is synchronous (`SqliteStore.open`): it happens before anything is served, and a thread would only delay it.
+The start is synchronous (`SqliteStore.open`): it precedes all serving, and a thread would only delay it.
 
 Layout 3 (`PRAGMA user_version`):
   node(path TEXT PRIMARY KEY, data BLOB, version INTEGER, created INTEGER)
@@ -46,7 +46,7 @@ _LAYOUT_VERSION: Final = 3
 # The only session is this process.
 _SESSION: Final = 1
 _OPENING_BITS: Final = 32
-# Room for the pages that a start, deleted topics and a topic of some hundred partitions write ahead.
+# Room for the write-ahead pages of a start, of deleted topics and of a topic with some hundred partitions.
 _RESERVE_BYTES: Final = 256 * 1024
 # Making and deleting the first writes each page twice ahead, and fits into the reserve; the others are for less room.
 _BLOB_BYTES: Final = (112 * 1024, 56 * 1024, 16 * 1024)
@@ -97,8 +97,8 @@ class SqliteStore(TreeStore):
         return work()
 
     async def _write(self, operations: Sequence[Operation]) -> Changes:
-        # A task of its own, shielded: a caller that is cancelled while the thread writes must neither let the next
-        # writer in nor leave memory behind what the disk has.
+        # A separate task, shielded: a caller may be cancelled while the thread writes. The next writer must still wait,
+        # and memory must still get what the disk has.
         task = asyncio.get_running_loop().create_task(self._multi(operations), name="registry-write")
         self._writes.add(task)
         task.add_done_callback(self._written)

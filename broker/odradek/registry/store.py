@@ -9,12 +9,12 @@ once, and one change twice.
 A store is one *session* at a time. An ephemeral node lives as long as the session that created it. The session is
 suspended while the registry does not answer: every call raises StoreConnectionLost, and the ephemerals stay. The
 session expires when the registry has not received anything from it for its timeout: its ephemerals are gone, every call
-raises StoreSessionExpired, and nothing works until a caller uses `reopen`. So no write can slip into a session that its
-author does not know of. Watches outlive both, and report what changed meanwhile.
+raises StoreSessionExpired, and nothing works until a caller uses `reopen`. So no write is made in a session that its
+caller does not know. Watches outlive both, and report what changed in between.
 
-StoreConnectionLost does not say whether a write was done, or will still be done. Wait for the session, `sync`, read,
-and decide again. Conditional writes make that safe: a version that moved on, or a node whose `owner` is this session,
-says that the write was done.
+After StoreConnectionLost a write may have been done, or may still be done. Wait for the session, `sync`, read, and
+decide again. Conditional writes make that safe: a higher version, or a node with this session as its `owner`, shows
+that the write was done.
 
 Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), `zookeeper_store`. One
 contract suite covers all three, and `registries` chooses by name.
@@ -138,7 +138,7 @@ class Store(Protocol):
         ...
 
     async def sync(self) -> None:
-        """Make the next reads see every write that was acknowledged to anybody before this call."""
+        """Make the next reads see every write that was acknowledged to any session before this call."""
         ...
 
     async def get(self, path: str) -> Node:
@@ -168,8 +168,10 @@ class Store(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> None:
-        """All or none, in order; raises what the first failing operation raises, with its index in `.operation`, and
-        StoreWriteTooLarge, with nothing asked of the registry, for more than `write_bytes_max`.
+        """Do all operations in their order, or none.
+
+        Raises what the first failing operation raises, with its index in `.operation`. Raises StoreWriteTooLarge,
+        without a request to the registry, for more than `write_bytes_max`.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""What the stores share that keep their nodes in a `NodeTree`: the operations on nodes, and who watches them.
+"""The common part of the stores with a `NodeTree`: the operations on nodes, and the watches.
 
-A subclass says how a read reaches the tree (`_read`) and how operations change it (`_write`).
+A subclass defines how a read reaches the tree (`_read`) and how operations change it (`_write`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Watches:
             callback(path)
 
     def has(self, path: str) -> bool:
-        """Whether anybody watches `path`."""
+        """Whether any callback watches `path`."""
         return path in self._callbacks
 
     def clear(self) -> None:

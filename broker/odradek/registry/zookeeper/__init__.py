@@ -1,1 +1,1 @@
-"""What `registry.zookeeper_store` is made of: one session, lasting watches, addresses, access and encryption."""
+"""The parts of `registry.zookeeper_store`: one session, lasting watches, addresses, access and encryption."""

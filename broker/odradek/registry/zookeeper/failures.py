@@ -1,4 +1,4 @@
-"""kazoo's errors as ours."""
+"""Translates kazoo's errors into those of `registry.store`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The bridge between kazoo's thread and the event loop.
 
-kazoo speaks to ZooKeeper from a thread of its own and hands answers, watch events and changes of state to two more
-threads. Here only the first runs. Whatever it hands over goes to the event loop, in the order in which ZooKeeper sent
-it, so that a watch event arrives before an answer that shows the change.
+kazoo talks to ZooKeeper in one thread, and passes answers, watch events and changes of state to two more threads. Here
+only the first runs. Its messages go to the event loop, in the order in which ZooKeeper sent them. So a watch event
+arrives before an answer that shows the change.
 
-A handler serves one session. After `end` it makes no connection: kazoo, which would start a new session by itself once
-the old one has expired, cannot do so unnoticed by the store.
+A handler serves one session. After `end` it makes no connection. kazoo would otherwise start a new session after the
+old one has expired, which the store would not notice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lasting watches, built from ZooKeeper's, which report one change each and end with the connection.
+"""Lasting watches, made from ZooKeeper's watches, which report one change each and end with the connection.
 
 Each watched path keeps the node's last known version: when it was created, and when its bytes and its children last
 changed. To arm a path is to read the node with two watches, on its bytes and on its children. Every later change is
@@ -6,9 +6,9 @@ reported. Between a watch that fired and its successor nothing is lost: arming r
 that, so what they read is at least as new. After a reconnection or in a new session every path is armed again, and
 only the callbacks of nodes with another version are called.
 
-Both reads are sent in the step that adds the watch. So a caller that watches first and then reads gets, in ZooKeeper's
-order of requests, nothing older. Where too many reads are under way, arming waits, and the callbacks are then called,
-needed or not.
+Both reads are sent in the step that adds the watch. ZooKeeper answers requests in their order, so a caller that watches
+first and then reads gets nothing older. While too many reads are in progress, arming waits. The callbacks are then
+called in any case.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may touch the nodes in ZooKeeper, and the encryption of the way to it."""
+"""Access lists of the nodes in ZooKeeper, and TLS for the connections to it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """One session with ZooKeeper: kazoo's client of that session, used from the event loop.
 
-A request is a future; one callback reports the session's state. Requests are handed to kazoo only while the session is
-connected. kazoo would keep others in a queue without a bound and send them after a reconnection, when their author has
-long got an error. A request can still slip in between the end of the connection and its report. So StoreConnectionLost
-also means "may still be done", before anything that is requested after the reconnection.
+A request is a future; one callback reports the session's state. Requests are passed to kazoo only while the session is
+connected. kazoo would keep others in a queue without a bound and send them after a reconnection, long after their
+callers got an error. A request can still be passed between the end of the connection and its report. So
+StoreConnectionLost also means "may still be done", before any request after the reconnection.
 
 What it leaves out: ZooKeeper's read-only mode, and the timeout that the server agreed to (kazoo does not report it).
 """
@@ -140,9 +140,9 @@ class ZooKeeperSession:
             )
 
     def ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> asyncio.Future[Any]:
-        """Have kazoo's `method` (one whose name ends in _async) do something about `path`; the future of its answer.
+        """Call kazoo's `method` (its name ends in _async) for `path`; the future of its answer.
 
-        What is asked first is done first. The future fails with an error of ours.
+        Requests are done in their order. The future fails with an error of `registry.store`.
         """
         return self.send(path, lambda: getattr(self._client, method)(*arguments, **keywords))
 
