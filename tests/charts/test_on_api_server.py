@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,11 +19,11 @@ import pytest
 import yaml
 
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
 from tests.charts.cases import CHART_NAMES, accepted, golden
 from tests.charts.test_kubernetes_schemas import WITHOUT_SCHEMAS
+from tests.operator.support.gateway import gateway_to
 from tests.support.helm import CHARTS, CHECKOUT, HelmFailed, helm, objects
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
 
@@ -230,9 +229,7 @@ def _job_of(server: ApiServer, namespace: str, uninstalling: Future[str]) -> dic
 
 async def _strip(server: ApiServer, account: str, namespaces: list[str], lease: str) -> int:
     """What the job does, with the rights of its account."""
-    unverified = ssl._create_unverified_context()  # its certificate is its own
-    headers = {"Authorization": f"Bearer {TOKEN}", "Impersonate-User": account}
-    async with KubernetesHttp(Access(server.url, unverified, lambda: headers)) as kubernetes:
+    async with gateway_to(server.url, token=TOKEN, account=account) as kubernetes:
         return await strip(kubernetes, namespaces, lease=lease, say=print)
 
 

@@ -1,6 +1,6 @@
 """Kubernetes as reconcilers see it: read, apply, patch, delete, tell an event. Watching is kopf's part.
 
-Objects are JSON as the API has them. `kubernetes_http` speaks to a real API server; tests put one in memory in its
+Objects are JSON as the API has them. `api_server` speaks to a real API server; tests put one in memory in its
 place. Every call may raise KubernetesError; a call that was cut off may or may not have been carried out.
 """
 
@@ -54,14 +54,18 @@ APIS: Final[Mapping[str, Api]] = {
 
 
 class KubernetesError(Exception):
-    """The API server refused, or was not there. `status` is the HTTP status, 0 without an answer."""
+    """The API server refused, or was not there.
+
+    `status` is the HTTP status, 0 without an answer; `reason` is that of the API's Status, or empty.
+    """
 
     # The message says all; a trace adds nothing.
     is_expected = True
 
-    def __init__(self, message: str, *, status: int = 0) -> None:
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.reason = reason
 
 
 class NotFound(KubernetesError):
@@ -78,6 +82,10 @@ class Refused(KubernetesError):
 
 class Forbidden(KubernetesError):
     """The operator's role does not allow it."""
+
+
+class NoAccess(Exception):
+    """Neither a service account nor a kubeconfig is there, or it cannot be used."""
 
 
 class EventType(StrEnum):

@@ -18,7 +18,7 @@ import click
 
 from odradek_operator.foundation.settings import OperatorSettings
 
-_OF_THE_OPERATOR = ("kopf", "yaml")
+_OF_THE_OPERATOR = ("kopf", "kubernetes", "yaml")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -101,8 +101,7 @@ def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
     Nothing is removed from any cluster of brokers. For a namespace that hangs in Terminating, and before the operator
     is uninstalled for good.
     """
-    from odradek_operator.gateways.kubernetes import KubernetesError
-    from odradek_operator.main.access import NoAccess
+    from odradek_operator.gateways.kubernetes import KubernetesError, NoAccess
     from odradek_operator.main.run import with_kubernetes
     from odradek_operator.main.strip_finalizers import strip
 
@@ -127,8 +126,7 @@ def check_upgrade(namespaces: tuple[str, ...], broker_image: str) -> None:
     Exit code 1 where it may not: brokers have run a version that it does not know, or a Cluster's image is one that
     cannot read what they wrote. The chart runs it before each upgrade and rollback.
     """
-    from odradek_operator.gateways.kubernetes import KubernetesError
-    from odradek_operator.main.access import NoAccess
+    from odradek_operator.gateways.kubernetes import KubernetesError, NoAccess
     from odradek_operator.main.check_upgrade import check_upgrade as check
     from odradek_operator.main.run import with_kubernetes
 

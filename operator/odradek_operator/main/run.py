@@ -12,12 +12,12 @@ from typing import TypeVar
 import uvloop
 
 from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.cluster_admin import ClusterAdmin, HttpClusterAdmin
-from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, Json, Kubernetes
-from odradek_operator.gateways.kubernetes_http import KubernetesHttp
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, Json, Kubernetes, NoAccess
 from odradek_operator.gateways.record_times import RecordTimes
-from odradek_operator.main.access import NoAccess, access, current_namespace, log_in
+from odradek_operator.main.access import configure, load, log_in
 from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.main.watching import WatchesEnded
@@ -72,11 +72,11 @@ def run_operator(settings: OperatorSettings) -> int:
 
 async def _run(settings: OperatorSettings) -> None:
     if not settings.home:
-        settings = replace(settings, home=current_namespace(log_in()))
+        settings = replace(settings, home=(await asyncio.to_thread(load)).namespace)
     brokers = BrokerClients()
     admin = HttpClusterAdmin(brokers)
     record_times = RecordTimes()
-    async with KubernetesHttp(access()) as kubernetes:
+    async with ApiServerGateway(configure) as kubernetes:
         operator = Operator(
             settings,
             kubernetes,
@@ -100,5 +100,5 @@ async def _run(settings: OperatorSettings) -> None:
 
 async def with_kubernetes(use: Callable[[Kubernetes], Awaitable[T]]) -> T:
     """Call `use` with the API server of the kubeconfig, or of this pod. Raises NoAccess, KubernetesError."""
-    async with KubernetesHttp(access()) as kubernetes:
+    async with ApiServerGateway(configure) as kubernetes:
         return await use(kubernetes)

@@ -5,10 +5,9 @@ is killed between any two writes leaves nothing that its successor does not put 
 from __future__ import annotations
 
 import asyncio
-import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL, REPLACE
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.api_server import ApiServerGateway, Configure
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     CONSUMER_GROUPS,
@@ -37,7 +37,6 @@ from odradek_operator.gateways.kubernetes import (
     Refused,
     metadata,
 )
-from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.lease import Lease
 from odradek_operator.main.owned import KINDS
 from odradek_operator.main.requests import requested
@@ -45,6 +44,7 @@ from odradek_operator.reconcilers.cluster.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Outside, add_finalizer, remove_finalizer
 from tests.operator.support.cluster_admin import Brokers
+from tests.operator.support.gateway import configured_for
 from tests.operator.support.kubernetes import Killed
 from tests.operator.support.objects import Objects
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
@@ -72,11 +72,11 @@ SECRETS = Api("v1", "secrets", "Secret")
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-class Cut(KubernetesHttp):
+class Cut(ApiServerGateway):
     """The gateway, with a kill before the write number `cut_after`."""
 
-    def __init__(self, access: Access) -> None:
-        super().__init__(access)
+    def __init__(self, configure: Configure, *, headers: Mapping[str, str]) -> None:
+        super().__init__(configure, headers=headers)
         self.writes = 0
         self.cut_after: int | None = None
 
@@ -106,14 +106,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 def gateway(server: ApiServer, *, account: str | None = None) -> Cut:
     """The gateway, as an administrator or as an account."""
-    unverified = ssl._create_unverified_context()  # its certificate is its own
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    if account is not None:
-        headers["Impersonate-User"] = account
-    return Cut(Access(server.url, unverified, lambda: headers))
+    headers = {} if account is None else {"Impersonate-User": account}
+    return Cut(configured_for(server.url, token=TOKEN), headers=headers)
 
 
-def reconciler(kubernetes: KubernetesHttp) -> ClusterReconciler:
+def reconciler(kubernetes: ApiServerGateway) -> ClusterReconciler:
     outside = Outside(
         kubernetes=kubernetes,
         conditions=ConditionBook(),
@@ -123,7 +120,7 @@ def reconciler(kubernetes: KubernetesHttp) -> ClusterReconciler:
     return ClusterReconciler(outside, admin=Brokers(Objects()), settings=OperatorSettings())
 
 
-async def make_cluster(kubernetes: KubernetesHttp, server: ApiServer, namespace: str) -> Key:
+async def make_cluster(kubernetes: ApiServerGateway, server: ApiServer, namespace: str) -> Key:
     await asyncio.to_thread(server.kubectl, "create", "namespace", namespace)
     about = {"name": "events", "namespace": namespace}
     await kubernetes.create(
@@ -132,7 +129,7 @@ async def make_cluster(kubernetes: KubernetesHttp, server: ApiServer, namespace:
     return Key("Cluster", namespace, "events")
 
 
-async def made(kubernetes: KubernetesHttp, key: Key) -> set[tuple[str, str]]:
+async def made(kubernetes: ApiServerGateway, key: Key) -> set[tuple[str, str]]:
     """What there is besides the Cluster, by kind and name."""
     found: set[tuple[str, str]] = set()
     for api in OWNED:

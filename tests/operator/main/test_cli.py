@@ -15,7 +15,12 @@ from odradek_operator.main.cli import main
 
 @pytest.mark.parametrize(
     ("module", "arguments"),
-    [("kopf", ["run"]), ("kopf", ["strip-finalizers"]), ("yaml", ["export", "--cluster", "demo"])],
+    [
+        ("kopf", ["run"]),
+        ("kopf", ["strip-finalizers"]),
+        ("kubernetes", ["check-upgrade"]),
+        ("yaml", ["export", "--cluster", "demo"]),
+    ],
 )
 def test_without_the_operators_dependencies_it_says_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch, module: str, arguments: list[str]

@@ -27,7 +27,6 @@ from odradek_operator.gateways.kubernetes import (
     Api,
     Json,
 )
-from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from odradek_operator.main.cli import main
 from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
 from odradek_operator.main.owned import KINDS
@@ -38,6 +37,7 @@ from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Outside, 
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready
 from tests.operator.support.api_server import ApiServer
+from tests.operator.support.gateway import gateway_to
 
 SECONDS_MAX = 60.0
 SETTINGS = OperatorSettings(
@@ -74,7 +74,7 @@ class Running:
         self.server = server
         self.seen: asyncio.Queue[Key] = asyncio.Queue()
         self.stop = asyncio.Event()
-        self.kubernetes = KubernetesHttp(Access(server.url, None, dict))
+        self.kubernetes = gateway_to(server.url)
 
         def reconcilers(outside: Outside) -> Mapping[str, Reconciler]:
             noting = Noting(outside, self.seen)
@@ -250,7 +250,7 @@ def test_a_dead_watch_is_noticed_by_the_resync(monkeypatch: pytest.MonkeyPatch) 
 
 def test_one_has_the_lease_and_the_other_takes_over_when_it_stops() -> None:
     async def play(server: ApiServer) -> None:
-        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+        async with gateway_to(server.url) as kubernetes:
             first, second = (
                 Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=3)
                 for one in ("one", "two")
@@ -274,7 +274,7 @@ def test_one_has_the_lease_and_the_other_takes_over_when_it_stops() -> None:
 
 def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease() -> None:
     async def play(server: ApiServer) -> None:
-        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+        async with gateway_to(server.url) as kubernetes:
             loop = asyncio.get_running_loop()
             place = {"namespace": "system", "name": "odradek-operator"}
             await Lease(kubernetes, **place, identity="dead", seconds=1).acquire()
@@ -292,7 +292,7 @@ def test_a_holder_whose_pod_is_gone_is_followed_before_the_end_of_its_lease() ->
         )
         place: dict[str, Any] = {"namespace": "system", "name": "odradek-operator", "seconds": 8}
         path = ("GET", PODS.path("system", "old"))
-        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+        async with gateway_to(server.url) as kubernetes:
             await Lease(kubernetes, **place, identity="old", pod="old").acquire()
             # As long as the pod is there, or nobody may say so, the holder keeps it.
             for refusal in (None, 403):
@@ -373,7 +373,7 @@ def test_finalizers_can_be_taken_off_without_an_operator() -> None:
         server.objects.create(kept)
         server.objects.create(other)
         said: list[str] = []
-        async with KubernetesHttp(Access(server.url, None, dict)) as kubernetes:
+        async with gateway_to(server.url) as kubernetes:
             assert await strip(kubernetes, (), say=said.append) == 1
         assert said == ["Topic default/kept"]
         body = server.objects.get(TOPICS, "default", "kept")

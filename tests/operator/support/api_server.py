@@ -31,6 +31,8 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         self.refusals: dict[tuple[str, str], int] = {}
         self.silent = False
+        self.token: str | None = None
+        """The bearer token without which it answers 401; None takes anybody."""
         self.watched: set[str] = set()
         """Plurals of the kinds of which a watch has begun."""
         self._page_size = page_size
@@ -55,6 +57,10 @@ class ApiServer:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path))
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if self.token is not None and (scheme.lower(), token) != ("bearer", self.token):
+            body = {"kind": "Status", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}
+            return web.json_response(body, status=401)
         status = self.refusals.get((request.method, request.path))
         if status is not None:
             return web.json_response(

@@ -17,11 +17,11 @@ from typing import Any
 import uvloop
 
 from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS
-from odradek_operator.gateways.kubernetes_http import KubernetesHttp
 from odradek_operator.gateways.record_times import RecordTimes
-from odradek_operator.main.access import access, log_in
+from odradek_operator.main.access import configure, log_in
 from odradek_operator.main.cli import set_up_logging
 from odradek_operator.main.process import Operator
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
@@ -51,7 +51,7 @@ async def run(options: Mapping[str, Any]) -> None:
         http_port=options["http_port"],
         resync_seconds=options["resync_seconds"],
     )
-    async with KubernetesHttp(access()) as kubernetes:
+    async with ApiServerGateway(configure) as kubernetes:
         operator = Operator(settings, kubernetes, reconcilers=reconcilers, login=log_in)
         try:
             await operator.run(asyncio.Event())

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     CONFIG_MAPS,
@@ -20,8 +21,8 @@ from odradek_operator.gateways.kubernetes import (
     NotFound,
     Refused,
 )
-from odradek_operator.gateways.kubernetes_http import Access, KubernetesHttp
 from tests.operator.support.api_server import ApiServer
+from tests.operator.support.gateway import gateway_to
 
 
 def topic(name: str, **spec: object) -> Json:
@@ -33,18 +34,18 @@ def topic(name: str, **spec: object) -> Json:
     }
 
 
-def with_server(use: Callable[[ApiServer, KubernetesHttp], Awaitable[None]], *, page_size: int = 500) -> None:
+def with_server(
+    use: Callable[[ApiServer, ApiServerGateway], Awaitable[None]], *, page_size: int = 500
+) -> None:
     async def scenario() -> None:
-        async with ApiServer(page_size=page_size) as server:
-            access = Access(server.url, None, lambda: {"Authorization": "Bearer x"})
-            async with KubernetesHttp(access) as kubernetes:
-                await use(server, kubernetes)
+        async with ApiServer(page_size=page_size) as server, gateway_to(server.url, token="x") as kubernetes:
+            await use(server, kubernetes)
 
     asyncio.run(scenario())
 
 
 def test_what_is_made_can_be_read_changed_and_deleted() -> None:
-    async def use(_: ApiServer, kubernetes: KubernetesHttp) -> None:
+    async def use(_: ApiServer, kubernetes: ApiServerGateway) -> None:
         assert await kubernetes.get(TOPICS, "default", "a") is None
         made = await kubernetes.create(topic("a", partitions=3))
         with pytest.raises(Conflict):
@@ -67,7 +68,7 @@ def test_what_is_made_can_be_read_changed_and_deleted() -> None:
 
 
 def test_lists_are_read_page_by_page_and_say_what_they_hold() -> None:
-    async def use(server: ApiServer, kubernetes: KubernetesHttp) -> None:
+    async def use(server: ApiServer, kubernetes: ApiServerGateway) -> None:
         for number in range(7):
             await kubernetes.create(topic(f"t{number}"))
         found = await kubernetes.list(TOPICS, None)
@@ -81,7 +82,7 @@ def test_lists_are_read_page_by_page_and_say_what_they_hold() -> None:
 
 
 def test_what_is_no_longer_applied_goes() -> None:
-    async def use(_: ApiServer, kubernetes: KubernetesHttp) -> None:
+    async def use(_: ApiServer, kubernetes: ApiServerGateway) -> None:
         manifest: Json = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -103,7 +104,7 @@ def test_what_is_no_longer_applied_goes() -> None:
     [(403, Forbidden), (404, NotFound), (409, Conflict), (422, Refused), (500, KubernetesError)],
 )
 def test_errors_say_what_was_asked_and_what_was_answered(status: int, error: type[KubernetesError]) -> None:
-    async def use(server: ApiServer, kubernetes: KubernetesHttp) -> None:
+    async def use(server: ApiServer, kubernetes: ApiServerGateway) -> None:
         path = CLUSTERS.path("default")
         server.refusals["POST", path] = status
         with pytest.raises(error, match=f"POST {path}.*refused by the test") as caught:
@@ -115,7 +116,7 @@ def test_errors_say_what_was_asked_and_what_was_answered(status: int, error: typ
 
 def test_a_server_that_is_not_there_is_an_error_of_its_own() -> None:
     async def scenario() -> None:
-        async with KubernetesHttp(Access("http://127.0.0.1:1", None, dict)) as kubernetes:
+        async with gateway_to("http://127.0.0.1:1") as kubernetes:
             with pytest.raises(KubernetesError, match="cannot be reached") as caught:
                 await kubernetes.get(TOPICS, "default", "a")
             assert caught.value.status == 0
@@ -124,7 +125,7 @@ def test_a_server_that_is_not_there_is_an_error_of_its_own() -> None:
 
 
 def test_the_same_news_again_is_counted() -> None:
-    async def use(server: ApiServer, kubernetes: KubernetesHttp) -> None:
+    async def use(server: ApiServer, kubernetes: ApiServerGateway) -> None:
         body = await kubernetes.create(topic("a"))
         for _ in range(3):
             await kubernetes.tell(body, EventType.WARNING, "Slow", "it is slow")

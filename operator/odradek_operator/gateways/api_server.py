@@ -1,8 +1,8 @@
-"""Kubernetes' API over HTTP, with aiohttp, which kopf brings anyway.
+"""The gateway to Kubernetes' API server, over the `kubernetes` package's dynamic client.
 
-Why not the `kubernetes` package: it waits inside its calls, so each would need a thread, and it is half of such an
-operator's memory. What is spoken here is a dozen paths and four kinds of patch. Requests under way are bounded, and
-each has an end.
+The package makes requests: it knows names of parameters, content types of patches, TLS and proxies. Paths and objects
+stay plain, so that neither its discovery nor its generated models are loaded (docs/design/0006). Requests under way are
+bounded, and each has an end. A request that is refused because credentials ended is sent again, once, with new ones.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import asyncio
 import hashlib
 import json
 import logging
-import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
+from kubernetes.aio.client import ApiClient, ApiException, Configuration
+from kubernetes.aio.dynamic import DynamicClient
 
 from odradek.foundation.metrics import Sample
 from odradek_operator.foundation.metrics import API_REQUESTS
@@ -32,6 +32,7 @@ from odradek_operator.gateways.kubernetes import (
     Forbidden,
     Json,
     KubernetesError,
+    NoAccess,
     NotFound,
     Refused,
     api_of,
@@ -40,43 +41,47 @@ from odradek_operator.gateways.kubernetes import (
 
 logger = logging.getLogger(__name__)
 
+Configure = Callable[[], Awaitable[Configuration]]
+"""Reads how the API server is reached and who the operator is there. Raises NoAccess."""
+
 REQUESTS_UNDER_WAY_MAX: Final = 32
 REQUEST_SECONDS_MAX: Final = 30.0
+# A client whose credentials were replaced is closed at the next renewal: its requests have ended by then.
+RENEWAL_SECONDS_MIN: Final = REQUEST_SECONDS_MAX
 PAGE_SIZE: Final = 500
 WATCH_SECONDS_MAX: Final = 300
 # The API server sends a bookmark about once a minute.
 WATCH_SILENT_SECONDS_MAX: Final = 90.0
-# An object has 1.5 MB at most in etcd.
-_WATCH_LINE_BYTES_MAX: Final = 2 * 2**20
+_REQUEST_TIMEOUT: Final = aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX)
+_WATCH_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SILENT_SECONDS_MAX)
 _APPLY: Final = "application/apply-patch+yaml"
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _EVENT_MESSAGE_LENGTH_MAX: Final = 1000
+_UNAUTHORIZED: Final = 401
 _ERRORS: Final[Mapping[int, type[KubernetesError]]] = {
     403: Forbidden, 404: NotFound, 409: Conflict, 410: Conflict, 400: Refused, 422: Refused,
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How the API server is reached. `headers` is asked for each request, as a token is replaced from time to time."""
+class ApiServerGateway:
+    """The gateway to a real API server. Use it as a context manager, or close it.
 
-    server: str
-    tls: ssl.SSLContext | None
-    headers: Callable[[], Mapping[str, str]]
+    `headers` go with each request. Entering the context reads the configuration, and raises NoAccess.
+    """
 
-
-class KubernetesHttp:
-    """The gateway to a real API server. Use it as a context manager, or close it."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._session: aiohttp.ClientSession | None = None
-        self._watching: aiohttp.ClientSession | None = None
+    def __init__(self, configure: Configure, *, headers: Mapping[str, str] | None = None) -> None:
+        self._configure = configure
+        self._headers = dict(headers or {})
+        self._client: ApiClient | None = None
+        self._retired: ApiClient | None = None
+        self._renewed_at = float("-inf")
+        self._renewing = asyncio.Lock()
         self._places = asyncio.Semaphore(REQUESTS_UNDER_WAY_MAX)
         self._answers: Counter[tuple[str, int]] = Counter()
 
     async def __aenter__(self) -> Self:
+        await self._opened()
         return self
 
     async def __aexit__(
@@ -86,9 +91,9 @@ class KubernetesHttp:
 
     async def close(self) -> None:
         """Close the connections."""
-        for session in (self._session, self._watching):
-            if session is not None:
-                await session.close()
+        for client in (self._client, self._retired):
+            if client is not None:
+                await client.close()
 
     def samples(self) -> Iterator[Sample]:
         """How many requests there were, by method and status."""
@@ -109,45 +114,34 @@ class KubernetesHttp:
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> Sequence[Json]:
-        query = {"limit": str(PAGE_SIZE)}
-        for selector, wanted in (("labelSelector", labels), ("fieldSelector", fields)):
-            if wanted:
-                query[selector] = ",".join(f"{key}={value}" for key, value in wanted.items())
+        selectors = {"label_selector": _selector(labels), "field_selector": _selector(fields)}
         found: list[Json] = []
+        following: str | None = None
         while True:
-            page = await self._call("GET", api.path(namespace), query=query)
+            page = await self._call(
+                "GET", api.path(namespace), limit=PAGE_SIZE, _continue=following, **selectors
+            )
             # Items of a list do not say what they are.
             found.extend({"apiVersion": api.group_version, "kind": api.kind} | item for item in page["items"])
-            following = page.get("metadata", {}).get("continue")
-            if not following:
+            following = page.get("metadata", {}).get("continue") or None
+            if following is None:
                 return found
-            query["continue"] = following
 
     async def watch(
         self, api: Api, namespace: str | None, *, labels: Mapping[str, str]
     ) -> AsyncIterator[Json]:
-        query = {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_SECONDS_MAX),
-            "labelSelector": ",".join(f"{key}={value}" for key, value in labels.items()),
-        }
-        if self._watching is None:
-            # Apart from requests, of which so many are bounded: a watch holds its connection.
-            connector = aiohttp.TCPConnector(ssl=self._access.tls or True, limit=0)
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SILENT_SECONDS_MAX)
-            self._watching = aiohttp.ClientSession(
-                connector=connector, timeout=timeout, read_bufsize=_WATCH_LINE_BYTES_MAX
-            )
         path = api.path(namespace)
-        headers = {"Accept": "application/json", **self._access.headers()}
         try:
-            async with self._watching.get(
-                self._access.server + path, params=query, headers=headers
-            ) as answer:
-                self._answers["GET", answer.status] += 1
-                if answer.status >= 400:
-                    raise _refusal("WATCH", path, answer.status, await answer.read())
+            answer = await self._request(
+                "GET",
+                path,
+                watch=True,
+                query_params=[("allowWatchBookmarks", "true")],
+                timeout_seconds=WATCH_SECONDS_MAX,
+                label_selector=_selector(labels),
+                _request_timeout=_WATCH_TIMEOUT,
+            )
+            async with answer:
                 async for line in answer.content:
                     change = _parsed(line)
                     body = change.get("object") or {}
@@ -155,6 +149,8 @@ class KubernetesHttp:
                         raise _refusal("WATCH", path, int(body.get("code") or 500), line)
                     if change.get("type") != "BOOKMARK":
                         yield body
+        except ApiException as refused:
+            raise _refusal("WATCH", path, refused.status, refused.body) from None
         except TimeoutError:
             # Nothing happened, or the connection is dead: the next watch begins with what is there.
             return
@@ -164,16 +160,22 @@ class KubernetesHttp:
 
     async def create(self, manifest: Json) -> Json:
         path = api_of(manifest).path(metadata(manifest).get("namespace"))
-        return await self._call("POST", path, body=manifest, query={"fieldManager": FIELD_MANAGER})
+        return await self._call("POST", path, body=manifest, field_manager=FIELD_MANAGER)
 
     async def apply(self, manifest: Json, *, force: bool = True) -> Json:
         path = api_of(manifest).path(metadata(manifest).get("namespace"), metadata(manifest)["name"])
-        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
-        return await self._call("PATCH", path, body=manifest, query=query, content_type=_APPLY)
+        return await self._call(
+            "PATCH",
+            path,
+            body=manifest,
+            content_type=_APPLY,
+            field_manager=FIELD_MANAGER,
+            force_conflicts=force,
+        )
 
     async def replace(self, manifest: Json) -> Json:
         path = api_of(manifest).path(metadata(manifest).get("namespace"), metadata(manifest)["name"])
-        return await self._call("PUT", path, body=manifest, query={"fieldManager": FIELD_MANAGER})
+        return await self._call("PUT", path, body=manifest, field_manager=FIELD_MANAGER)
 
     async def set_status(self, api: Api, body: Json, status: Json) -> Json:
         path = api.path(metadata(body).get("namespace"), metadata(body)["name"], "status")
@@ -250,43 +252,79 @@ class KubernetesHttp:
             event_manifest(about, type, reason, message, name=name, namespace=namespace, now=now)
         )
 
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> Json:
-        headers = {"Accept": "application/json", "Content-Type": content_type, **self._access.headers()}
-        data = None if body is None else json.dumps(body, separators=(",", ":"))
+    async def _call(self, method: str, path: str, **given: Any) -> Json:
+        """One request and its answer. `given` are the dynamic client's names for what goes along."""
         async with self._places:
             try:
-                async with self._opened().request(
-                    method, self._access.server + path, data=data, params=query, headers=headers
+                async with await self._request(
+                    method, path, _request_timeout=_REQUEST_TIMEOUT, **given
                 ) as answer:
                     content = await answer.read()
-                    status = answer.status
+            except ApiException as refused:
+                raise _refusal(method, path, refused.status, refused.body) from None
             except (aiohttp.ClientError, OSError) as failure:
                 self._answers[method, 0] += 1
                 reason = str(failure) or type(failure).__name__
                 raise KubernetesError(
                     f"{method} {path}: the API server cannot be reached: {reason}"
                 ) from failure
-        self._answers[method, status] += 1
-        parsed = _parsed(content)
-        if status >= 400:
-            raise _refusal(method, path, status, content)
-        return parsed
+        return _parsed(content)
 
-    def _opened(self) -> aiohttp.ClientSession:
-        # Made when first used: a session belongs to the loop it is made on.
-        if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self._access.tls or True, limit=REQUESTS_UNDER_WAY_MAX)
-            timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
-        return self._session
+    async def _request(self, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
+        """An answer that is no refusal, unread. Raises ApiException, and what aiohttp raises."""
+        client = await self._opened()
+        try:
+            return await self._sent(client, method, path, **given)
+        except ApiException as refused:
+            # Nothing was carried out, so that it may be sent again.
+            if refused.status != _UNAUTHORIZED or not await self._renewed(client):
+                raise
+        return await self._sent(await self._opened(), method, path, **given)
+
+    async def _sent(self, client: ApiClient, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
+        try:
+            answer: aiohttp.ClientResponse = await DynamicClient(client).request(
+                method, path, serialize=False, header_params=dict(self._headers), **given
+            )
+        except ApiException as refused:
+            self._answers[method, refused.status] += 1
+            raise
+        self._answers[method, answer.status] += 1
+        return answer
+
+    async def _opened(self) -> ApiClient:
+        if self._client is None:
+            async with self._renewing:
+                if self._client is None:
+                    self._client = await self._made()
+        return self._client
+
+    async def _renewed(self, refused: ApiClient) -> bool:
+        """Whether there is a client with other credentials than the one that was refused."""
+        async with self._renewing:
+            if self._client is not refused:
+                return True
+            now = asyncio.get_running_loop().time()
+            if now - self._renewed_at < RENEWAL_SECONDS_MIN:
+                return False
+            self._renewed_at = now
+            try:
+                renewed = await self._made()
+            except NoAccess as failure:
+                logger.warning("the credentials for the API server cannot be renewed: %s", failure)
+                return False
+            former, self._retired, self._client = self._retired, refused, renewed
+        if former is not None:
+            await former.close()
+        return True
+
+    async def _made(self) -> ApiClient:
+        configuration = await self._configure()
+        # Watches hold connections; requests are bounded by `_places`.
+        configuration.connection_pool_maxsize = 0
+        client = ApiClient(configuration)
+        client.user_agent = FIELD_MANAGER
+        return client
 
 
 def event_manifest(
@@ -315,12 +353,22 @@ def event_manifest(
     }
 
 
-def _refusal(method: str, path: str, status: int, content: bytes) -> KubernetesError:
-    message = _parsed(content).get("message") or content[:500].decode(errors="replace")
-    return _ERRORS.get(status, KubernetesError)(f"{method} {path}: {status}: {message}", status=status)
+def _selector(wanted: Mapping[str, str] | None) -> str | None:
+    return ",".join(f"{key}={value}" for key, value in wanted.items()) if wanted else None
 
 
-def _parsed(content: bytes) -> Json:
+def _refusal(method: str, path: str, status: int, content: bytes | str | None) -> KubernetesError:
+    """The API server's Status as an error, with its reason: `AlreadyExists` and `Conflict` are both 409."""
+    said = _parsed(content)
+    # The error in a watch is a Status within a change.
+    said = said["object"] if isinstance(said.get("object"), dict) else said
+    plain = content.decode(errors="replace") if isinstance(content, bytes) else content or ""
+    message = said.get("message") or plain[:500]
+    kind = _ERRORS.get(status, KubernetesError)
+    return kind(f"{method} {path}: {status}: {message}", status=status, reason=str(said.get("reason") or ""))
+
+
+def _parsed(content: bytes | str | None) -> Json:
     try:
         parsed = json.loads(content) if content else {}
     except ValueError:
