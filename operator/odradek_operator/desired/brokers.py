@@ -36,13 +36,13 @@ def broker_stateful_set(context: Context) -> Json:
     runs. The listeners' ports and the start script are.
     """
     wanted, pod = context.spec.brokers, context.spec.brokers.pod
-    outside = {one.name: one.port for one in context.spec.listeners}
+    external = {one.name: one.port for one in context.spec.listeners}
     broker = server(
         context,
         BROKER,
         resources=wanted.resources,
         pod=pod,
-        ports={"internal": INTERNAL_PORT, "http": HTTP_PORT, **outside},
+        ports={"internal": INTERNAL_PORT, "http": HTTP_PORT, **external},
         env={
             "POD_INDEX": field("metadata.labels['apps.kubernetes.io/pod-index']"),
             "NODE_NAME": field("spec.nodeName"),
@@ -53,7 +53,7 @@ def broker_stateful_set(context: Context) -> Json:
         # A broker whose disk is full still serves reads, and clients must reach it for what makes room.
         ready_path="/readyz?exclude=disk",
     )
-    start = "\0".join([scripts.start_broker(), *map(str, outside.values())])
+    start = "\0".join([scripts.start_broker(), *map(str, external.values())])
     template = pod_template(
         context,
         BROKER,

@@ -51,9 +51,11 @@ def outside_services(context: Context, brokers: int) -> list[Json]:
     services: list[Json] = []
     for listener in context.spec.listeners:
         by_broker = {one.broker: one for one in listener.brokers}
-        services.append(_outside(context, listener, "bootstrap", None))
+        services.append(_environment(context, listener, "bootstrap", None))
         services += [
-            _outside(context, listener, str(broker), by_broker.get(broker) or BrokerAddress(broker=broker))
+            _environment(
+                context, listener, str(broker), by_broker.get(broker) or BrokerAddress(broker=broker)
+            )
             for broker in range(brokers)
         ]
     return services
@@ -64,7 +66,7 @@ def service_name(context: Context, listener: Listener, broker: int | None) -> st
     return context.called(f"{listener.name}-{'bootstrap' if broker is None else broker}")
 
 
-def _outside(context: Context, listener: Listener, suffix: str, address: BrokerAddress | None) -> Json:
+def _environment(context: Context, listener: Listener, suffix: str, address: BrokerAddress | None) -> Json:
     selector = context.selector(BROKER)
     annotations = dict(listener.annotations or {})
     port = _port(listener.name, listener.port)

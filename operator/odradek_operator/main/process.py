@@ -39,11 +39,11 @@ from odradek_operator.main.lease import Lease
 from odradek_operator.main.owned import OwnedWatches
 from odradek_operator.main.requests import requested
 from odradek_operator.main.watching import Watching
-from odradek_operator.reconcilers.reconciler import Outside, Reconciler
+from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 
 logger = logging.getLogger(__name__)
 
-Reconcilers = Callable[[Outside], Mapping[str, Reconciler]]
+Reconcilers = Callable[[Environment], Mapping[str, Reconciler]]
 """Makes the reconcilers, by kind."""
 Check = Callable[[], Awaitable[set[Key]]]
 """Looks at what no watch brings, and answers with what must be looked at. May raise KubernetesError."""
@@ -68,8 +68,8 @@ class Operator:
         self._conditions = ConditionBook()
         self._counts = ReconcileCounts()
         self.queue = WorkQueue(self._reconcile, workers=settings.workers)
-        outside = Outside(kubernetes=kubernetes, conditions=self._conditions, wake=self.queue.add)
-        self._reconcilers = reconcilers(outside)
+        environment = Environment(kubernetes=kubernetes, conditions=self._conditions, wake=self.queue.add)
+        self._reconcilers = reconcilers(environment)
         self._kinds: tuple[Api, ...] = tuple(APIS[kind] for kind in self._reconcilers)
         self._watches = Watches(self._reconcilers, self._time)
         self._watching = Watching(

@@ -25,7 +25,7 @@ from odradek_operator.reconcilers.addresses import bootstrap_of
 from odradek_operator.reconcilers.cluster.evictions import outdated_budgets
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
-from odradek_operator.reconcilers.reconciler import Outside, Reconciler
+from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def reconcilers_of(
-    outside: Outside,
+    environment: Environment,
     *,
     settings: OperatorSettings,
     brokers: BrokerClients,
@@ -46,10 +46,10 @@ def reconcilers_of(
         return bootstrap_of(cluster, cluster_domain=settings.cluster_domain)
 
     return {
-        CLUSTERS.kind: ClusterReconciler(outside, admin=admin, settings=settings),
-        TOPICS.kind: TopicReconciler(outside, brokers=brokers, bootstrap=bootstrap),
+        CLUSTERS.kind: ClusterReconciler(environment, admin=admin, settings=settings),
+        TOPICS.kind: TopicReconciler(environment, brokers=brokers, bootstrap=bootstrap),
         CONSUMER_GROUPS.kind: ConsumerGroupReconciler(
-            outside, brokers=brokers, record_times=record_times, bootstrap=bootstrap
+            environment, brokers=brokers, record_times=record_times, bootstrap=bootstrap
         ),
     }
 
@@ -80,8 +80,8 @@ async def _run(settings: OperatorSettings) -> None:
         operator = Operator(
             settings,
             kubernetes,
-            reconcilers=lambda outside: reconcilers_of(
-                outside, settings=settings, brokers=brokers, admin=admin, record_times=record_times
+            reconcilers=lambda environment: reconcilers_of(
+                environment, settings=settings, brokers=brokers, admin=admin, record_times=record_times
             ),
             login=log_in,
             sources=[kubernetes.samples],

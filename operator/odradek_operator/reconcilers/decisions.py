@@ -39,7 +39,7 @@ Status = TypeVar("Status", bound=Owning)
 Action = TypeVar("Action")
 
 
-class Reach(Enum):
+class Reachability(Enum):
     """Whether the cluster can be asked."""
 
     REACHED = "reached"
@@ -58,7 +58,7 @@ class RemoveFinalizer:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Event:
     """An event for the resource."""
 
     reason: str
@@ -118,11 +118,11 @@ class DecisionOf(Generic[Action, Status]):
     actions: tuple[Action, ...] = ()
     status: Status | None = None
     conditions: tuple[Condition, ...] = ()
-    news: tuple[News, ...] = ()
+    events: tuple[Event, ...] = ()
     again_seconds: float | None = None
 
     @classmethod
-    def said(
+    def with_condition(
         cls,
         desired: DesiredOf[Any, Any],
         first: Condition,
@@ -131,25 +131,27 @@ class DecisionOf(Generic[Action, Status]):
     ) -> Self:
         """One that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
         known = next((one.reason for one in desired.status.conditions if one.type == first.type), None)
-        is_news = str(first.status) == "False" and known != first.reason
+        is_new = str(first.status) == "False" and known != first.reason
         return cls(
             actions=tuple(one for one in more if not isinstance(one, Condition)),
             status=desired.status,
             conditions=(first, *(one for one in more if isinstance(one, Condition))),
-            news=(News(first.reason, first.message, is_warning=True),) if is_news else (),
+            events=(Event(first.reason, first.message, is_warning=True),) if is_new else (),
             again_seconds=again_seconds,
         )
 
     @classmethod
-    def without_cluster(cls, desired: DesiredOf[Any, Any], reach: Reach, problem: str) -> Self | None:
+    def without_cluster(
+        cls, desired: DesiredOf[Any, Any], reachability: Reachability, problem: str
+    ) -> Self | None:
         """What is said of a cluster that cannot be asked; None of one that can."""
-        if reach is Reach.GONE:
+        if reachability is Reachability.GONE:
             gone = ready(False, "ClusterNotFound", problem)
             release: Any = desired.release()  # All kinds have this step among theirs.
-            return cls.said(desired, gone, *release, again_seconds=NO_CLUSTER_AGAIN_SECONDS)
-        if reach is Reach.UNREACHABLE:
+            return cls.with_condition(desired, gone, *release, again_seconds=NO_CLUSTER_AGAIN_SECONDS)
+        if reachability is Reachability.UNREACHABLE:
             unreachable = ready(None, "ClusterUnreachable", problem)
-            return cls.said(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+            return cls.with_condition(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
         return None
 
 

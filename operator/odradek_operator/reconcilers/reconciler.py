@@ -31,12 +31,12 @@ class Reconciler(Protocol):
     async def reconcile(self, key: Key) -> float | None:
         """Do what is needed now. The answer is after how many seconds to look again, None for "when something happens".
 
-        A resource that is gone is no error. Raises what the outside raises: the queue tries again.
+        A resource that is gone is no error. Raises what Kubernetes and the brokers raise: the queue tries again.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Environment:
     """What reconcilers are given. `wake` puts another resource into the queue, now or after some seconds; `stale` are
     those of which more has changed than the resource itself shows.
     """
@@ -47,12 +47,12 @@ class Outside:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     stale: set[Key] = field(default_factory=set)
 
-    def look_anew(self, key: Key) -> None:
+    def mark_stale(self, key: Key) -> None:
         """Have a resource seen to, also where it is as it was left."""
         self.stale.add(key)
         self.wake(key)
 
-    async def report(self, body: Json, status: Any, stated: Sequence[Condition]) -> Json | None:
+    async def write_status(self, body: Json, status: Any, stated: Sequence[Condition]) -> Json | None:
         """Write the status of the resource read as `body`: the structure `status` with the conditions `stated`.
 
         Conditions keep the time of their last change. Nothing is written when nothing would change; the answer is the
@@ -75,7 +75,7 @@ class Outside:
             logger.debug("%s was deleted before its status was written", key_of(body))
             return None
 
-    async def tell(self, body: Json, reason: str, message: str, *, warning: bool = False) -> None:
+    async def report_event(self, body: Json, reason: str, message: str, *, warning: bool = False) -> None:
         """Put an event on a resource, and a line into the log."""
         logger.log(logging.WARNING if warning else logging.INFO, "%s: %s: %s", key_of(body), reason, message)
         await self.kubernetes.tell(body, EventType.WARNING if warning else EventType.NORMAL, reason, message)

@@ -20,7 +20,7 @@ PAUSED: Final = "Paused"
 _MESSAGE_LENGTH_MAX = 4096
 
 
-class Truth(StrEnum):
+class ConditionStatus(StrEnum):
     """Whether a condition holds."""
 
     TRUE = "True"
@@ -33,7 +33,7 @@ class Condition:
     """One condition, in the form that Kubernetes' own tools wait for (`kubectl wait --for=condition=Ready`)."""
 
     type: Annotated[str, Text(max_length=64), Doc("Which condition.")]
-    status: Annotated[Truth, Choice(Truth), Doc("Whether it holds.")]
+    status: Annotated[ConditionStatus, Choice(ConditionStatus), Doc("Whether it holds.")]
     reason: Annotated[str, Text(max_length=128), Doc("Why, as a word for programs.")]
     message: Annotated[
         str, Text(max_length=_MESSAGE_LENGTH_MAX), Doc("Why and what to do, as a sentence for people.")
@@ -54,7 +54,9 @@ OBSERVED_GENERATION_DOC: Final = Doc("The generation of the resource that this s
 
 def condition(type: str, holds: bool | None, reason: str, message: str = "") -> Condition:
     """A condition as a reconciler states it; None is unknown. A message that is too long is cut."""
-    status = Truth.UNKNOWN if holds is None else Truth.TRUE if holds else Truth.FALSE
+    status = (
+        ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    )
     if len(message) > _MESSAGE_LENGTH_MAX:
         message = message[: _MESSAGE_LENGTH_MAX - 1] + "…"
     return Condition(type=type, status=status, reason=reason, message=message)
@@ -67,7 +69,7 @@ def ready(holds: bool | None, reason: str, message: str = "") -> Condition:
 
 def is_ready(conditions: Iterable[Condition]) -> bool:
     """Whether the condition that every resource has holds."""
-    return any(one.type == READY and one.status is Truth.TRUE for one in conditions)
+    return any(one.type == READY and one.status is ConditionStatus.TRUE for one in conditions)
 
 
 def merged(

@@ -42,7 +42,7 @@ from odradek_operator.main.owned import KINDS
 from odradek_operator.main.requests import requested
 from odradek_operator.reconcilers.cluster.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
-from odradek_operator.reconcilers.reconciler import Outside, add_finalizer, remove_finalizer
+from odradek_operator.reconcilers.reconciler import Environment, add_finalizer, remove_finalizer
 from tests.operator.support.cluster_admin import Brokers
 from tests.operator.support.gateway import configured_for
 from tests.operator.support.kubernetes import Killed
@@ -111,13 +111,13 @@ def gateway(server: ApiServer, *, account: str | None = None) -> Cut:
 
 
 def reconciler(kubernetes: ApiServerGateway) -> ClusterReconciler:
-    outside = Outside(
+    environment = Environment(
         kubernetes=kubernetes,
         conditions=ConditionBook(),
         wake=lambda *_, **__: None,
         now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
     )
-    return ClusterReconciler(outside, admin=Brokers(Objects()), settings=OperatorSettings())
+    return ClusterReconciler(environment, admin=Brokers(Objects()), settings=OperatorSettings())
 
 
 async def make_cluster(kubernetes: ApiServerGateway, server: ApiServer, namespace: str) -> Key:

@@ -85,7 +85,7 @@ def test_a_crash_loop_is_said_with_the_last_line_of_the_log() -> None:
         "CrashLoopBackOff: it ended with exit code 1: FATAL: no room on /data after 10 s" in ready["message"]
     )
     assert "starting" not in ready["message"].partition("FATAL")[2]
-    # The same crash with other numbers is the same news.
+    # The same crash with other numbers is the same events.
     world.objects.set_status(PODS, "default", "events-zookeeper-0", crashing(20), uid=None)
     world.look()
     assert "after 20 s" in world.condition("Ready")["message"]

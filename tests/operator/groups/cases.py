@@ -83,8 +83,8 @@ def stated(decision: Decision, type: str = "Ready") -> tuple[str, str]:
     return str(found.status), found.reason
 
 
-def news(decision: Decision) -> list[str]:
-    return [one.reason for one in decision.news]
+def event_reasons(decision: Decision) -> list[str]:
+    return [one.reason for one in decision.events]
 
 
 def noted(decision: Decision) -> ConsumerGroupStatus:

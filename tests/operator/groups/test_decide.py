@@ -25,7 +25,7 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     ScaleWorkload,
     WorkloadSeen,
 )
-from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import AddFinalizer, Reachability, RemoveFinalizer
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus
 from odradek_operator.resources.structure import InvalidResource, parse, render
 from tests.operator.groups.cases import (
@@ -35,8 +35,8 @@ from tests.operator.groups.cases import (
     TO_EARLIEST,
     A,
     B,
+    event_reasons,
     group,
-    news,
     noted,
     stated,
     there,
@@ -107,10 +107,10 @@ def test_members_that_are_missing_or_too_many_are_a_condition_and_an_event() -> 
     for count, truth in ((0, ("False", "TooFew")), (2, ("True", "AsExpected")), (3, ("False", "TooMany"))):
         decision = decide(wanted(**expected), there(group(members=count)))
         assert stated(decision, "MembersAsExpected") == truth
-        assert news(decision) == (["MembersAsExpectedLost"] if truth[0] == "False" else [])
+        assert event_reasons(decision) == (["MembersAsExpectedLost"] if truth[0] == "False" else [])
     lost = decide(wanted(**expected), there(group())).conditions
     back = decide(wanted(ConsumerGroupStatus(conditions=lost), **expected), there(group(members=1)))
-    assert news(back) == ["MembersAsExpectedRestored"]
+    assert event_reasons(back) == ["MembersAsExpectedRestored"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_lag_objective(objective: dict[str, int], age: float | None, truth: 
         wanted(lag=objective), there(group(members=1, committed={A: 10, B: 0}), age_seconds=age)
     )
     assert stated(decision, "LagWithinObjective") == truth
-    assert ("LagWithinObjectiveLost" in news(decision)) == (truth[0] == "False")
+    assert ("LagWithinObjectiveLost" in event_reasons(decision)) == (truth[0] == "False")
 
 
 @pytest.mark.parametrize(("known_age", "truth"), [(9, ("Unknown", "AgeUnknown")), (11, ("False", "Behind"))])
@@ -219,22 +219,30 @@ def test_deletion_takes_the_group_along_only_with_the_policy_and_from_its_owner(
     assert decide(wanted(OWN, **GOING), there(group(state=None))).actions == (RemoveFinalizer(),)
     assert decide(wanted(**GOING), there(group())).actions == (RemoveFinalizer(),)
     assert decide(wanted(OWN, **GOING), there(group(), sharers=1)).actions == (RemoveFinalizer(),)
-    assert decide(wanted(OWN, **GOING), Actual(now=NOW, reach=Reach.GONE)).actions == (RemoveFinalizer(),)
+    assert decide(wanted(OWN, **GOING), Actual(now=NOW, reachability=Reachability.GONE)).actions == (
+        RemoveFinalizer(),
+    )
 
 
 def test_a_deletion_waits_for_members_and_for_brokers_but_not_for_ever() -> None:
-    for actual in (there(group(members=1)), Actual(now=NOW, reach=Reach.UNREACHABLE, problem="no")):
+    for actual in (
+        there(group(members=1)),
+        Actual(now=NOW, reachability=Reachability.UNREACHABLE, problem="no"),
+    ):
         waiting = decide(wanted(OWN, **GOING), actual)
         assert (waiting.actions, waiting.again_seconds) == ((), 10)
-        assert stated(waiting) == ("False", "DeletionWaits") and news(waiting) == ["DeletionWaits"]
+        assert stated(waiting) == ("False", "DeletionWaits") and event_reasons(waiting) == ["DeletionWaits"]
         late = decide(wanted(OWN, **GOING, deleted_seconds=600.0), actual)
-        assert (late.actions, news(late)) == ((RemoveFinalizer(),), ["GroupKept"])
+        assert (late.actions, event_reasons(late)) == ((RemoveFinalizer(),), ["GroupKept"])
 
 
 def test_who_comes_second_or_has_no_cluster_says_so() -> None:
     assert stated(decide(wanted(), there(group(), older="first"))) == ("False", "GroupTaken")
-    assert stated(decide(wanted(), Actual(now=NOW, reach=Reach.GONE))) == ("False", "ClusterNotFound")
-    unreachable = Actual(now=NOW, reach=Reach.UNREACHABLE)
+    assert stated(decide(wanted(), Actual(now=NOW, reachability=Reachability.GONE))) == (
+        "False",
+        "ClusterNotFound",
+    )
+    unreachable = Actual(now=NOW, reachability=Reachability.UNREACHABLE)
     assert stated(decide(wanted(), unreachable)) == ("Unknown", "ClusterUnreachable")
     refused = decide(wanted(), there(group(), failure=Failure("GroupAuthorizationFailed", "no", True)))
     assert stated(refused) == ("False", "GroupAuthorizationFailed")
@@ -261,4 +269,4 @@ def test_a_workload_that_kubernetes_does_not_let_be_scaled_stands_in_the_status(
     assert stated(decision, "MembersAsExpected") == ("False", "WorkloadRefused")
     (found,) = [one for one in decision.conditions if one.type == "MembersAsExpected"]
     assert "exceeded quota" in found.message and "Deployment app" in found.message
-    assert news(decision) == ["MembersAsExpectedLost"]
+    assert event_reasons(decision) == ["MembersAsExpectedLost"]

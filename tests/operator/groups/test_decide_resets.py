@@ -35,8 +35,8 @@ from tests.operator.groups.cases import (
     TO_EARLIEST,
     A,
     B,
+    event_reasons,
     group,
-    news,
     noted,
     stated,
     there,
@@ -69,7 +69,7 @@ def test_a_reset_notes_where_it_goes_and_where_it_came_from_before_it_sets_offse
     actual = there(group(committed=COMMITTED, resets=ONE))
     assert decide(desired, actual).actions == (SetOffsets("billing", {A: 10, B: 0}),)
     done = decide(desired, there(group(committed={A: 10, B: 0}, resets=ONE)))
-    assert news(done) == ["OffsetsReset"]
+    assert event_reasons(done) == ["OffsetsReset"]
     desired = follow(desired, done)
     over = decide(desired, there(group(members=1, committed={A: 77, B: 66}, resets=ONE)))
     assert over.actions == (), "one id, one reset"
@@ -118,7 +118,7 @@ def test_a_reset_that_cannot_be_is_refused_once_and_told(
     assert status.reset.phase is Phase.REFUSED
     assert why in status.reset.message
     assert "new id" in status.reset.message or "snapshot" in status.reset.message
-    assert news(decision) == ["ResetRefused"]
+    assert event_reasons(decision) == ["ResetRefused"]
     assert actual.group is not None
     remembered = replace(actual.group, resets=(digest(reset["id"]),))
     after = decide(wanted(status, reset=reset), replace(actual, group=remembered))
@@ -202,7 +202,7 @@ def test_an_earlier_id_is_not_made_again_and_overwrites_no_snapshot() -> None:
     status = noted(reverted)
     assert status.reset is not None and status.snapshot == second.snapshot
     assert status.reset.phase is Phase.REPEATED and "new id" in status.reset.message
-    assert news(reverted) == ["ResetNotRepeated"]
+    assert event_reasons(reverted) == ["ResetNotRepeated"]
     over = decide(wanted(status, reset=TO_EARLIEST), there(both))
     assert over.actions == () and stated(over, "Reset") == ("True", "Repeated")
 

@@ -104,13 +104,13 @@ def real_time(world: World) -> None:
     start = datetime.now(UTC)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    world.outside = type(world.outside)(
+    world.environment = type(world.environment)(
         kubernetes=world.kubernetes,
-        conditions=world.outside.conditions,
-        wake=world.outside.wake,
+        conditions=world.environment.conditions,
+        wake=world.environment.wake,
         now=lambda: start + timedelta(seconds=loop.time() - began),
     )
-    world.groups._outside = world.outside
+    world.groups._environment = world.environment
 
 
 def status(world: World, name: str) -> Any:
@@ -137,7 +137,7 @@ def test_lag_is_shown_in_messages_and_seconds(broker: BrokerWithAdmin) -> None:
         assert world.condition(CONSUMER_GROUPS, other, "LagWithinObjective") == ("False", "Behind")
         assert {one.reason for one in world.kubernetes.told} == {"LagWithinObjectiveLost"}
         await commit(world, name, topic, 9, 10)
-        world.groups._looked.clear()
+        world.groups._reconciled.clear()
         await world.group(name)
         assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("True", "Within")
         assert world.kubernetes.told[-1].reason == "LagWithinObjectiveRestored"

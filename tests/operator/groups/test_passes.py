@@ -1,4 +1,4 @@
-"""Passes over several ConsumerGroups: what goes wrong with one stays with it. Brokers are stood in for."""
+"""BatchReconciler over several ConsumerGroups: what goes wrong with one stays with it. Brokers are stood in for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.reconcilers.consumer_group import run as run_module
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
-from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.reconciler import Environment
 from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.support.loop import run
 
@@ -108,14 +108,14 @@ class Shop:
         self.make("Cluster", "main", {})
 
     def restart_operator(self) -> None:
-        self.outside = Outside(
+        self.environment = Environment(
             kubernetes=self.kubernetes,
             conditions=ConditionBook(),
             wake=lambda *_, **__: None,
             now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
         )
         self.reconciler = ConsumerGroupReconciler(
-            self.outside,
+            self.environment,
             brokers=cast(Any, self.brokers),
             record_times=cast(Any, None),
             bootstrap=lambda body: str(metadata(body)["name"]),
@@ -155,7 +155,7 @@ class Shop:
         (found,) = [one for one in self.status(name)["conditions"] if one["type"] == type]
         return dict(found)
 
-    def see_to(self, name: str) -> None:
+    def reconcile(self, name: str) -> None:
         run(self.reconciler.reconcile(Key("ConsumerGroup", "shop", name)))
 
     def status(self, name: str) -> Any:
@@ -172,7 +172,7 @@ def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(monkeypatch: 
     shop.group("lost")
     shop.group("slow")
     shop.brokers.lost = {"lost"}
-    shop.see_to("slow")
+    shop.reconcile("slow")
     assert shop.ready("slow") == "Governed" and shop.status("slow")["reset"]["phase"] == "Done"
     assert shop.ready("lost") == "ClusterUnreachable"
     assert shop.status("lost")["reset"]["phase"] == "Applying", "what was noted is not forgotten"
@@ -180,7 +180,7 @@ def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(monkeypatch: 
     # They come back: what was begun is ended, and not done again.
     shop.brokers.lost = set()
     shop.restart_operator()
-    shop.see_to("lost")
+    shop.reconcile("lost")
     assert shop.status("lost")["reset"]["phase"] == "Done" and len(shop.brokers.steps) == 2
 
 
@@ -188,7 +188,7 @@ def test_what_brokers_refuse_altogether_stands_in_the_status(monkeypatch: pytest
     shop = Shop(monkeypatch)
     shop.group("billing")
     shop.brokers.refusal = ClusterAuthorizationFailed("the operator may not describe configs")
-    shop.see_to("billing")
+    shop.reconcile("billing")
     assert shop.ready("billing") == "ClusterUnreachable"
     (ready,) = shop.status("billing")["conditions"]
     assert "refuses" in ready["message"] and "may not describe configs" in ready["message"]
@@ -206,10 +206,10 @@ def test_one_that_is_invalid_and_cannot_be_told_so_does_not_hold_the_others_up(
             raise KubernetesError("not now")
 
     shop.kubernetes.before_write = refuse
-    shop.see_to("good")
+    shop.reconcile("good")
     assert shop.ready("good") == "Governed"
     with pytest.raises(KubernetesError):
-        shop.see_to("bad")
+        shop.reconcile("bad")
 
 
 def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
@@ -217,18 +217,18 @@ def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
 ) -> None:
     shop = Shop(monkeypatch)
     shop.group("billing", reset=None)
-    shop.see_to("billing")
+    shop.reconcile("billing")
     shop.brokers.committed["billing"] = 60
-    shop.see_to("billing")
+    shop.reconcile("billing")
     assert shop.status("billing")["lag"]["messages"] == 50, "it was left so a moment ago"
-    shop.outside.look_anew(Key("ConsumerGroup", "shop", "billing"))
+    shop.environment.mark_stale(Key("ConsumerGroup", "shop", "billing"))
     # A pass that fails as a whole has looked at nothing.
     with monkeypatch.context() as broken, pytest.raises(KubernetesError):
-        broken.setattr(ConsumerGroupReconciler, "see_to", _fail)
-        shop.see_to("billing")
-    shop.see_to("billing")
+        broken.setattr(ConsumerGroupReconciler, "reconcile_batch", _fail)
+        shop.reconcile("billing")
+    shop.reconcile("billing")
     assert shop.status("billing")["lag"]["messages"] == 40
-    assert not shop.outside.stale
+    assert not shop.environment.stale
 
 
 def test_a_cluster_that_does_not_answer_holds_nobody_elses_groups_up(
@@ -242,14 +242,14 @@ def test_a_cluster_that_does_not_answer_holds_nobody_elses_groups_up(
     async def play() -> list[str]:
         ended: list[str] = []
 
-        async def see_to(name: str) -> None:
+        async def reconcile(name: str) -> None:
             await shop.reconciler.reconcile(Key("ConsumerGroup", "shop", name))
             ended.append(name)
 
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(see_to("stuck"))
+            tasks.create_task(reconcile("stuck"))
             await asyncio.sleep(0.1)
-            tasks.create_task(see_to("billing"))
+            tasks.create_task(reconcile("billing"))
         return ended
 
     assert run(play()) == ["billing", "stuck"]
@@ -272,7 +272,7 @@ def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.Monk
             raise Forbidden('deployments.apps "app" is forbidden', status=403)
 
     shop.kubernetes.before_write = refuse
-    shop.see_to("billing")
+    shop.reconcile("billing")
     assert shop.ready("billing") == "Governed"
     members = shop.condition("billing", "MembersAsExpected")
     assert members["reason"] == "WorkloadRefused" and "is forbidden" in members["message"]
@@ -301,7 +301,7 @@ def test_only_workloads_that_the_cluster_names_are_scaled(
     shop.let_scale(*named)
     spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
     shop.make("ConsumerGroup", "billing", spec)
-    shop.see_to("billing")
+    shop.reconcile("billing")
     assert shop.replicas("app") == (3 if is_scaled else 1)
     members = shop.condition("billing", "MembersAsExpected")
     assert (members["reason"] == "WorkloadNotAllowed") is not is_scaled
@@ -318,7 +318,7 @@ def test_no_group_scales_a_part_of_a_cluster(monkeypatch: pytest.MonkeyPatch) ->
     shop.let_scale({"name": "*"})
     spec = {"cluster": "main", "topics": [], "replicas": 3, "workload": {"name": "log-controller"}}
     shop.make("ConsumerGroup", "billing", spec)
-    shop.see_to("billing")
+    shop.reconcile("billing")
     assert shop.replicas("log-controller") == 1
     members = shop.condition("billing", "MembersAsExpected")
     assert members["reason"] == "WorkloadNotAllowed" and "a part of a Cluster" in members["message"]
@@ -329,8 +329,8 @@ def test_a_workload_that_the_cluster_comes_to_name_is_scaled(monkeypatch: pytest
     shop.deployment("app")
     spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
     shop.make("ConsumerGroup", "billing", spec)
-    shop.see_to("billing")
+    shop.reconcile("billing")
     shop.let_scale({"name": "app"})
-    shop.outside.look_anew(Key("ConsumerGroup", "shop", "billing"))
-    shop.see_to("billing")
+    shop.environment.mark_stale(Key("ConsumerGroup", "shop", "billing"))
+    shop.reconcile("billing")
     assert shop.replicas("app") == 3

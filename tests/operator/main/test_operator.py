@@ -33,7 +33,7 @@ from odradek_operator.main.owned import KINDS
 from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.main.watching import WatchesEnded
-from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Outside, Reconciler
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, Reconciler
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready
 from tests.operator.support.api_server import ApiServer
@@ -54,15 +54,15 @@ SETTINGS = OperatorSettings(
 class Noting:
     """A reconciler that notes what it was woken for, and states that all is well."""
 
-    def __init__(self, outside: Outside, seen: asyncio.Queue[Key]) -> None:
-        self._outside = outside
+    def __init__(self, environment: Environment, seen: asyncio.Queue[Key]) -> None:
+        self._environment = environment
         self._seen = seen
 
     async def reconcile(self, key: Key) -> float | None:
         api = CLUSTERS if key.kind == "Cluster" else TOPICS
-        body = await self._outside.kubernetes.get(api, key.namespace, key.name)
+        body = await self._environment.kubernetes.get(api, key.namespace, key.name)
         if body is not None:
-            await self._outside.report(body, ClusterStatus(), [ready(True, "Fine")])
+            await self._environment.write_status(body, ClusterStatus(), [ready(True, "Fine")])
         self._seen.put_nowait(key)
         return None
 
@@ -76,8 +76,8 @@ class Running:
         self.stop = asyncio.Event()
         self.kubernetes = gateway_to(server.url)
 
-        def reconcilers(outside: Outside) -> Mapping[str, Reconciler]:
-            noting = Noting(outside, self.seen)
+        def reconcilers(environment: Environment) -> Mapping[str, Reconciler]:
+            noting = Noting(environment, self.seen)
             return {"Cluster": noting, "Topic": noting}
 
         self.operator = Operator(

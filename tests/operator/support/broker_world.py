@@ -19,7 +19,7 @@ from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, Api, Json
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
-from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.support.broker_process import Broker, free_port
@@ -54,15 +54,17 @@ class World:
         self.reborn()
 
     def reborn(self) -> None:
-        self.outside = Outside(
+        self.environment = Environment(
             kubernetes=self.kubernetes,
             conditions=ConditionBook(),
             wake=lambda key, after_seconds=0.0: self.woken.append(key),
             now=lambda: self.now,
         )
-        self.topics = TopicReconciler(self.outside, brokers=self.clients, bootstrap=lambda _: self.bootstrap)
+        self.topics = TopicReconciler(
+            self.environment, brokers=self.clients, bootstrap=lambda _: self.bootstrap
+        )
         self.groups = ConsumerGroupReconciler(
-            self.outside,
+            self.environment,
             brokers=self.clients,
             record_times=self.record_times,
             bootstrap=lambda _: self.bootstrap,

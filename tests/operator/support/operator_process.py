@@ -25,7 +25,7 @@ from odradek_operator.main.access import configure, log_in
 from odradek_operator.main.cli import set_up_logging
 from odradek_operator.main.process import Operator
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
-from odradek_operator.reconcilers.reconciler import Outside, Reconciler
+from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 
 
@@ -33,11 +33,13 @@ async def run(options: Mapping[str, Any]) -> None:
     brokers = BrokerClients()
     record_times = RecordTimes(lambda _: f"http://127.0.0.1:{options['admin_port']}")
 
-    def reconcilers(outside: Outside) -> Mapping[str, Reconciler]:
+    def reconcilers(environment: Environment) -> Mapping[str, Reconciler]:
         return {
-            TOPICS.kind: TopicReconciler(outside, brokers=brokers, bootstrap=lambda _: options["bootstrap"]),
+            TOPICS.kind: TopicReconciler(
+                environment, brokers=brokers, bootstrap=lambda _: options["bootstrap"]
+            ),
             CONSUMER_GROUPS.kind: ConsumerGroupReconciler(
-                outside,
+                environment,
                 brokers=brokers,
                 record_times=record_times,
                 bootstrap=lambda _: options["bootstrap"],

@@ -13,7 +13,7 @@ from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, VOLUME_CLAIMS, Api, Json, metadata
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
-from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.reconciler import Environment
 from tests.operator.support.cluster_admin import Brokers
 from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.operator.support.nodes import Nodes, make_cluster
@@ -39,14 +39,14 @@ class World:
 
     def restart_operator(self) -> None:
         """A new process: what the old one remembered is gone."""
-        outside = Outside(
+        environment = Environment(
             kubernetes=self.kubernetes,
             conditions=self.conditions,
             wake=self.woken.append,
             now=lambda: self.now,
         )
         settings = OperatorSettings(broker_image="odradek:default", zookeeper_image="zookeeper:3.9")
-        self.reconciler = ClusterReconciler(outside, admin=self.brokers, settings=settings)
+        self.reconciler = ClusterReconciler(environment, admin=self.brokers, settings=settings)
 
     def reconcile(self) -> float | None:
         """One look of the operator."""

@@ -20,7 +20,12 @@ from odradek_operator.gateways.topic_values import (
     Reassign,
 )
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import DELETION_SECONDS_MAX, AddFinalizer, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import (
+    DELETION_SECONDS_MAX,
+    AddFinalizer,
+    Reachability,
+    RemoveFinalizer,
+)
 from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import Actual, Decision, Desired, NoteCreating
 from odradek_operator.resources.conditions import condition
@@ -73,8 +78,8 @@ def reason(decision: Decision) -> tuple[str, str]:
     return str(ready.status), ready.reason
 
 
-def news(decision: Decision) -> list[str]:
-    return [one.reason for one in decision.news]
+def event_reasons(decision: Decision) -> list[str]:
+    return [one.reason for one in decision.events]
 
 
 # --- making --------------------------------------------------------------------------------------------------------
@@ -117,7 +122,7 @@ def test_one_that_was_made_by_somebody_quicker_is_a_strangers() -> None:
     decision = decide(noted, there(None, failure=quicker, noted_now=True))
     assert decision.status is not None
     assert decision.status.creating is None
-    assert (news(decision), decision.again_seconds) == ([], 1)
+    assert (event_reasons(decision), decision.again_seconds) == ([], 1)
     assert reason(decide(replace(noted, status=decision.status), there(topic()))) == ("False", "TopicExists")
 
 
@@ -137,9 +142,9 @@ def test_one_that_was_made_and_does_not_show_yet_is_not_made_again() -> None:
 def test_a_refusal_is_shown_and_told_once() -> None:
     actual = there(None, failure=Failure("InvalidConfig", "no", True))
     decision = decide(wanted(), actual)
-    assert (reason(decision), news(decision)) == (("False", "InvalidConfig"), ["InvalidConfig"])
+    assert (reason(decision), event_reasons(decision)) == (("False", "InvalidConfig"), ["InvalidConfig"])
     again = wanted(TopicStatus(conditions=decision.conditions))
-    assert news(decide(again, actual)) == []
+    assert event_reasons(decide(again, actual)) == []
     assert decision.again_seconds == 60
 
 
@@ -153,7 +158,7 @@ def test_a_topic_that_was_there_is_adopted_and_changed() -> None:
         AlterConfig("orders", {"retention.ms": "5", "segment.bytes": None}),
         Grow("orders", 2),
     )
-    assert news(decision) == [], "adopting is no drift"
+    assert event_reasons(decision) == [], "adopting is no drift"
 
 
 def test_adopted_only_if_equal() -> None:
@@ -194,7 +199,7 @@ def test_a_new_spec_is_put_in_force_in_every_drift_mode() -> None:
         desired = wanted(OWN, generation=2, drift=drift, config={"retention.ms": 5}, partitions=4)
         decision = decide(desired, there(topic()))
         assert decision.actions == (AlterConfig("orders", {"retention.ms": "5"}), Grow("orders", 4)), drift
-        assert news(decision) == []
+        assert event_reasons(decision) == []
 
 
 def test_a_topic_whose_replicas_are_moved_to_other_brokers_stays_ready() -> None:
@@ -253,7 +258,7 @@ def test_throttles_of_moving_replicas_are_nobodys_drift() -> None:
 def test_drift_is_corrected_and_told() -> None:
     decision = decide(wanted(OWN), there(topic(retention_ms="6")))
     assert decision.actions == (AlterConfig("orders", {"retention.ms": None}),)
-    assert news(decision) == ["DriftCorrected"]
+    assert event_reasons(decision) == ["DriftCorrected"]
 
 
 def test_drift_is_only_told_once() -> None:
@@ -264,9 +269,9 @@ def test_drift_is_only_told_once() -> None:
         ("Ready", "True"),
         ("Drifted", "True"),
     ]
-    assert news(decision) == ["Drifted"]
+    assert event_reasons(decision) == ["Drifted"]
     again = replace(OWN, conditions=decision.conditions)
-    assert news(decide(replace(desired, status=again), there(topic(retention_ms="6")))) == []
+    assert event_reasons(decide(replace(desired, status=again), there(topic(retention_ms="6")))) == []
 
 
 def test_drift_may_be_nobodys_business() -> None:
@@ -278,7 +283,7 @@ def test_drift_may_be_nobodys_business() -> None:
 def test_a_topic_that_somebody_deleted_is_made_anew_only_where_drift_is_corrected() -> None:
     decision = decide(wanted(OWN), there(None))
     assert isinstance(decision.actions[0], Create)
-    assert news(decision) == ["TopicMadeAnew"]
+    assert event_reasons(decision) == ["TopicMadeAnew"]
     for drift in ("Warn", "Off"):
         left = decide(wanted(OWN, drift=drift), there(None))
         assert left.actions == ()
@@ -287,7 +292,7 @@ def test_a_topic_that_somebody_deleted_is_made_anew_only_where_drift_is_correcte
 
 def test_a_topic_that_was_replaced_is_adopted_by_the_policy() -> None:
     decision = decide(wanted(OWN), there(topic(id=OTHER_ID)))
-    assert news(decision) == ["TopicReplaced"]
+    assert event_reasons(decision) == ["TopicReplaced"]
     assert decision.status is not None
     assert decision.status.topic_id == str(OTHER_ID)
     assert reason(decide(wanted(OWN, adoptionPolicy="Fail"), there(topic(id=OTHER_ID)))) == (
@@ -315,7 +320,8 @@ def test_an_owner_takes_its_topic_along() -> None:
 
 def test_a_deletion_that_waits_says_for_what() -> None:
     decision = decide(
-        wanted(OWN, **GOING), Actual(reach=Reach.UNREACHABLE, problem="the Cluster does not answer")
+        wanted(OWN, **GOING),
+        Actual(reachability=Reachability.UNREACHABLE, problem="the Cluster does not answer"),
     )
     assert decision.actions == () and decision.again_seconds is not None
     assert reason(decision) == ("False", "DeletionWaits")
@@ -331,10 +337,10 @@ def test_a_deletion_that_waits_says_for_what() -> None:
         (OWN, there(topic(), sharers=1), {}, ["TopicKept"]),
         (OWN, there(topic()), {"is_paused": True}, ["TopicKept"]),
         (OWN, there(topic()), {"deletionPolicy": "Retain"}, []),
-        (OWN, Actual(reach=Reach.GONE), {}, []),
+        (OWN, Actual(reachability=Reachability.GONE), {}, []),
         (
             OWN,
-            Actual(reach=Reach.UNREACHABLE, problem="no"),
+            Actual(reachability=Reachability.UNREACHABLE, problem="no"),
             {"deleted_seconds": DELETION_SECONDS_MAX},
             ["TopicKept"],
         ),
@@ -345,11 +351,11 @@ def test_no_other_topic_goes_and_nothing_hangs(
 ) -> None:
     decision = decide(wanted(status, **{**GOING, **more}), actual)
     assert decision.actions == (RemoveFinalizer(),)
-    assert news(decision) == told
+    assert event_reasons(decision) == told
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for_a_while() -> None:
-    decision = decide(wanted(OWN, **GOING), Actual(reach=Reach.UNREACHABLE, problem="no"))
+    decision = decide(wanted(OWN, **GOING), Actual(reachability=Reachability.UNREACHABLE, problem="no"))
     assert decision.actions == ()
     assert decision.again_seconds == 10
 
@@ -359,10 +365,10 @@ def test_a_cluster_that_does_not_answer_is_waited_for_a_while() -> None:
 
 def test_without_its_cluster_a_topic_says_so_and_keeps_what_it_knows() -> None:
     for reach, expected in (
-        (Reach.GONE, ("False", "ClusterNotFound")),
-        (Reach.UNREACHABLE, ("Unknown", "ClusterUnreachable")),
+        (Reachability.GONE, ("False", "ClusterNotFound")),
+        (Reachability.UNREACHABLE, ("Unknown", "ClusterUnreachable")),
     ):
-        decision = decide(wanted(OWN), Actual(reach=reach, problem="why"))
+        decision = decide(wanted(OWN), Actual(reachability=reach, problem="why"))
         assert reason(decision) == expected
         assert decision.status == OWN
         assert decision.again_seconds is not None
@@ -442,10 +448,10 @@ def test_a_topic_that_asks_for_compaction_is_told_once_that_it_has_no_effect(pol
         "NoEffect",
         compaction_warning(policy.split(",")),
     )
-    assert news(decision) == ["CompactionHasNoEffect"]
+    assert event_reasons(decision) == ["CompactionHasNoEffect"]
     assert reason(decision) == ("True", "AsWanted")
     again = replace(desired, status=replace(OWN, conditions=decision.conditions))
-    assert news(decide(again, there(topic(cleanup_policy=policy)))) == []
+    assert event_reasons(decide(again, there(topic(cleanup_policy=policy)))) == []
     assert not [one for one in decide(wanted(OWN), there(topic())).conditions if one.type == "Compaction"]
 
 

@@ -43,7 +43,7 @@ async def settled(world: World, name: str) -> list[str]:
         if again_seconds is None and reason == "AsWanted":
             return reasons
         await asyncio.sleep(0.1)
-        world.topics._looked.clear()
+        world.topics._reconciled.clear()
     raise AssertionError(f"not as wanted after {LOOKS_MAX} looks: {reasons[-3:]}")
 
 

@@ -225,10 +225,10 @@ def test_conditions_are_metrics_until_the_resource_is_gone(broker: BrokerWithAdm
         name = unique()
         world.make(TOPICS, name)
         await world.topic(name)
-        assert len(list(world.outside.conditions.samples())) == 2
+        assert len(list(world.environment.conditions.samples())) == 2
         world.delete(TOPICS, name)
         await world.topic(name)
-        assert not list(world.outside.conditions.samples())
+        assert not list(world.environment.conditions.samples())
 
     in_world(broker, story)
 

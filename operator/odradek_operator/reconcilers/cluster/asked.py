@@ -23,6 +23,10 @@ async def roll_asked(look: Look) -> None:
         if kind != "Pod" or facts.component_of(pod) != CONTROLLER or not facts.asks_for_roll(pod):
             continue
         if await unsteady(look) is None:
-            await look.outside.tell(look.body, "PodRestarts", f"{name}: it was asked to be restarted")
-            await look.outside.kubernetes.delete(PODS, look.key.namespace, name, uid=metadata(pod).get("uid"))
+            await look.environment.report_event(
+                look.body, "PodRestarts", f"{name}: it was asked to be restarted"
+            )
+            await look.environment.kubernetes.delete(
+                PODS, look.key.namespace, name, uid=metadata(pod).get("uid")
+            )
         return

@@ -71,7 +71,7 @@ async def guard_evictions(look: Look) -> None:
         if pod.caught_up:
             continue
         try:
-            await look.outside.kubernetes.set_labels(
+            await look.environment.kubernetes.set_labels(
                 PODS, look.key.namespace, pod.name, {CAUGHT_UP_LABEL: "true"}
             )
         except NotFound:

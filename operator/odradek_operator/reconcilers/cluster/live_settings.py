@@ -40,7 +40,7 @@ async def settle_settings(look: Look) -> None:
             f"{key} back to its default" if value is None else f"{key}={value}"
             for key, value in look.settings.alter.items()
         )
-        await look.outside.tell(look.body, "SettingsAltered", f"without a restart: {altered}")
+        await look.environment.report_event(look.body, "SettingsAltered", f"without a restart: {altered}")
     except OdradekError as failure:
         look.settings_problem = f"{', '.join(look.settings.alter)} could not be altered: {failure}"
 

@@ -20,7 +20,7 @@ from odradek_operator.reconcilers.cluster.ensemble import Resize
 from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
 from odradek_operator.reconcilers.cluster.problems import Problems, read_problems
 from odradek_operator.reconcilers.cluster.settings import SettingsPlan
-from odradek_operator.reconcilers.reconciler import Outside, key_of
+from odradek_operator.reconcilers.reconciler import Environment, key_of
 from odradek_operator.resources.cluster_status import ClusterStatus, Ensemble, Movement
 
 
@@ -32,7 +32,7 @@ class Look:
     body: Json
     before: ClusterStatus
     context: Context
-    outside: Outside
+    environment: Environment
     admin: ClusterAdmin
     applier: Applier
     objects: dict[tuple[str, str], Json]
@@ -103,7 +103,7 @@ class Look:
     async def read_problems(self) -> None:
         """Learn why pods are missing or not ready, where some are."""
         self.problems = await read_problems(
-            self.outside.kubernetes, self.context, self.objects, self.outside.now()
+            self.environment.kubernetes, self.context, self.objects, self.environment.now()
         )
         of_pods = self.problems.of_pods
         self.pods = tuple(replace(pod, problem=of_pods.get(pod.name, pod.problem)) for pod in self.pods)
@@ -111,6 +111,6 @@ class Look:
     async def wake_contents(self) -> None:
         """Have this Cluster's Topics and ConsumerGroups looked at: it serves now, or their partitions are elsewhere."""
         for api in (TOPICS, CONSUMER_GROUPS):
-            for body in await self.outside.kubernetes.list(api, self.key.namespace):
+            for body in await self.environment.kubernetes.list(api, self.key.namespace):
                 if (body.get("spec") or {}).get("cluster") == self.key.name:
-                    self.outside.look_anew(key_of(body))
+                    self.environment.mark_stale(key_of(body))

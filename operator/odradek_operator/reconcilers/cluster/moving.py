@@ -45,6 +45,6 @@ async def _move(look: Look, bytes_per_second: int | None) -> None:
             await look.admin.end_throttle(bootstrap)
         which = rolling.named(tuple(str(broker) for broker in movement.brokers))
         await look.wake_contents()
-        await look.outside.tell(
+        await look.environment.report_event(
             look.body, "BrokersFilled", f"brokers {which} have their share of all partitions"
         )

@@ -45,7 +45,7 @@ from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.status import DATA_LOST, Findings, conditions, not_looked_at
 from odradek_operator.reconcilers.cluster.storage import is_bound
 from odradek_operator.reconcilers.reconciler import (
-    Outside,
+    Environment,
     is_deleted,
     is_paused,
     known_conditions,
@@ -68,22 +68,22 @@ ADDRESS_SECONDS_MAX: Final = 60.0
 class ClusterReconciler:
     """The kind Cluster."""
 
-    def __init__(self, outside: Outside, *, admin: ClusterAdmin, settings: OperatorSettings) -> None:
-        self._outside = outside
+    def __init__(self, environment: Environment, *, admin: ClusterAdmin, settings: OperatorSettings) -> None:
+        self._environment = environment
         self._admin = admin
         self._settings = settings
-        self._applier = Applier(outside.kubernetes)
+        self._applier = Applier(environment.kubernetes)
 
     async def reconcile(self, key: Key) -> float | None:
-        body = await self._outside.kubernetes.get(CLUSTERS, key.namespace, key.name)
+        body = await self._environment.kubernetes.get(CLUSTERS, key.namespace, key.name)
         if body is None or is_deleted(body):
             # What belongs to it goes with it; Kubernetes sees to that, and nothing of it waits for us.
             self._applier.forget(key)
-            self._outside.conditions.forget(key)
+            self._environment.conditions.forget(key)
             return None
         before = status_of(body, ClusterStatus)
         if is_paused(body):
-            await self._outside.report(body, before, not_looked_at(known_conditions(body)))
+            await self._environment.write_status(body, before, not_looked_at(known_conditions(body)))
             return None
         try:
             spec = parse(ClusterSpec, body["spec"])
@@ -132,7 +132,7 @@ class ClusterReconciler:
             before = begun
             if there.there:
                 # Remembered before anything is done, so that the next operator knows what was begun.
-                body = await self._outside.report(body, before, known_conditions(body)) or body
+                body = await self._environment.write_status(body, before, known_conditions(body)) or body
         sized = ensemble.with_size(spec, key.name, before, objects)
         return Look(
             key=key,
@@ -141,7 +141,7 @@ class ClusterReconciler:
             context=self._context(key, body, sized, before, scale.pods, choice.image),
             refused_image=choice.refused,
             servers_wanted=spec.zookeeper.servers.replicas if spec.zookeeper.servers is not None else None,
-            outside=self._outside,
+            environment=self._environment,
             admin=self._admin,
             applier=self._applier,
             objects=objects,
@@ -181,7 +181,9 @@ class ClusterReconciler:
         look.context = replace(look.context, brokers=look.context.spec.brokers.replicas)
         await workloads.apply_brokers(look)
         await look.wake_contents()
-        await self._outside.tell(look.body, "BrokersRemoved", f"brokers {gone} were empty and are gone")
+        await self._environment.report_event(
+            look.body, "BrokersRemoved", f"brokers {gone} were empty and are gone"
+        )
 
     def _context(
         self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int, image: str
@@ -206,7 +208,7 @@ class ClusterReconciler:
 
     def _is_young(self, body: Json) -> bool:
         made = datetime.fromisoformat(str(metadata(body)["creationTimestamp"]).replace("Z", "+00:00"))
-        return (self._outside.now() - made).total_seconds() < ADDRESS_SECONDS_MAX
+        return (self._environment.now() - made).total_seconds() < ADDRESS_SECONDS_MAX
 
     async def _report_unready(
         self,
@@ -219,9 +221,9 @@ class ClusterReconciler:
     ) -> None:
         others = [one for one in known_conditions(body) if one.type != READY]
         known = next((one for one in known_conditions(body) if one.type == READY), None)
-        await self._outside.report(body, before, [ready(holds, reason, message), *others])
+        await self._environment.write_status(body, before, [ready(holds, reason, message), *others])
         if known is None or (known.reason, known.message) != (reason, message):
-            await self._outside.tell(body, reason, message, warning=True)
+            await self._environment.report_event(body, reason, message, warning=True)
 
     async def _report_refusal(self, look: Look, refusal: KubernetesError) -> None:
         if isinstance(refusal, Forbidden):
@@ -241,7 +243,7 @@ class ClusterReconciler:
         for problem in found[:_EVENTS_MAX]:
             # Times, counts and the numbers of pods change in what is the same problem.
             if _without_numbers(problem) not in _without_numbers(known):
-                await self._outside.tell(look.body, "PodsNotReady", problem, warning=True)
+                await self._environment.report_event(look.body, "PodsNotReady", problem, warning=True)
 
     async def _report(self, look: Look) -> float | None:
         def state(kind: str, suffix: str) -> facts.SetState:
@@ -261,13 +263,13 @@ class ClusterReconciler:
         )
         stated = conditions(_findings(look, brokers, controllers, zookeeper))
         if look.data_problem and not any(one.reason == DATA_LOST for one in known_conditions(look.body)):
-            await self._outside.tell(look.body, DATA_LOST, look.data_problem, warning=True)
+            await self._environment.report_event(look.body, DATA_LOST, look.data_problem, warning=True)
         if (refused := look.refused_image) and not any(
             one.message.startswith(refused.message) for one in known_conditions(look.body)
         ):
-            await self._outside.tell(look.body, refused.reason, refused.message, warning=True)
+            await self._environment.report_event(look.body, refused.reason, refused.message, warning=True)
         status = _status(look, brokers, controllers, zookeeper)
-        await self._outside.report(look.body, status, stated)
+        await self._environment.write_status(look.body, status, stated)
         await self._tell_problems(look)
         serves_again = is_ready(stated) and not is_ready(known_conditions(look.body))
         # What it says of its ConsumerGroups may be another now.

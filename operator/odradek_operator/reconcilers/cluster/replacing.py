@@ -58,8 +58,8 @@ async def roll_servers(look: Look) -> None:
         waits_for=steadiness.waits_for(observed, takes_server=True),
     )
     if (pod := roll.replace) is not None:
-        await look.outside.tell(look.body, "PodRestarts", f"{pod.name}: {roll.why}")
-        await look.outside.kubernetes.delete(PODS, look.key.namespace, pod.name, uid=pod.uid)
+        await look.environment.report_event(look.body, "PodRestarts", f"{pod.name}: {roll.why}")
+        await look.environment.kubernetes.delete(PODS, look.key.namespace, pod.name, uid=pod.uid)
 
 
 async def unsteady(look: Look) -> str | None:
@@ -101,9 +101,9 @@ async def _asked(
 
 
 async def _replace(look: Look, pod: facts.BrokerPod) -> None:
-    kubernetes = look.outside.kubernetes
+    kubernetes = look.environment.kubernetes
     if look.roll.never_safe:
-        await look.outside.tell(
+        await look.environment.report_event(
             look.body,
             "PartitionsAway",
             f"while broker {pod.broker} restarts, these take no records with acks=all: "
@@ -116,7 +116,7 @@ async def _replace(look: Look, pod: facts.BrokerPod) -> None:
         await kubernetes.delete(VOLUME_CLAIMS, look.key.namespace, claim)
     # A drain that asks in the moment between would take another broker.
     await evictions.hold(look)
-    await look.outside.tell(look.body, "BrokerRestarts", f"broker {pod.broker}: {look.roll.why}")
+    await look.environment.report_event(look.body, "BrokerRestarts", f"broker {pod.broker}: {look.roll.why}")
     await kubernetes.delete(PODS, look.key.namespace, pod.name, uid=pod.uid)
 
 
@@ -126,11 +126,13 @@ async def force_lost_pods(look: Look) -> None:
         if not (pod.replace and pod.deleting) or pod.node is None:
             continue
         try:
-            node = await look.outside.kubernetes.get(NODES, None, pod.node)
+            node = await look.environment.kubernetes.get(NODES, None, pod.node)
         except Forbidden:
             continue
         if facts.node_is_lost(node):
             # The claim first: a volume of the lost node would hold the new pod to it.
             claim = f"{VOLUME}-{pod.name}"
-            await look.outside.kubernetes.delete(VOLUME_CLAIMS, look.key.namespace, claim)
-            await look.outside.kubernetes.delete(PODS, look.key.namespace, pod.name, uid=pod.uid, force=True)
+            await look.environment.kubernetes.delete(VOLUME_CLAIMS, look.key.namespace, claim)
+            await look.environment.kubernetes.delete(
+                PODS, look.key.namespace, pod.name, uid=pod.uid, force=True
+            )

@@ -36,7 +36,7 @@ async def resize_ensemble(look: Look) -> None:
         look.resize = ensemble.resize(found.voters, wanted, waits_for)
         if not look.resize.under_way or look.resize.waiting:
             return
-        await look.outside.tell(look.body, "EnsembleChanges", str(look.resize))
+        await look.environment.report_event(look.body, "EnsembleChanges", str(look.resize))
         found = await look.admin.resize_ensemble(
             addresses,
             joining=[server_line(look.context, number) for number in look.resize.joining],
@@ -56,6 +56,6 @@ async def _remove_claims(look: Look, size: int) -> None:
         look.has_former_claims = True
         if metadata(claim).get("deletionTimestamp") or ("Pod", name.partition("-")[2]) in look.objects:
             continue  # A pod that is stopping still writes.
-        await look.outside.kubernetes.delete(
+        await look.environment.kubernetes.delete(
             VOLUME_CLAIMS, look.key.namespace, name, uid=metadata(claim)["uid"]
         )

@@ -41,9 +41,9 @@ async def decide_spread(look: Look) -> None:
                 nodes = await _nodes(look)
             kept = enough(nodes, pod, count=count, label=zone_label(spec))
         elif (kept.nodes or kept.zones) and (
-            name := waiting_pod(look.objects, component, look.outside.now(), spec)
+            name := waiting_pod(look.objects, component, look.environment.now(), spec)
         ):
-            await look.outside.tell(
+            await look.environment.report_event(
                 look.body,
                 "SpreadSoftened",
                 f"{name} finds no place where it keeps the spread even; {component} pods are spread as far as possible "
@@ -113,7 +113,7 @@ def waiting_pod(objects: Objects, component: str, now: datetime, spec: ClusterSp
 
 async def _nodes(look: Look) -> list[Json]:
     try:
-        return list(await look.outside.kubernetes.list(NODES, None))
+        return list(await look.environment.kubernetes.list(NODES, None))
     except Forbidden:
         return []
 

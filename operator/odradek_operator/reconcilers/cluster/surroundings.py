@@ -18,7 +18,7 @@ async def read_zones(look: Look) -> None:
     if label is None:
         return
     try:
-        found = await look.outside.kubernetes.list(NODES, None)
+        found = await look.environment.kubernetes.list(NODES, None)
     except Forbidden as failure:
         look.zones_problem = (
             f"brokers have no racks: {failure}. Give the operator the right to read nodes (rbac.nodes of its "

@@ -36,7 +36,9 @@ async def apply_stateful_set(look: Look, manifest: Json, size: str) -> None:
             name,
         )
         uid = metadata(there or {}).get("uid")
-        await look.outside.kubernetes.delete(STATEFUL_SETS, look.key.namespace, name, uid=uid, orphan=True)
+        await look.environment.kubernetes.delete(
+            STATEFUL_SETS, look.key.namespace, name, uid=uid, orphan=True
+        )
         del look.objects["StatefulSet", name]
         # After their set, which would make them again as they were.
         await _remove_unbound_claims(look)
@@ -73,13 +75,13 @@ async def _remove_unbound_claims(look: Look) -> None:
     for claim in unbound:
         about = metadata(claim)
         logger.info("%s: %s has no volume and is made again with another class", look.key, about["name"])
-        await look.outside.kubernetes.delete(
+        await look.environment.kubernetes.delete(
             VOLUME_CLAIMS, look.key.namespace, about["name"], uid=about["uid"]
         )
         pod = look.objects.get(("Pod", str(about["name"]).removeprefix(f"{VOLUME}-")))
         if pod is not None and not facts.pod_is_ready(pod):
             uid = metadata(pod)["uid"]
-            await look.outside.kubernetes.delete(PODS, look.key.namespace, metadata(pod)["name"], uid=uid)
+            await look.environment.kubernetes.delete(PODS, look.key.namespace, metadata(pod)["name"], uid=uid)
 
 
 async def _grow_volumes(look: Look, stateful_set: str, size: str) -> None:
@@ -93,8 +95,10 @@ async def _grow_volumes(look: Look, stateful_set: str, size: str) -> None:
             "spec": {"resources": {"requests": {"storage": growth.size}}},
         }
         try:
-            await look.outside.kubernetes.apply(manifest)
-            await look.outside.tell(look.body, "VolumeGrows", f"{growth.claim} asks for {growth.size} now")
+            await look.environment.kubernetes.apply(manifest)
+            await look.environment.report_event(
+                look.body, "VolumeGrows", f"{growth.claim} asks for {growth.size} now"
+            )
         except Conflict:
             logger.info("%s: %s went before it could grow", look.key, growth.claim)
         except (Refused, Forbidden) as refusal:

@@ -61,7 +61,7 @@ async def _protect_active_controller(look: Look) -> None:
         if (metadata(pod).get("annotations") or {}).get(DELETION_COST) == cost:
             continue
         try:
-            await look.outside.kubernetes.set_annotations(
+            await look.environment.kubernetes.set_annotations(
                 PODS, look.key.namespace, name, {DELETION_COST: cost}
             )
         except NotFound:

@@ -22,8 +22,8 @@ from odradek_operator.reconcilers.decisions import (
     DELETION_SECONDS_MAX,
     REFUSED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
-    News,
-    Reach,
+    Event,
+    Reachability,
     RemoveFinalizer,
     deletion_waits,
 )
@@ -51,14 +51,14 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         message = (
             f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}; delete one of the two"
         )
-        return Decision.said(desired, ready(False, "GroupTaken", message), *desired.release())
-    absence = Decision.without_cluster(desired, actual.reach, actual.problem)
+        return Decision.with_condition(desired, ready(False, "GroupTaken", message), *desired.release())
+    absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if actual.failure is not None:
         refused = ready(False, actual.failure.reason, actual.failure.message)
         pause = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else START_AGAIN_SECONDS
-        return Decision.said(desired, refused, again_seconds=pause)
+        return Decision.with_condition(desired, refused, again_seconds=pause)
     assert actual.group is not None
     if desired.is_paused:
         return _shown(
@@ -75,7 +75,7 @@ def _governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
     step = next_step(desired, actual, group)
     if step is not None:
         if step.actions:
-            return Decision(actions=step.actions, news=step.news)
+            return Decision(actions=step.actions, events=step.events)
         status, again_seconds = step.status or status, step.again_seconds
     start = _start(desired, actual, group)
     if isinstance(start, Decision):
@@ -150,12 +150,12 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
         return go
     if desired.is_paused or actual.sharers:
         why = "this resource was paused" if desired.is_paused else "another ConsumerGroup names it too"
-        return replace(go, news=(_kept(desired, why),))
-    if actual.reach is Reach.GONE:
+        return replace(go, events=(_kept(desired, why),))
+    if actual.reachability is Reachability.GONE:
         return go
     is_late = desired.deleted_seconds >= DELETION_SECONDS_MAX
     problem = ""
-    if actual.reach is Reach.UNREACHABLE:
+    if actual.reachability is Reachability.UNREACHABLE:
         problem = actual.problem
     elif actual.failure is not None:
         problem = actual.failure.message
@@ -163,17 +163,17 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
         problem = f"it has {count(len(actual.group.members), 'member')}; stop its consumers"
     if problem:
         if is_late:
-            return replace(go, news=(_kept(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),))
+            return replace(go, events=(_kept(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),))
         waits = deletion_waits(f"the group {desired.group_id}", problem)
-        return Decision.said(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if actual.group is None or actual.group.state is None:
         return go
     return Decision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))
 
 
-def _kept(desired: Desired, why: str) -> News:
+def _kept(desired: Desired, why: str) -> Event:
     message = f"the group {desired.group_id} was not deleted with its resource: {why}; delete it by hand if it is to go"
-    return News("GroupKept", message, is_warning=True)
+    return Event("GroupKept", message, is_warning=True)
 
 
 # --- what is said --------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def _shown(
     return Decision(
         status=shown,
         conditions=tuple(conditions),
-        news=_changes(desired, conditions),
+        events=_changes(desired, conditions),
         again_seconds=again_seconds,
     )
 
@@ -281,15 +281,15 @@ def _reset(shown: ConsumerGroupStatus) -> Condition | None:
 _TOLD = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
 
 
-def _changes(desired: Desired, conditions: list[Condition]) -> tuple[News, ...]:
+def _changes(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]:
     """What is worth an event: a condition that ceases to hold, or holds again."""
     before = {known.type: str(known.status) for known in desired.status.conditions}
-    news = []
+    events = []
     for stated in conditions:
         if stated.type not in _TOLD or before.get(stated.type, "True") == str(stated.status):
             continue
         if str(stated.status) == "False":
-            news.append(News(f"{stated.type}Lost", stated.message, is_warning=True))
+            events.append(Event(f"{stated.type}Lost", stated.message, is_warning=True))
         elif str(stated.status) == "True":
-            news.append(News(f"{stated.type}Restored", f"{stated.type} holds again"))
-    return tuple(news)
+            events.append(Event(f"{stated.type}Restored", f"{stated.type} holds again"))
+    return tuple(events)

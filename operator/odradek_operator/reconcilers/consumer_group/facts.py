@@ -9,7 +9,13 @@ from datetime import datetime
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, GroupStep
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import AddFinalizer, DecisionOf, DesiredOf, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import (
+    AddFinalizer,
+    DecisionOf,
+    DesiredOf,
+    Reachability,
+    RemoveFinalizer,
+)
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 
 Offsets = Mapping[TopicPartition, int]
@@ -45,7 +51,7 @@ class Actual:
     """
 
     now: datetime
-    reach: Reach = Reach.REACHED
+    reachability: Reachability = Reachability.REACHED
     problem: str = ""
     group: ActualGroup | None = None
     seen: GroupsSeen | None = None

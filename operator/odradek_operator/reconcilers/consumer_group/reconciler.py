@@ -8,29 +8,34 @@ from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
+from odradek_operator.reconcilers.batches import BatchReconciler, Outcomes
 from odradek_operator.reconcilers.consumer_group.run import GroupsRun
-from odradek_operator.reconcilers.passes import Outcomes, Passes
-from odradek_operator.reconcilers.reconciler import Outside
+from odradek_operator.reconcilers.reconciler import Environment
 
 
-class ConsumerGroupReconciler(Passes):
+class ConsumerGroupReconciler(BatchReconciler):
     """Of all ConsumerGroups. `bootstrap` tells where a Cluster's brokers are reached."""
 
     def __init__(
-        self, outside: Outside, *, brokers: BrokerClients, record_times: RecordTimes, bootstrap: Bootstrap
+        self,
+        environment: Environment,
+        *,
+        brokers: BrokerClients,
+        record_times: RecordTimes,
+        bootstrap: Bootstrap,
     ) -> None:
-        super().__init__(outside, CONSUMER_GROUPS)
+        super().__init__(environment, CONSUMER_GROUPS)
         self._brokers = brokers
         self._record_times = record_times
         self._bootstrap = bootstrap
 
-    async def see_to(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
+    async def reconcile_batch(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
         run = GroupsRun(
-            self._outside,
+            self._environment,
             namespace,
             bodies,
             brokers=self._brokers,
             record_times=self._record_times,
             bootstrap=self._bootstrap,
         )
-        return await run.see_to(due)
+        return await run.reconcile(due)

@@ -29,7 +29,7 @@ from odradek_operator.reconcilers.consumer_group.positions import (
     table_of,
     time_of,
 )
-from odradek_operator.reconcilers.decisions import News
+from odradek_operator.reconcilers.decisions import Event
 from odradek_operator.resources.conditions import timestamp
 from odradek_operator.resources.consumer_group import (
     SNAPSHOT_PARTITIONS_MAX,
@@ -60,7 +60,7 @@ class Step:
 
     actions: tuple[Action, ...] = ()
     status: ConsumerGroupStatus | None = None
-    news: tuple[News, ...] = ()
+    events: tuple[Event, ...] = ()
     again_seconds: float | None = None
 
 
@@ -227,8 +227,8 @@ def _ended(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
     ended = replace(known, finished_at=timestamp(actual.now))
     is_done = ended.phase is Phase.DONE
     what = f"the reset {ended.id} {'is made' if is_done else 'is refused'}: {ended.message}"
-    news = News("OffsetsReset" if is_done else "ResetRefused", what, is_warning=not is_done)
-    return Step(actions=(Note(replace(desired.status, reset=ended)),), news=(news,))
+    event = Event("OffsetsReset" if is_done else "ResetRefused", what, is_warning=not is_done)
+    return Step(actions=(Note(replace(desired.status, reset=ended)),), events=(event,))
 
 
 def digest(reset_id: str) -> str:
@@ -244,8 +244,8 @@ def _remember(group: ActualGroup, known: ResetStatus) -> Step:
 def _repeated(desired: Desired, actual: Actual, wish: Reset) -> Step:
     message = "a reset of this id has ended before, and is not made twice; give it a new id to have it made"
     known = ResetStatus(id=wish.id, phase=Phase.REPEATED, message=message, finished_at=timestamp(actual.now))
-    news = News("ResetNotRepeated", f"the reset {wish.id} is not made: {message}")
-    return Step(actions=(Note(replace(desired.status, reset=known)),), news=(news,))
+    event = Event("ResetNotRepeated", f"the reset {wish.id} is not made: {message}")
+    return Step(actions=(Note(replace(desired.status, reset=known)),), events=(event,))
 
 
 def _seconds_since(moment: str | None, now: datetime) -> float:

@@ -30,8 +30,10 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
+from odradek_operator.reconcilers.batches import Outcome, Outcomes
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
 from odradek_operator.reconcilers.claims import Claims
+from odradek_operator.reconcilers.cluster_access import ClusterAccess, for_each_cluster
 from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (
     Action,
@@ -42,11 +44,9 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     ScaleWorkload,
     WorkloadSeen,
 )
-from odradek_operator.reconcilers.decisions import AddFinalizer, Reach, RemoveFinalizer
-from odradek_operator.reconcilers.on_clusters import ClustersOf, on_each
-from odradek_operator.reconcilers.passes import Outcome, Outcomes
+from odradek_operator.reconcilers.decisions import AddFinalizer, Reachability, RemoveFinalizer
 from odradek_operator.reconcilers.reconciler import (
-    Outside,
+    Environment,
     add_finalizer,
     key_of,
     known_conditions,
@@ -79,7 +79,7 @@ class GroupsRun:
 
     def __init__(
         self,
-        outside: Outside,
+        environment: Environment,
         namespace: str,
         bodies: Sequence[Json],
         *,
@@ -87,22 +87,22 @@ class GroupsRun:
         record_times: RecordTimes,
         bootstrap: Bootstrap,
     ) -> None:
-        self._outside = outside
+        self._environment = environment
         self._namespace = namespace
-        self._clusters = ClustersOf(outside, namespace, "ConsumerGroup", brokers, bootstrap)
+        self._clusters = ClusterAccess(environment, namespace, "ConsumerGroup", brokers, bootstrap)
         self._record_times = record_times
         self._claims = Claims(bodies, field="groupId")
         self._places = asyncio.Semaphore(GROUPS_TOGETHER_MAX)
         self._outcomes: list[Outcome] = []
         self._failures: dict[Key, Exception] = {}
 
-    async def see_to(self, due: Sequence[Json]) -> Outcomes:
+    async def reconcile(self, due: Sequence[Json]) -> Outcomes:
         """See to these groups."""
         works: dict[str, list[_Work]] = {}
         for body in due:
             try:
                 desired = Desired.read(
-                    body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=self._outside.now()
+                    body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=self._environment.now()
                 )
             except InvalidResource as problem:
                 try:
@@ -111,7 +111,7 @@ class GroupsRun:
                     self._failures[key_of(body)] = failure
                 continue
             works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
-        await on_each(works, self._on_cluster)
+        await for_each_cluster(works, self._on_cluster)
         return Outcomes(self._outcomes, self._failures)
 
     async def _on_cluster(self, cluster: str, works: Sequence[_Work]) -> None:
@@ -127,7 +127,7 @@ class GroupsRun:
         if absence is not None:
             ended = {outcome.key for outcome in self._outcomes} | self._failures.keys()
             left = [work for work in works if work.key not in ended]
-            await self._each(left, None, reach=absence.reach, problem=absence.problem)
+            await self._each(left, None, reachability=absence.reachability, problem=absence.problem)
 
     async def _look(self, works: Sequence[_Work], groups: BrokerGroups) -> None:
         seen, failures = await groups.look({work.desired.group_id: _topics(work.desired) for work in works})
@@ -137,14 +137,14 @@ class GroupsRun:
                 # Its coordinator moves or starts: that is for the next pass.
                 work.actual = replace(
                     work.actual,
-                    reach=Reach.UNREACHABLE,
+                    reachability=Reachability.UNREACHABLE,
                     problem=f"the group's coordinator does not answer: {refused}; it is tried again",
                 )
                 continue
             work.actual = replace(
                 work.actual,
-                now=self._outside.now(),
-                reach=Reach.REACHED,
+                now=self._environment.now(),
+                reachability=Reachability.REACHED,
                 seen=seen,
                 group=seen.groups.get(work.desired.group_id),
                 failure=None if refused is None else failure_of(refused),
@@ -157,7 +157,7 @@ class GroupsRun:
             async with self._places:
                 work.actual = replace(
                     work.actual,
-                    now=self._outside.now(),
+                    now=self._environment.now(),
                     older=self._claims.older(
                         work.desired.uid, work.desired.spec.cluster, work.desired.group_id
                     ),
@@ -180,13 +180,13 @@ class GroupsRun:
         for _ in range(ROUNDS_MAX):
             decision = decide(work.desired, work.actual)
             if not decision.actions:
-                self._outcomes.append(await leave(self._outside, work.body, work.desired, decision))
+                self._outcomes.append(await leave(self._environment, work.body, work.desired, decision))
                 return
             for action in decision.actions:
                 if not await self._act(work, action, groups):
                     break
             else:
-                await tell(self._outside, work.body, decision.news)
+                await tell(self._environment, work.body, decision.events)
             if work.desired.is_deleted and not work.desired.has_finalizer:
                 return
         self._failures[work.key] = RuntimeError(f"{work.key} has not come to rest in {ROUNDS_MAX} rounds")
@@ -195,15 +195,17 @@ class GroupsRun:
         """Take one step; False when it was refused, and those after it are to be left out."""
         match action:
             case AddFinalizer():
-                work.body = await add_finalizer(self._outside.kubernetes, CONSUMER_GROUPS, work.body)
+                work.body = await add_finalizer(self._environment.kubernetes, CONSUMER_GROUPS, work.body)
                 work.desired = replace(work.desired, has_finalizer=True)
             case RemoveFinalizer():
-                await remove_finalizer(self._outside.kubernetes, CONSUMER_GROUPS, work.body)
+                await remove_finalizer(self._environment.kubernetes, CONSUMER_GROUPS, work.body)
                 work.desired = replace(work.desired, has_finalizer=False)
-                found = await self._outside.kubernetes.get(CONSUMER_GROUPS, self._namespace, work.key.name)
+                found = await self._environment.kubernetes.get(
+                    CONSUMER_GROUPS, self._namespace, work.key.name
+                )
                 work.body = found or work.body
             case Note(status):
-                noted = await self._outside.report(work.body, status, known_conditions(work.body))
+                noted = await self._environment.write_status(work.body, status, known_conditions(work.body))
                 work.body = noted or work.body
                 work.desired = replace(work.desired, status=status)
                 work.actual = replace(work.actual, resolved=None)
@@ -215,7 +217,7 @@ class GroupsRun:
                     work.actual = replace(work.actual, workload=replace(seen, refusal=str(refusal)))
                     return False
                 message = f"{kind} {name} is set to {replicas} replicas"
-                await self._outside.tell(work.body, "WorkloadScaled", message)
+                await self._environment.report_event(work.body, "WorkloadScaled", message)
                 await self._see_workload(work)
             case _:
                 assert groups is not None, f"{action} without a cluster"
@@ -227,7 +229,7 @@ class GroupsRun:
         try:
             if isinstance(action, Resolve):
                 resolved = await groups.resolve(action.timestamps_ms)
-                work.actual = replace(work.actual, resolved=resolved, now=self._outside.now())
+                work.actual = replace(work.actual, resolved=resolved, now=self._environment.now())
                 return True
             assert not isinstance(action, Note | ScaleWorkload | AddFinalizer | RemoveFinalizer)
             try:
@@ -240,7 +242,7 @@ class GroupsRun:
             # It stays with this group: others are in the middle of theirs.
             if is_unreachable(failure):
                 problem = f"the brokers do not answer: {failure}; it is tried again"
-                work.actual = replace(work.actual, reach=Reach.UNREACHABLE, problem=problem)
+                work.actual = replace(work.actual, reachability=Reachability.UNREACHABLE, problem=problem)
             else:
                 work.actual = replace(work.actual, failure=failure_of(failure))
             return False
@@ -248,7 +250,7 @@ class GroupsRun:
 
     async def _say_invalid(self, body: Json, problem: InvalidResource) -> None:
         outcome = await leave_invalid(
-            self._outside, CONSUMER_GROUPS, body, problem, status=ConsumerGroupStatus
+            self._environment, CONSUMER_GROUPS, body, problem, status=ConsumerGroupStatus
         )
         if outcome is not None:
             self._outcomes.append(outcome)
@@ -268,7 +270,7 @@ class GroupsRun:
             work.actual = replace(work.actual, workload=WorkloadSeen(not_allowed=not_allowed))
             return
         try:
-            body = await self._outside.kubernetes.get(APIS[str(named.kind)], self._namespace, named.name)
+            body = await self._environment.kubernetes.get(APIS[str(named.kind)], self._namespace, named.name)
         except Forbidden as refusal:
             work.actual = replace(work.actual, workload=WorkloadSeen(refusal=str(refusal)))
             return
@@ -300,7 +302,7 @@ class GroupsRun:
             "metadata": {"name": name, "namespace": self._namespace},
             "spec": {"replicas": replicas},
         }
-        await self._outside.kubernetes.apply(manifest)
+        await self._environment.kubernetes.apply(manifest)
 
 
 def _topics(desired: Desired) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from odradek_operator.reconcilers.decisions import (
     DELETION_SECONDS_MAX,
     REFUSED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
-    News,
-    Reach,
+    Event,
+    Reachability,
     RemoveFinalizer,
     deletion_waits,
 )
@@ -45,7 +45,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
     if desired.is_deleted:
         return _deletion(desired, actual)
     if actual.older is not None:
-        return Decision.said(
+        return Decision.with_condition(
             desired,
             ready(
                 False,
@@ -58,8 +58,8 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         message = (
             f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
         )
-        return Decision.said(desired, ready(False, "InternalTopic", message), *desired.release())
-    absence = Decision.without_cluster(desired, actual.reach, actual.problem)
+        return Decision.with_condition(desired, ready(False, "InternalTopic", message), *desired.release())
+    absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if desired.is_paused:
@@ -83,8 +83,8 @@ def _with_compaction(desired: Desired, decision: Decision) -> Decision:
         return decision
     told = condition(COMPACTION, False, "NoEffect", warning)
     is_known = any(one.type == COMPACTION and one.message == warning for one in desired.status.conditions)
-    news = () if is_known else (News("CompactionHasNoEffect", warning, is_warning=True),)
-    return replace(decision, conditions=(*decision.conditions, told), news=(*decision.news, *news))
+    events = () if is_known else (Event("CompactionHasNoEffect", warning, is_warning=True),)
+    return replace(decision, conditions=(*decision.conditions, told), events=(*decision.events, *events))
 
 
 # --- deletion ------------------------------------------------------------------------------------------------------
@@ -98,29 +98,29 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
     if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
         return go
     if desired.is_paused:
-        return replace(go, news=(_kept(desired, "this resource was paused"),))
+        return replace(go, events=(_kept(desired, "this resource was paused"),))
     if actual.sharers:
-        return replace(go, news=(_kept(desired, "another Topic names it too"),))
-    if actual.reach is Reach.GONE:
+        return replace(go, events=(_kept(desired, "another Topic names it too"),))
+    if actual.reachability is Reachability.GONE:
         return go
-    if actual.reach is Reach.UNREACHABLE or actual.failure is not None:
+    if actual.reachability is Reachability.UNREACHABLE or actual.failure is not None:
         why = actual.problem if actual.failure is None else actual.failure.message
         if desired.deleted_seconds >= DELETION_SECONDS_MAX:
             return replace(
-                go, news=(_kept(desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"),)
+                go, events=(_kept(desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"),)
             )
         waits = deletion_waits(f"the topic {desired.topic}", why)
-        return Decision.said(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if topic is None:
         return go
     if str(topic.id) != desired.status.topic_id:
-        return replace(go, news=(_kept(desired, "it is another one than this resource had"),))
+        return replace(go, events=(_kept(desired, "it is another one than this resource had"),))
     return Decision(actions=(Delete(desired.topic), RemoveFinalizer()))
 
 
-def _kept(desired: Desired, why: str) -> News:
+def _kept(desired: Desired, why: str) -> Event:
     message = f"the topic {desired.topic} was not deleted with its resource: {why}; delete it by hand if it is to go"
-    return News("TopicKept", message, is_warning=True)
+    return Event("TopicKept", message, is_warning=True)
 
 
 # --- a topic that is not there -------------------------------------------------------------------------------------
@@ -139,18 +139,18 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
             f"the topic {desired.topic} was deleted by somebody else; change the spec or set drift to Enforce to have "
             "it made anew, empty"
         )
-        return Decision.said(
+        return Decision.with_condition(
             desired, ready(False, "TopicMissing", message), condition(DRIFTED, True, "TopicMissing", message)
         )
     steps: list[Action] = []
     if spec.adoption_policy is not AdoptionPolicy.ADOPT and desired.status.creating != desired.uid:
         steps.append(NoteCreating())
     steps.append(Create(desired.topic, spec.partitions, spec.replicas or -1, dict(spec.config or {})))
-    news: tuple[News, ...] = ()
+    events: tuple[Event, ...] = ()
     if is_lost:
         lost = f"the topic {desired.topic} had been deleted by somebody else and is made anew, empty"
-        news = (News("TopicMadeAnew", lost, is_warning=True),)
-    return Decision(actions=tuple(steps), news=news)
+        events = (Event("TopicMadeAnew", lost, is_warning=True),)
+    return Decision(actions=tuple(steps), events=events)
 
 
 def _refused(desired: Desired, actual: Actual) -> Decision:
@@ -158,16 +158,16 @@ def _refused(desired: Desired, actual: Actual) -> Decision:
     failure = actual.failure
     if failure.reason == ALREADY_EXISTS:
         return _made_by_somebody(desired, actual)
-    news: tuple[News, ...] = ()
+    events: tuple[Event, ...] = ()
     if _ready_reason(desired) != failure.reason:
-        news = (News(failure.reason, failure.message, is_warning=True),)
+        events = (Event(failure.reason, failure.message, is_warning=True),)
     status = desired.status
     if actual.topic is not None and (status.owner_uid == desired.uid or actual.made_now):
         status = observed_status(desired, actual)
     return Decision(
         status=status,
         conditions=(ready(False, failure.reason, failure.message),),
-        news=news,
+        events=events,
         again_seconds=REFUSED_AGAIN_SECONDS if failure.is_lasting else UNREACHABLE_AGAIN_SECONDS,
     )
 
@@ -190,14 +190,14 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
     is_own = desired.status.owner_uid == desired.uid and desired.status.topic_id == str(topic.id)
     is_own = is_own or actual.made_now or desired.status.creating == desired.uid
     differences = _differences(desired, topic)
-    news: list[News] = []
+    events: list[Event] = []
     if not is_own:
         refusal = _adoption(desired, topic, differences)
         if refusal is not None:
             return refusal
         if desired.status.topic_id is not None:
-            news.append(
-                News(
+            events.append(
+                Event(
                     "TopicReplaced",
                     f"the topic {desired.topic} is another one than before: {topic.id}",
                     is_warning=True,
@@ -206,9 +206,9 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
         desired = replace(desired, status=replace(desired.status, applied_generation=None))
     is_drift = desired.status.applied_generation == desired.generation
     if not differences:
-        return _settled(desired, actual, news)
+        return _settled(desired, actual, events)
     if is_drift and desired.spec.drift is DriftMode.OFF:
-        return _settled(desired, actual, news)
+        return _settled(desired, actual, events)
     if is_drift and desired.spec.drift is DriftMode.WARN:
         return _drifted(desired, actual, differences)
     if len(topic.partitions) > desired.spec.partitions:
@@ -223,11 +223,11 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
             again_seconds=REFUSED_AGAIN_SECONDS,
         )
     if not actions:
-        return _moving(desired, actual, news)
+        return _moving(desired, actual, events)
     if is_drift:
         told = f"the topic {desired.topic} was changed by somebody else and is changed back: {'; '.join(differences)}"
-        news.append(News("DriftCorrected", told, is_warning=True))
-    return Decision(actions=actions, news=tuple(news))
+        events.append(Event("DriftCorrected", told, is_warning=True))
+    return Decision(actions=actions, events=tuple(events))
 
 
 def _differences(desired: Desired, topic: ActualTopic) -> list[str]:
@@ -280,7 +280,9 @@ def _adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> D
             f"the topic {desired.topic} was there before, and adoptionPolicy is Fail; set it to Adopt or "
             "AdoptIfEqual to take the topic over, or name another one"
         )
-    return Decision.said(desired, ready(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS)
+    return Decision.with_condition(
+        desired, ready(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS
+    )
 
 
 def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action, ...]:
@@ -302,15 +304,15 @@ def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
-def _settled(desired: Desired, actual: Actual, news: list[News]) -> Decision:
+def _settled(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
     """All is as wanted, or left as it is."""
     status = replace(observed_status(desired, actual), applied_generation=desired.generation)
     if status.replicas_change is not None:
-        return _moving(desired, actual, news)
+        return _moving(desired, actual, events)
     return Decision(
         status=status,
         conditions=(_served(status), *_drift_condition(desired)),
-        news=tuple(news),
+        events=tuple(events),
         again_seconds=_healing_seconds(status),
     )
 
@@ -351,12 +353,12 @@ def _drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decisi
     return Decision(
         status=status,
         conditions=(_served(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
-        news=() if told else (News("Drifted", message, is_warning=True),),
+        events=() if told else (Event("Drifted", message, is_warning=True),),
         again_seconds=_healing_seconds(status),
     )
 
 
-def _moving(desired: Desired, actual: Actual, news: list[News]) -> Decision:
+def _moving(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
     assert actual.topic is not None
     status = observed_status(desired, actual)
     change = status.replicas_change
@@ -373,7 +375,7 @@ def _moving(desired: Desired, actual: Actual, news: list[News]) -> Decision:
     return Decision(
         status=status,
         conditions=(ready(is_whole, "ReplicasMoving", message), *_drift_condition(desired)),
-        news=tuple(news),
+        events=tuple(events),
         again_seconds=MOVING_AGAIN_SECONDS,
     )
 

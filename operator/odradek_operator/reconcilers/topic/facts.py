@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from odradek_operator.gateways.topic_values import ActualTopic, Measures, OnBrokers
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import AddFinalizer, DecisionOf, DesiredOf, Reach, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import (
+    AddFinalizer,
+    DecisionOf,
+    DesiredOf,
+    Reachability,
+    RemoveFinalizer,
+)
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
 
 
@@ -28,7 +34,7 @@ class Actual:
     run has made the topic, `noted_now` that it has noted that it would.
     """
 
-    reach: Reach = Reach.REACHED
+    reachability: Reachability = Reachability.REACHED
     problem: str = ""
     topic: ActualTopic | None = None
     brokers: Mapping[int, str | None] = field(default_factory=dict)

@@ -20,13 +20,13 @@ from odradek_operator.gateways.kubernetes import TOPICS, Json, KubernetesError, 
 from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, Seen
 from odradek_operator.reconcilers.addresses import Bootstrap
+from odradek_operator.reconcilers.batches import Outcome, Outcomes
 from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.claims import Claims
+from odradek_operator.reconcilers.cluster_access import ClusterAccess, for_each_cluster
 from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
-from odradek_operator.reconcilers.on_clusters import ClustersOf, on_each
-from odradek_operator.reconcilers.passes import Outcome, Outcomes
 from odradek_operator.reconcilers.reconciler import (
-    Outside,
+    Environment,
     add_finalizer,
     key_of,
     remove_finalizer,
@@ -59,7 +59,7 @@ class _Work:
     has_changed: bool = False
 
 
-class LooksOld(Exception):
+class StaleRead(Exception):
     """A look showed less than what had been done before it; the next one will show more."""
 
     is_expected = True
@@ -70,34 +70,34 @@ class TopicsRun:
 
     def __init__(
         self,
-        outside: Outside,
+        environment: Environment,
         namespace: str,
         bodies: Sequence[Json],
         *,
         brokers: BrokerClients,
         bootstrap: Bootstrap,
     ) -> None:
-        self._outside = outside
+        self._environment = environment
         self._namespace = namespace
-        self._clusters = ClustersOf(outside, namespace, "Topic", brokers, bootstrap)
+        self._clusters = ClusterAccess(environment, namespace, "Topic", brokers, bootstrap)
         self._claims = Claims(bodies, field="name")
         self._writes = asyncio.Semaphore(WRITES_TOGETHER_MAX)
         self._failures: dict[Key, Exception] = {}
         self._outcomes: list[Outcome] = []
 
-    async def see_to(self, due: Sequence[Json]) -> Outcomes:
+    async def reconcile(self, due: Sequence[Json]) -> Outcomes:
         """See to these Topics."""
         works: dict[str, list[_Work]] = {}
         invalid: list[tuple[Json, InvalidResource]] = []
         for body in due:
             try:
-                desired = Desired.read(body, spec=TopicSpec, status=TopicStatus, now=self._outside.now())
+                desired = Desired.read(body, spec=TopicSpec, status=TopicStatus, now=self._environment.now())
             except InvalidResource as problem:
                 invalid.append((body, problem))
                 continue
             works.setdefault(desired.spec.cluster, []).append(_Work(key_of(body), body, desired))
         await self._each(invalid, self._say_invalid)
-        await on_each(works, self._on_cluster)
+        await for_each_cluster(works, self._on_cluster)
         return Outcomes(self._outcomes, self._failures)
 
     # --- one cluster --------------------------------------------------------------------------------------------------
@@ -109,7 +109,9 @@ class TopicsRun:
         absence = await self._clusters.ask(cluster, with_brokers)
         if absence is not None:
             left = [work for work in works if work.is_open]
-            await self._without_cluster(left, Actual(reach=absence.reach, problem=absence.problem))
+            await self._without_cluster(
+                left, Actual(reachability=absence.reachability, problem=absence.problem)
+            )
 
     async def _without_cluster(self, works: Sequence[_Work], actual: Actual) -> None:
         for work in works:
@@ -179,7 +181,7 @@ class TopicsRun:
             failure = refused.get(work.desired.topic)
             if failure is not None and work.has_changed:
                 # What was looked at in between was older than what this run had done: brokers hear of it in turn.
-                self._fail(work, LooksOld(f"{work.key}: a broker has not heard of what was done: {failure}"))
+                self._fail(work, StaleRead(f"{work.key}: a broker has not heard of what was done: {failure}"))
                 continue
             work.has_changed = failure is None
             is_made = any(isinstance(step, Create) for step in work.decision.actions) and failure is None
@@ -196,12 +198,12 @@ class TopicsRun:
     async def _before_brokers(self, work: _Work) -> None:
         for action in work.decision.actions:
             if isinstance(action, AddFinalizer):
-                work.body = await add_finalizer(self._outside.kubernetes, TOPICS, work.body)
+                work.body = await add_finalizer(self._environment.kubernetes, TOPICS, work.body)
                 work.desired = replace(work.desired, has_finalizer=True)
             elif isinstance(action, NoteCreating):
                 noted = replace(work.desired.status, creating=work.desired.uid)
                 stated = [ready(False, "Creating", "the topic is about to be made")]
-                work.body = await self._outside.report(work.body, noted, stated) or work.body
+                work.body = await self._environment.write_status(work.body, noted, stated) or work.body
                 work.desired = replace(work.desired, status=noted)
                 work.actual = replace(work.actual, noted_now=True)
 
@@ -211,27 +213,28 @@ class TopicsRun:
         if any(isinstance(action, RemoveFinalizer) for action in decision.actions) and not is_refused:
             if not decision.touches_brokers:
                 await self._tell(work)
-            await remove_finalizer(self._outside.kubernetes, TOPICS, work.body)
+            await remove_finalizer(self._environment.kubernetes, TOPICS, work.body)
             work.desired = replace(work.desired, has_finalizer=False)
             if work.desired.is_deleted:
                 work.is_open = False
             else:
                 work.body = (
-                    await self._outside.kubernetes.get(TOPICS, self._namespace, work.key.name) or work.body
+                    await self._environment.kubernetes.get(TOPICS, self._namespace, work.key.name)
+                    or work.body
                 )
         if decision.actions:
             return
         work.is_open = False
-        self._outcomes.append(await leave(self._outside, work.body, work.desired, decision))
+        self._outcomes.append(await leave(self._environment, work.body, work.desired, decision))
 
     async def _say_invalid(self, what: tuple[Json, InvalidResource]) -> None:
         body, problem = what
-        outcome = await leave_invalid(self._outside, TOPICS, body, problem, status=TopicStatus)
+        outcome = await leave_invalid(self._environment, TOPICS, body, problem, status=TopicStatus)
         if outcome is not None:
             self._outcomes.append(outcome)
 
     async def _tell(self, work: _Work) -> None:
-        await tell(self._outside, work.body, work.decision.news)
+        await tell(self._environment, work.body, work.decision.events)
 
     def _fail(self, work: _Work, failure: Exception) -> None:
         work.is_open = False

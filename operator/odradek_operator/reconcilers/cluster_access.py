@@ -13,21 +13,21 @@ from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CLUSTERS, Json
 from odradek_operator.reconcilers.addresses import Bootstrap
 from odradek_operator.reconcilers.broker_failures import is_unreachable
-from odradek_operator.reconcilers.decisions import Reach
-from odradek_operator.reconcilers.reconciler import Outside, is_deleted
+from odradek_operator.reconcilers.decisions import Reachability
+from odradek_operator.reconcilers.reconciler import Environment, is_deleted
 
 Work = TypeVar("Work")
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
+class ClusterAbsence:
     """Why a cluster cannot be asked, and what to do about it."""
 
-    reach: Reach
+    reachability: Reachability
     problem: str
 
 
-async def on_each(
+async def for_each_cluster(
     works: Mapping[str, Sequence[Work]], on_cluster: Callable[[str, Sequence[Work]], Awaitable[None]]
 ) -> None:
     """See to all clusters together. One that hangs or fails does not hold the others up, and is raised at the end."""
@@ -40,24 +40,26 @@ async def on_each(
 
 
 @dataclass(frozen=True, slots=True)
-class ClustersOf:
+class ClusterAccess:
     """The Clusters of a namespace and their brokers; `kind` is who asks, for the words."""
 
-    outside: Outside
+    environment: Environment
     namespace: str
     kind: str
     brokers: BrokerClients
     bootstrap: Bootstrap
 
-    async def ask(self, cluster: str, work: Callable[[Client, Json], Awaitable[None]]) -> Absence | None:
+    async def ask(
+        self, cluster: str, work: Callable[[Client, Json], Awaitable[None]]
+    ) -> ClusterAbsence | None:
         """Do this with the cluster's brokers and the Cluster's body; why that could not be done.
 
         Brokers that refuse it altogether are an absence like any other, so that it stands in each resource's status.
         """
-        body = await self.outside.kubernetes.get(CLUSTERS, self.namespace, cluster)
+        body = await self.environment.kubernetes.get(CLUSTERS, self.namespace, cluster)
         if body is None or is_deleted(body):
-            return Absence(
-                Reach.GONE,
+            return ClusterAbsence(
+                Reachability.GONE,
                 f"there is no Cluster {cluster} in the namespace {self.namespace}; make it, or delete this {self.kind}",
             )
         bootstrap = self.bootstrap(body)
@@ -67,5 +69,5 @@ class ClustersOf:
         except OdradekError as failure:
             what = "does not answer" if is_unreachable(failure) else "refuses what the operator asks"
             problem = f"the Cluster {cluster} {what} at {bootstrap}: {failure}; it is tried again"
-            return Absence(Reach.UNREACHABLE, problem)
+            return ClusterAbsence(Reachability.UNREACHABLE, problem)
         return None

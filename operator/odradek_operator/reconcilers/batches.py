@@ -16,11 +16,11 @@ from typing import Final
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Api, Json, metadata
-from odradek_operator.reconcilers.reconciler import Outside, key_of
+from odradek_operator.reconcilers.reconciler import Environment, key_of
 
 # What is as it was left is not looked at again sooner: what was written to it comes back as an event. A resync, which
 # is for changes that no event tells of, comes later; then all come along with the first one.
-LOOKED_SECONDS_MAX: Final = 150.0
+UNCHANGED_SECONDS_MAX: Final = 150.0
 FAILED_AGAIN_SECONDS: Final = 1.0
 
 
@@ -42,23 +42,23 @@ class Outcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _Reconciled:
     version: str
     at: float
     again_at: float | None
 
 
-class Passes(ABC):
+class BatchReconciler(ABC):
     """The reconciler of one kind; a subclass sees to the resources that are due."""
 
-    def __init__(self, outside: Outside, api: Api) -> None:
-        self._outside = outside
+    def __init__(self, environment: Environment, api: Api) -> None:
+        self._environment = environment
         self._api = api
-        self._looked: dict[Key, _Looked] = {}
+        self._reconciled: dict[Key, _Reconciled] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     @abstractmethod
-    async def see_to(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
+    async def reconcile_batch(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
         """Look at those that are `due` and act; `bodies` are all of the namespace."""
 
     async def reconcile(self, key: Key) -> float | None:
@@ -74,36 +74,36 @@ class Passes(ABC):
 
     async def _unseen(self, key: Key) -> Json | None:
         """The resource; None when it was left as it is, or is gone."""
-        body = await self._outside.kubernetes.get(self._api, key.namespace, key.name)
+        body = await self._environment.kubernetes.get(self._api, key.namespace, key.name)
         if body is None:
             self._forget(key)
             return None
         return body if self._is_due(key, body) else None
 
     def _is_due(self, key: Key, body: Json) -> bool:
-        looked = self._looked.get(key)
+        looked = self._reconciled.get(key)
         if looked is None or looked.version != metadata(body)["resourceVersion"]:
             return True
-        if key in self._outside.stale:
+        if key in self._environment.stale:
             return True
         now = self._time()
         return (
             looked.again_at is not None and now >= looked.again_at
-        ) or now - looked.at > LOOKED_SECONDS_MAX
+        ) or now - looked.at > UNCHANGED_SECONDS_MAX
 
     def _again(self, key: Key) -> float | None:
-        looked = self._looked.get(key)
+        looked = self._reconciled.get(key)
         if looked is None or looked.again_at is None:
             return None
         return max(0.0, looked.again_at - self._time())
 
     def _forget(self, key: Key) -> None:
-        self._looked.pop(key, None)
-        self._outside.stale.discard(key)
-        self._outside.conditions.forget(key)
+        self._reconciled.pop(key, None)
+        self._environment.stale.discard(key)
+        self._environment.conditions.forget(key)
 
     async def _pass(self, key: Key, cluster: str) -> None:
-        bodies = await self._outside.kubernetes.list(self._api, key.namespace)
+        bodies = await self._environment.kubernetes.list(self._api, key.namespace)
         self._forget_gone(key.namespace, bodies)
         due = [
             body
@@ -111,29 +111,29 @@ class Passes(ABC):
             if key_of(body) == key or (_cluster_of(body) == cluster and self._is_due(key_of(body), body))
         ]
         # Before they are looked at: what becomes stale meanwhile is for the next pass.
-        stale = self._outside.stale.intersection(map(key_of, due))
-        self._outside.stale.difference_update(stale)
+        stale = self._environment.stale.intersection(map(key_of, due))
+        self._environment.stale.difference_update(stale)
         try:
-            outcomes = await self.see_to(key.namespace, bodies, due)
+            outcomes = await self.reconcile_batch(key.namespace, bodies, due)
         except BaseException:
-            self._outside.stale.update(stale)
+            self._environment.stale.update(stale)
             raise
         ended = self._time()
         for outcome in outcomes.done:
             again_at = None if outcome.again_seconds is None else ended + outcome.again_seconds
-            self._looked[outcome.key] = _Looked(outcome.version, ended, again_at)
+            self._reconciled[outcome.key] = _Reconciled(outcome.version, ended, again_at)
             if again_at is not None and outcome.key != key:
-                self._outside.wake(outcome.key, after_seconds=outcome.again_seconds)
+                self._environment.wake(outcome.key, after_seconds=outcome.again_seconds)
         for failed in outcomes.failures:
-            self._looked.pop(failed, None)
+            self._reconciled.pop(failed, None)
             if failed != key:
-                self._outside.wake(failed, after_seconds=FAILED_AGAIN_SECONDS)
+                self._environment.wake(failed, after_seconds=FAILED_AGAIN_SECONDS)
         if key in outcomes.failures:
             raise outcomes.failures[key]
 
     def _forget_gone(self, namespace: str, bodies: Sequence[Json]) -> None:
         there = {key_of(body) for body in bodies}
-        for key in [key for key in self._looked if key.namespace == namespace and key not in there]:
+        for key in [key for key in self._reconciled if key.namespace == namespace and key not in there]:
             self._forget(key)
 
     def _time(self) -> float:
