@@ -42,7 +42,6 @@ def lose_and_restore(kube: Kube, topic: str, folder: Path) -> None:
     without_pods(kube, "zookeeper")
     restore(kube, put_back, folder / BACKUP)
     kube.run("scale", "statefulset/demo-zookeeper", f"--replicas={SERVERS}")
-    kube.run("rollout", "status", "statefulset/demo-zookeeper", "--watch=false")
     until(lambda: serving(kube), lambda count: count == SERVERS, seconds_max=120, what="ZooKeeper serves")
     with_pod(kube, "raising", [])
     kube.inside("raising", "env", f"ZOOKEEPER={TO_ZOOKEEPER}", "python", "-c", raise_epochs.text)
