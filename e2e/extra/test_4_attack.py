@@ -128,7 +128,8 @@ def test_a_wrong_image_is_rolled_back(kube: Kube, topic: str) -> None:
     image = (kube.get("cluster", "demo") or {})["status"]["image"]
 
     def stuck(cluster: Resource | None) -> bool:
-        return condition(cluster or {}, "Ready").get("status") == "False"
+        rolling = condition(cluster or {}, "Rolling")
+        return rolling.get("reason") == "Waiting" and f"{image}-that-is-not-there" in rolling["message"]
 
     with attacked(kube, topic, "an image that is not there, and back"):
         upgrade_cluster("--set-string", f"cluster.spec.image={image}-that-is-not-there")
