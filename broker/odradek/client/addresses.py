@@ -1,7 +1,7 @@
 """Bootstrap addresses as people write them: `host`, `host:9092`, `10.0.0.1:9092`, `[::1]:9092`, several by commas.
 
 An address has no scheme, path or password. `PLAINTEXT://` before it is allowed, because a broker's listeners are
-written so; every other scheme is refused: it names another protocol, or security that this client does not have.
+written so. Every other scheme is refused: it names another protocol, or security that this client lacks.
 Without a port it is 9092, as with rpk and kcat (Kafka's own tools ask for one). Names are not resolved here.
 """
 

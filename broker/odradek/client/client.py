@@ -200,10 +200,10 @@ class Client:
         raise kind("no broker could be reached: " + "; ".join(str(failure) for failure in failures))
 
     def new_lane(self, purpose: str) -> str:
-        """A name for connections of one's own, which no other request waits behind; see `release_lane`.
+        """The name of a new set of connections, for the caller alone; see `release_lane`.
 
-        A broker answers the requests of a connection in order, so one that it holds back (a fetch without data, joining
-        a group) holds up all that come after it on that connection.
+        A broker answers the requests of a connection in order. A request that it holds back (a fetch without data,
+        joining a group) holds up all later ones on that connection.
         """
         self._lanes += 1
         return f"{purpose}-{self._lanes}"
@@ -320,8 +320,8 @@ class Client:
     async def with_retries(self, attempt: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
         """Run `attempt` until it succeeds or fails for good, for at most `api_timeout_ms` over all.
 
-        Raises the last failure when the time is up. A topic that is not there gets few tries: mostly it is a
-        misspelt name, and only a topic made this moment is worth waiting for.
+        Raises the last failure when the time is up. An unknown topic gets few tries: mostly its name is misspelt, and
+        only a topic created just now is worth a wait.
         """
         deadline = _now() + self._api_timeout_ms / 1000
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN

@@ -1,8 +1,8 @@
 """One connection of a client to one broker: versions negotiated, requests under way at once, answers in order.
 
-Opening it asks for ApiVersions, which also tells whether a Kafka broker answers at all; what is wrong (refused, not
-resolved, TLS, HTTP, silence) becomes a message that says so. A request that gets no answer in time fails, and with it
-the connection: answers come in order, so those behind it would be late as well.
+Opening it sends ApiVersions, which also shows whether a Kafka broker answers at all. Each failure (refused, not
+resolved, TLS, HTTP, silence) has its own message. A request that gets no answer in time fails, and with it the
+connection: answers arrive in order, so those behind it would be late as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Frames out, frames in: the socket side of a client's connection.
 
-Kafka answers the requests of a connection in the order they were sent, so what waits is a queue; the correlation id
-only proves that both sides agree. A broken connection fails all that waits, once, with the reason.
+Kafka answers the requests of a connection in the order they were sent, so requests under way are a queue. The
+correlation id only proves that both sides agree. A broken connection fails all of them, once, with the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Exchange(asyncio.BufferedProtocol):
         self._failure: Exception | None = None
         self._correlation_id = -1
         self.first_bytes = b""
-        """The first few bytes that came, to tell what it is when it is no Kafka broker."""
+        """The first few bytes received, to identify a peer that is no Kafka broker."""
 
     # --- asyncio's side -------------------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
-"""What the cluster looks like to a client: brokers, topics, leaders, as frozen values, and the cache of them.
+"""A client's metadata of the cluster: brokers, topics, leaders, as frozen values, and their cache.
 
-The cache answers from memory until a topic is unknown, the picture is older than its allowed age, or a caller says
-that it proved wrong (`invalidate`). Questions for the same picture that come while one is under way share its answer.
-What an older picture says of a partition, as a broker that is cut off gives it, is passed over (`NewestLeaders`).
+The cache answers from memory until a topic is unknown, the metadata is too old, or a caller invalidates it. Requests
+for the same metadata share one answer. `NewestLeaders` passes over older leaders, as a partitioned broker reports them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition: who leads it (`NO_LEADER` when nobody does) in which epoch (-1: unknown), and who holds it."""
+    """One partition: its leader (or `NO_LEADER`), the leader's epoch (-1: unknown), and its replicas."""
 
     partition: int
     leader: int
@@ -131,9 +130,9 @@ class NewestLeaders:
         self._pictures_without: dict[TopicPartition, int] = {}
 
     def note(self, key: TopicPartition, leader_epoch: int) -> bool:
-        """Something was read that is of this epoch. True when the picture is older: who leads now is not known then.
+        """Note an epoch that was read. True when the metadata is older, so the present leader is unknown.
 
-        It is taken back after some pictures without that epoch: what was read may be of a topic that was deleted.
+        Metadata without that epoch, several times, takes the note back: the topic may have been deleted.
         """
         topic_id, known = self._newest.get(key, (None, None))
         if topic_id is None or known is None or known.leader_epoch >= leader_epoch:
@@ -145,8 +144,9 @@ class NewestLeaders:
         return True
 
     def merged(self, told: ClusterInfo) -> ClusterInfo:
-        """The picture, with what is newer than it in the place of what it tells. Topics that are not in it are
-        forgotten; a topic with another id is another topic, whose epochs begin anew.
+        """The metadata, with newer leaders in place of older ones.
+
+        Topics that are not in it are forgotten. A topic with another id is another topic, whose epochs start again.
         """
         newest: dict[TopicPartition, tuple[uuid.UUID, PartitionInfo]] = {}
         topics: dict[str, TopicInfo] = {}

@@ -1,7 +1,7 @@
 """Brokers as a whole: what each has, and how one is emptied before it is removed, or filled after it was added.
 
 A drain cordons the broker (KIP-1066: it is given nothing new) and moves all that it has to others. It goes on without
-the client that began it. `drain_progress` tells how far it is. `undrain` lifts the cordon and cancels the moves that
+the client that began it. `drain_progress` reports its state. `undrain` lifts the cordon and cancels the moves that
 have not ended; replicas that have moved stay where they are until the next `plan_spread`.
 """
 
@@ -45,7 +45,7 @@ class BrokerLoad:
     log_directories: tuple[LogDirectory, ...] = ()
     """Its disks, without the replicas on them."""
     error: str | None = None
-    """Why it does not tell of its disks."""
+    """Why it does not report its disks."""
 
 
 @dataclass(frozen=True, slots=True)

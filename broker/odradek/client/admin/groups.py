@@ -1,7 +1,7 @@
 """Groups: list, describe, their committed offsets, delete. Every call goes to the group's coordinator.
 
-Offsets are changed here as an outsider (generation -1), which a coordinator allows only while the group has no
-members; that is the same rule that Kafka's own tools live by.
+Offsets are changed here without membership (generation -1). A coordinator allows that only while the group has no
+members, as it does for Kafka's own tools.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is wrong with partitions: nobody leads them, too few replicas are in sync, or another than the first one leads.
+"""Problems of partitions: no leader, too few replicas in sync, or a leader that is not the preferred one.
 
-The words are those of Kafka's kafka-topics (`--unavailable-partitions`, `--under-min-isr-partitions`, …). Two things
-are as brokers count them: a partition with fewer replicas than min.insync.replicas needs only those that it has, and a
-replica that a move is adding does not count as missing (KIP-455).
+The names are those of kafka-topics (`--unavailable-partitions`, `--under-min-isr-partitions`, …). Two rules are those
+of brokers. A partition with fewer replicas than min.insync.replicas needs only those that it has. A replica that a move
+is adding does not count as missing (KIP-455).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
 
 
 async def moves_under_way(client: Client) -> Mapping[TopicPartition, Reassignment] | None:
-    """What is moving; None where no controller answers soon, as it is the one who knows."""
+    """The reassignments under way; None where no controller answers in time."""
     try:
         async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             return await ReassignmentAdmin(client).under_way()

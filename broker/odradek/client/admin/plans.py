@@ -1,12 +1,12 @@
-"""Which partitions should move where: pure, from who keeps what now to the partitions that are to be kept otherwise.
+"""Plans of reassignments, as pure functions: from the present assignment to the partitions that change.
 
     drain     brokers lose all that they have, to those with the least
     spread    brokers that have more than others give to those that have less, as when brokers were added
     factor    partitions get more replicas, or fewer
 
-All plans keep to the same rules: no broker twice in a partition, replicas in as many racks as before or more, as few
-moves as possible, brokers with equally many replicas and, among the partitions that move, preferred leaders. The same
-question always has the same answer. Replicas are counted, not bytes.
+All plans follow the same rules. A partition has no broker twice, and its replicas are in as many racks as before or
+more. Moves are as few as possible. Brokers get equally many replicas and, among the partitions that move, preferred
+leaders. The same input always gives the same plan. Replicas are counted, not bytes.
 
 What it leaves out: requests to brokers (`reassignments`, `brokers`).
 """

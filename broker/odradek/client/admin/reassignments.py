@@ -1,7 +1,7 @@
 """Partitions that move to other brokers (KIP-455), their throttles (KIP-73), and elections of leaders (KIP-460).
 
-A reassignment goes on by itself once it was taken: `under_way` tells what is left, `cancel` takes it back. What should
-move where is `plans`; whole brokers are `brokers`.
+A reassignment continues without the client once the controller has accepted it. `under_way` lists those that are left,
+`cancel` cancels them. `plans` decides the moves; `brokers` handles whole brokers.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class GroupListing:
 class GroupMember:
     """One member with the partitions assigned to it, and the topics that it subscribes to.
 
-    A member of the consumer protocol (KIP-848) may subscribe to a pattern, and has an epoch and the partitions that
-    it moves towards; those are None where the group's protocol has none.
+    A member of the consumer protocol (KIP-848) may subscribe to a pattern, and has an epoch and a target assignment.
+    These are None in the classic protocol.
     """
 
     member_id: str

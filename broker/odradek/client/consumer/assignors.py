@@ -1,8 +1,8 @@
-"""Who reads which partition in a group, worked out by the group's leader.
+"""Assignors: how a group's leader assigns partitions to members.
 
-Range: for each topic, the partitions in order are cut into as many even stretches as members subscribe to it; the
-first members take one more each when it does not come out even. Members are ordered by static instance id where
-they have one, then by member id, as Java's client orders them.
+Range: for each topic, the sorted partitions are split into one range per subscribed member. The first members take one
+more each when the split is uneven. Members are ordered by static instance id where they have one, then by member id, as
+in Java's client.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 class PartitionConsumer:
     """`async with PartitionConsumer(client) as consumer: consumer.assign({tp: 0}); records = await consumer.poll()`.
 
-    `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was truncated below what was read, the first two
-    go on from its new end, and `error` raises LogTruncated until the caller seeks or assigns again. Offsets given to
+    `on_out_of_range` is `earliest`, `latest` or `error`. Where a log was truncated below the position, the first two
+    continue from its new end. `error` raises LogTruncated until the caller seeks or assigns again. Offsets given to
     `assign` and `seek` are exact; use `LogAdmin.offsets_at` to turn a time into one.
 
     A topic that every broker has missed for `CLIENT_TOPIC_GONE_SECONDS` was deleted: `poll` raises
@@ -384,7 +384,7 @@ class PartitionConsumer:
         return None
 
     async def _find_leaders(self, positions: list[PartitionPosition]) -> None:
-        """Learn who leads these partitions; a topic that is not there is an error, one without a leader a pause."""
+        """Find the leaders of these partitions. An unknown topic is an error, a missing leader a pause."""
         topics = sorted({position.topic_partition.topic for position in positions})
         cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
         now = asyncio.get_running_loop().time()

@@ -1,6 +1,6 @@
 """Where leader epochs end in the log of their leader now: how a consumer finds out that what it read was cut (KIP-320).
 
-Brokers below OffsetForLeaderEpoch 3 refuse consumers, or do not check who asks of whom; nothing is asked of those.
+Brokers below OffsetForLeaderEpoch 3 refuse consumers, or do not check the leader's epoch. They get no request.
 """
 
 from __future__ import annotations

@@ -161,8 +161,9 @@ class Membership:
         self._check(response)
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets as a member of this generation, also when it is over before a try is answered: as nobody's
-        they would count wherever the group has no member at that moment.
+        """Commit offsets as a member of this generation, also when the generation ends before a try is answered.
+
+        Without membership, the coordinator would accept them whenever the group has no member.
         """
         generation, member_id = self.generation, self.member_id
         topics: dict[str, list[dict[str, Any]]] = {}

@@ -1,7 +1,7 @@
-"""Where a consumer stands in each partition, and what was fetched but not yet handed out.
+"""A consumer's position in each partition, and the fetched records that are not handed out yet.
 
-A position has the leader epoch of the record before it, where one is known, and the epoch of the leader in whose log it
-is known to be (KIP-320): a new leader is asked where that epoch ended in its own.
+A position has the leader epoch of the record before it, where one is known. It also has the epoch of the leader whose
+log is known to hold it (KIP-320). A new leader is asked where that epoch ended in its own log.
 
 Bounded: a partition holds at most `CHUNKS_PER_PARTITION_MAX` answers of one fetch each. Aborted transactions are
 left out for a reader of committed records; control records are never shown, but the position steps over them.

@@ -1,1 +1,1 @@
-"""Sending records: where each goes (`partitioners`), what travels together (`batches`), who sends it (`producer`)."""
+"""Sending records: partitions (`partitioners`), batches (`batches`), requests (`sender`), the API (`producer`)."""

@@ -1,8 +1,8 @@
 """Records on their way: what was sent but not yet acknowledged, batch by batch and partition by partition.
 
-A partition has at most one batch under way; behind it, full batches wait and the last one still takes records. So order
-holds whatever is retried, and an idempotent producer needs no more: while one batch travels the next one grows, which
-keeps throughput up without several in flight.
+A partition has at most one batch in flight. Behind it full batches wait, and the last one still takes records. So the
+order holds whatever is retried, as an idempotent producer needs. While one batch is in flight the next one grows, which
+keeps throughput up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which partition a record goes to.
 
-Records with a key go by murmur2 of the key exactly as Java's client computes it, so a key written here lands where
-every Kafka client would put it. Records without a key stick to one partition until its batch is full, then move on:
-full batches cost the broker least.
+Records with a key go by murmur2 of the key, exactly as in Java's client. So every Kafka client picks the same partition
+for a key. Records without a key stick to one partition until its batch is full, because full batches cost the broker
+least.
 """
 
 from __future__ import annotations

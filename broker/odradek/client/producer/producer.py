@@ -50,8 +50,8 @@ class SendProgress(NamedTuple):
 class Producer:
     """`async with Producer(client) as producer: delivery = await producer.send("orders", b"value", key=b"k")`.
 
-    `send` gives back a Delivery; `await delivery` waits for the broker. `flush` waits for all and raises the first
-    failure since the flush before, so that records sent without awaiting their delivery do not get lost unseen.
+    `send` returns a Delivery; `await delivery` waits for the broker. `flush` waits for all records and raises the first
+    failure since the last flush. So no record is lost unseen, even without awaiting its delivery.
     `on_failure` is called for a batch that failed for good, with its partition, the count of its records, and the
     error. `on_retry` is called each time that a batch goes again, with its partition, the seconds since it began, and
     the error.
