@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from odradek_operator.gateways.kubernetes import Json, metadata
+from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, is_deleted, is_paused, status_of
 from odradek_operator.resources.conditions import Condition, ready
 from odradek_operator.resources.deletion import DeletionPolicy
@@ -109,6 +110,21 @@ class DesiredOf(Generic[Spec, Status]):
         is_owner = self.status.owner_uid == self.uid
         retains = self.spec.deletion_policy is DeletionPolicy.RETAIN
         return (RemoveFinalizer(),) if self.has_finalizer and (retains or not is_owner) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActualOf:
+    """What there is, as far as it is alike for all kinds of resources.
+
+    `problem` is why the cluster cannot be reached. `older` is the resource that owns the thing, and why, where that is
+    not this one; `sharers` counts others that name it. `failure` is the last refusal in this run.
+    """
+
+    reachability: Reachability = Reachability.REACHED
+    problem: str = ""
+    older: str | None = None
+    sharers: int = 0
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

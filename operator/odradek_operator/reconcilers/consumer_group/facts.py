@@ -8,12 +8,11 @@ from datetime import datetime
 
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, GroupStep
-from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.decisions import (
+    ActualOf,
     AddFinalizer,
     DecisionOf,
     DesiredOf,
-    Reachability,
     RemoveFinalizer,
 )
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
@@ -45,20 +44,13 @@ class WorkloadSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actual:
-    """What there is. `older` is the resource that has the group and why, where this one came later; `failure` the last
-    refusal of what was tried in this run; `resolved` the offsets that the last `Resolve` asked for.
-    """
+class Actual(ActualOf):
+    """What there is at the time `now`. `resolved` are the offsets that the last `Resolve` asked for."""
 
     now: datetime
-    reachability: Reachability = Reachability.REACHED
-    problem: str = ""
     group: ActualGroup | None = None
     seen: GroupsSeen | None = None
     workload: WorkloadSeen | None = None
-    older: str | None = None
-    sharers: int = 0
-    failure: Failure | None = None
     resolved: Offsets | None = None
 
 

@@ -8,8 +8,8 @@ from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Json
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
-from odradek_operator.reconcilers.batches import BatchReconciler, Outcomes
-from odradek_operator.reconcilers.consumer_group.run import GroupsRun
+from odradek_operator.reconcilers.batch_reconciler import BatchReconciler, Outcomes
+from odradek_operator.reconcilers.consumer_group.run import GroupRun
 from odradek_operator.reconcilers.reconciler import Environment
 
 
@@ -30,7 +30,7 @@ class ConsumerGroupReconciler(BatchReconciler):
         self._bootstrap = bootstrap
 
     async def reconcile_batch(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
-        run = GroupsRun(
+        run = GroupRun(
             self._environment,
             namespace,
             bodies,

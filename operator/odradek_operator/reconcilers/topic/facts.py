@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek_operator.gateways.topic_values import ActualTopic, Measures, OnBrokers
-from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.decisions import (
+    ActualOf,
     AddFinalizer,
     DecisionOf,
     DesiredOf,
-    Reachability,
     RemoveFinalizer,
 )
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
@@ -28,22 +27,17 @@ class Desired(DesiredOf[TopicSpec, TopicStatus]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actual:
-    """What there is. `older` is the resource that has the topic and why, where this one came later; `failure` the last
-    refusal of what was tried in this run; `measures` are absent when they were not asked for; `made_now` says that this
-    run has made the topic, `noted_now` that it has noted that it would.
+class Actual(ActualOf):
+    """What there is. `brokers` has racks by broker id; `measures` is None unless they were asked for.
+
+    `made_now`: this run has made the topic. `noted_now`: this run has noted in the status that it would.
     """
 
-    reachability: Reachability = Reachability.REACHED
-    problem: str = ""
     topic: ActualTopic | None = None
     brokers: Mapping[int, str | None] = field(default_factory=dict)
     measures: Mapping[int, Measures] | None = None
-    older: str | None = None
-    sharers: int = 0
     made_now: bool = False
     noted_now: bool = False
-    failure: Failure | None = None
 
 
 # --- what it comes to ----------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import TOPICS, Json
 from odradek_operator.reconcilers.addresses import Bootstrap
-from odradek_operator.reconcilers.batches import BatchReconciler, Outcomes
+from odradek_operator.reconcilers.batch_reconciler import BatchReconciler, Outcomes
 from odradek_operator.reconcilers.reconciler import Environment
-from odradek_operator.reconcilers.topic.run import TopicsRun
+from odradek_operator.reconcilers.topic.run import TopicRun
 
 
 class TopicReconciler(BatchReconciler):
@@ -21,7 +21,5 @@ class TopicReconciler(BatchReconciler):
         self._bootstrap = bootstrap
 
     async def reconcile_batch(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
-        run = TopicsRun(
-            self._environment, namespace, bodies, brokers=self._brokers, bootstrap=self._bootstrap
-        )
+        run = TopicRun(self._environment, namespace, bodies, brokers=self._brokers, bootstrap=self._bootstrap)
         return await run.reconcile(due)

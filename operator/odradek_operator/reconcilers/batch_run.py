@@ -1,0 +1,266 @@
+"""One run over the due resources of a namespace: all that is alike for Topics and ConsumerGroups.
+
+A run reads the resources, groups them by Cluster and works on all Clusters together. For each resource it takes rounds:
+observe, decide, take the steps, observe again. A decision without steps ends them, and its status is written. What goes
+wrong with one resource is that resource's failure alone.
+
+A subclass says how its kind is observed, decided and changed on the brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from odradek.client.client import Client
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.kubernetes import Api, Json, KubernetesError, NotFound, metadata
+from odradek_operator.reconcilers.addresses import Bootstrap
+from odradek_operator.reconcilers.batch_reconciler import Outcome, Outcomes
+from odradek_operator.reconcilers.claims import Claims
+from odradek_operator.reconcilers.cluster_access import ClusterAccess, for_each_cluster
+from odradek_operator.reconcilers.decisions import (
+    ActualOf,
+    AddFinalizer,
+    DecisionOf,
+    DesiredOf,
+    RemoveFinalizer,
+)
+from odradek_operator.reconcilers.reconciler import (
+    Environment,
+    add_finalizer,
+    is_deleted,
+    key_of,
+    remove_finalizer,
+    status_of,
+)
+from odradek_operator.resources.conditions import ready
+from odradek_operator.resources.structure import InvalidResource
+
+# Resources that a run works on at the same time. The gateway has a bound for the process besides.
+RESOURCES_AT_ONCE_MAX: Final = 16
+INVALID_AGAIN_SECONDS: Final = 300.0
+
+DesiredT = TypeVar("DesiredT", bound=DesiredOf[Any, Any])
+ActualT = TypeVar("ActualT", bound=ActualOf)
+DecisionT = TypeVar("DecisionT", bound=DecisionOf[Any, Any])
+
+
+@dataclass(slots=True)
+class Work(Generic[DesiredT, ActualT, DecisionT]):
+    """A resource on its way through the rounds; closed once it needs no further round."""
+
+    body: Json
+    desired: DesiredT
+    actual: ActualT
+    decision: DecisionT
+    is_open: bool = True
+
+    @property
+    def key(self) -> Key:
+        """The resource's key."""
+        return key_of(self.body)
+
+
+WorkT = TypeVar("WorkT", bound=Work[Any, Any, Any])
+
+
+class BatchRun(ABC, Generic[WorkT]):
+    """A run over resources of one kind; used once. `bodies` are all resources of the kind in the namespace."""
+
+    api: ClassVar[Api]
+    status: ClassVar[type[Any]]
+    claim_field: ClassVar[str]
+    """The field of the spec that names the thing on the brokers; without it the resource's name does."""
+    rounds_max: ClassVar[int]
+
+    def __init__(
+        self,
+        environment: Environment,
+        namespace: str,
+        bodies: Sequence[Json],
+        *,
+        brokers: BrokerClients,
+        bootstrap: Bootstrap,
+    ) -> None:
+        self.environment = environment
+        self.namespace = namespace
+        self._clusters = ClusterAccess(environment, namespace, self.api.kind, brokers, bootstrap)
+        self._claims = Claims(bodies, field=self.claim_field)
+        self._turns = asyncio.Semaphore(RESOURCES_AT_ONCE_MAX)
+        self._outcomes: list[Outcome] = []
+        self._failures: dict[Key, Exception] = {}
+
+    # --- what differs -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def read(self, body: Json) -> WorkT:
+        """The resource as it was read. Raises InvalidResource."""
+
+    @abstractmethod
+    def claimed(self, work: WorkT) -> str:
+        """The name of the thing on the brokers."""
+
+    @abstractmethod
+    def decide(self, work: WorkT) -> None:
+        """Set the work's decision from what is desired and what was observed."""
+
+    @abstractmethod
+    async def run_rounds(self, works: Sequence[WorkT], client: Client, cluster: Json) -> None:
+        """Take the rounds of these resources, which name the Cluster read as `cluster`. Raises OdradekError."""
+
+    @abstractmethod
+    async def take_step(self, work: WorkT, step: Any) -> bool:
+        """Take a step of this kind of resource; False when it was refused and the decision is void."""
+
+    # --- all resources ------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, due: Sequence[Json]) -> Outcomes:
+        """Reconcile these resources."""
+        works: dict[str, list[WorkT]] = {}
+        invalid: list[tuple[Json, InvalidResource]] = []
+        for body in due:
+            try:
+                work = self.read(body)
+            except InvalidResource as problem:
+                invalid.append((body, problem))
+                continue
+            works.setdefault(work.desired.spec.cluster, []).append(work)
+        await asyncio.gather(*(self._report_invalid(body, problem) for body, problem in invalid))
+        await for_each_cluster(works, self._on_cluster)
+        return Outcomes(self._outcomes, self._failures)
+
+    async def _on_cluster(self, cluster: str, works: Sequence[WorkT]) -> None:
+        for work in works:
+            claim = (work.desired.uid, cluster, self.claimed(work))
+            work.actual = replace(
+                work.actual, older=self._claims.older(*claim), sharers=self._claims.sharers(*claim)
+            )
+
+        async def with_brokers(client: Client, body: Json) -> None:
+            await self.run_rounds(works, client, body)
+
+        absence = await self._clusters.ask(cluster, with_brokers)
+        if absence is None:
+            return
+        left = [work for work in works if work.is_open]
+        for work in left:
+            work.actual = replace(
+                work.actual, reachability=absence.reachability, problem=absence.problem, failure=None
+            )
+        await self.each(left, self.settle)
+
+    async def each(self, works: Iterable[WorkT], act: Callable[[WorkT], Awaitable[None]]) -> None:
+        """Act on all, some at a time. What Kubernetes refuses for one fails that one alone."""
+
+        async def one(work: WorkT) -> None:
+            async with self._turns:
+                try:
+                    await act(work)
+                except NotFound:
+                    work.is_open = False  # It is gone: the next run forgets it.
+                except KubernetesError as failure:
+                    self.fail(work, failure)
+
+        await asyncio.gather(*(one(work) for work in works))
+
+    # --- one resource -------------------------------------------------------------------------------------------------
+
+    async def settle(self, work: WorkT) -> None:
+        """Take the rounds of one resource by itself. Raises KubernetesError."""
+        for _ in range(self.rounds_max):
+            self.decide(work)
+            if not work.decision.actions:
+                await self.leave(work)
+                return
+            await self._take_steps(work)
+            if not work.is_open:
+                return
+        self.fail_restless(work)
+
+    async def _take_steps(self, work: WorkT) -> None:
+        unreported = work.decision.events
+        for step in work.decision.actions:
+            match step:
+                case AddFinalizer():
+                    await self.hold(work)
+                case RemoveFinalizer():
+                    # Events come first: the resource may be gone afterwards.
+                    await self.report_events(work, unreported)
+                    unreported = ()
+                    await self.release(work)
+                case _ if not await self.take_step(work, step):
+                    return
+        await self.report_events(work, unreported)
+
+    async def hold(self, work: WorkT) -> None:
+        """Add the finalizer."""
+        work.body = await add_finalizer(self.environment.kubernetes, self.api, work.body)
+        work.desired = replace(work.desired, has_finalizer=True)
+
+    async def release(self, work: WorkT) -> None:
+        """Remove the finalizer. A resource that was deleted is gone then, and its work is closed."""
+        await remove_finalizer(self.environment.kubernetes, self.api, work.body)
+        work.desired = replace(work.desired, has_finalizer=False)
+        if work.desired.is_deleted:
+            work.is_open = False
+            return
+        found = await self.environment.kubernetes.get(self.api, self.namespace, work.key.name)
+        work.body = found or work.body
+
+    async def report_events(self, work: WorkT, events: Iterable[Any] | None = None) -> None:
+        """Put events on the resource: those of its decision, unless others are given."""
+        for event in work.decision.events if events is None else events:
+            await self.environment.report_event(
+                work.body, event.reason, event.message, warning=event.is_warning
+            )
+
+    async def leave(self, work: WorkT) -> None:
+        """Write the status of a decision without steps, and close the work. Raises KubernetesError."""
+        work.is_open = False
+        decision = work.decision
+        if decision.status is not None:
+            written = await self.environment.write_status(work.body, decision.status, decision.conditions)
+            work.body = written or work.body
+            await self.report_events(work)
+        # The status may have been written over a newer spec than the one decided on: its event must not be ignored.
+        is_newer = int(metadata(work.body).get("generation") or 0) != work.desired.generation
+        version = "" if is_newer else str(metadata(work.body)["resourceVersion"])
+        self._outcomes.append(Outcome(work.key, version, decision.again_seconds))
+
+    def fail(self, work: WorkT, failure: Exception) -> None:
+        """Close the work; the resource is tried again soon."""
+        work.is_open = False
+        self._failures[work.key] = failure
+
+    def fail_restless(self, work: WorkT) -> None:
+        """Close a work whose decisions go on for ever."""
+        self.fail(work, RuntimeError(f"{work.key} still has steps to take after {self.rounds_max} rounds"))
+
+    async def _report_invalid(self, body: Json, problem: InvalidResource) -> None:
+        async with self._turns:
+            try:
+                outcome = await self._leave_invalid(body, problem)
+            except NotFound:
+                return
+            except KubernetesError as failure:
+                self._failures[key_of(body)] = failure
+                return
+        if outcome is not None:
+            self._outcomes.append(outcome)
+
+    async def _leave_invalid(self, body: Json, problem: InvalidResource) -> Outcome | None:
+        if is_deleted(body):
+            # What it owned cannot be read from it, and stays.
+            await remove_finalizer(self.environment.kubernetes, self.api, body)
+            return None
+        stated = [ready(False, "InvalidSpec", f"{problem}; correct the resource")]
+        written = await self.environment.write_status(body, status_of(body, self.status), stated)
+        if written is not None:
+            await self.environment.report_event(body, "InvalidSpec", str(problem), warning=True)
+        version = str(metadata(written or body)["resourceVersion"])
+        return Outcome(key_of(body), version, INVALID_AGAIN_SECONDS)
