@@ -46,7 +46,7 @@ def own_services(context: Context) -> list[Json]:
     return services
 
 
-def outside_services(context: Context, brokers: int) -> list[Json]:
+def external_services(context: Context, brokers: int) -> list[Json]:
     """Those of the listeners to the outside, for the first `brokers` brokers."""
     services: list[Json] = []
     for listener in context.spec.listeners:

@@ -26,10 +26,10 @@ from odradek_operator.desired.names import Context
 from odradek_operator.desired.zookeeper_files import Membership
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.gateways.kubernetes import Json
-from odradek_operator.reconcilers.cluster.addresses import outside_addresses
+from odradek_operator.reconcilers.cluster.addresses import external_addresses
 from odradek_operator.reconcilers.cluster.images import image_of, version_of
 from odradek_operator.reconcilers.cluster.scaling import Reason, scale
-from odradek_operator.reconcilers.cluster.settings import plan_settings
+from odradek_operator.reconcilers.cluster.settings_plan import plan_settings
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.pods import Resources
@@ -256,7 +256,7 @@ def test_no_selector_takes_in_a_pod_of_other_software_with_the_recommended_label
     selectors = [
         *(one["spec"]["selector"]["matchLabels"] for one in workloads(of)),
         *(one["spec"]["selector"] for one in services.own_services(of)),
-        *(one["spec"]["selector"] for one in services.outside_services(of, 3)),
+        *(one["spec"]["selector"] for one in services.external_services(of, 3)),
         *(one["spec"]["selector"]["matchLabels"] for one in policies.disruption_budgets(of)),
         *(one["spec"]["selector"]["matchLabels"] for one in policies.broker_budgets(of, is_held=False)),
         *(one["spec"]["podSelector"]["matchLabels"] for one in policies.network_policies(of)),
@@ -299,13 +299,13 @@ LISTENER = {"name": "out", "type": "LoadBalancer", "port": 9094}
 )  # fmt: skip
 def test_addresses_outside(listener: Json, service: Json, address: str | None) -> None:
     of = context(listeners=[listener])
-    found, pending = outside_addresses(of, {("Service", "events-out-0"): service}, 1)
+    found, pending = external_addresses(of, {("Service", "events-out-0"): service}, 1)
     assert found == {"out": (address,)}
     assert [one.broker for one in pending] == ([] if address else [0])
 
 
 def test_each_listener_has_a_service_for_each_broker_and_one_to_begin_at() -> None:
-    made = services.outside_services(context(listeners=[{**LISTENER, "localTraffic": True}]), 2)
+    made = services.external_services(context(listeners=[{**LISTENER, "localTraffic": True}]), 2)
     assert [one["metadata"]["name"] for one in made] == [
         "events-out-bootstrap",
         "events-out-0",
@@ -390,7 +390,7 @@ def test_labels_and_annotations_are_on_every_object_and_win_over_none_of_ours() 
         controllers.controller_config_map(of),
         zookeeper.zookeeper_config_map(of, servers, Membership(voters=(1, 2, 3))),
         *services.own_services(of),
-        *services.outside_services(of, 3),
+        *services.external_services(of, 3),
         *policies.disruption_budgets(of),
         *policies.network_policies(of),
         *policies.service_accounts(of),

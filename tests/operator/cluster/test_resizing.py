@@ -20,6 +20,16 @@ def test_new_brokers_are_filled_even_when_the_operator_dies_meanwhile() -> None:
         assert "movement" not in world.status
 
 
+def test_the_throttle_of_a_fill_is_ended_although_the_first_try_fails() -> None:
+    world = World({"brokers": {"moveRate": "10Mi"}})
+    world.settle()
+    world.brokers.throttles_kept = 1
+    world.change(spec__brokers={"replicas": 4})
+    world.settle()
+    assert (world.brokers.throttles_kept, world.brokers.throttles_ended) == (0, 1)
+    assert "movement" not in world.status
+
+
 def test_brokers_are_emptied_before_they_go_and_their_volumes_stay() -> None:
     world = World({"brokers": {"replicas": 4}})
     world.settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from odradek_operator.desired.names import Context
 from odradek_operator.desired.services import service_name
@@ -27,10 +27,17 @@ class Pending:
     reason: str
 
 
-def outside_addresses(
+class ExternalAddresses(NamedTuple):
+    """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing."""
+
+    by_listener: dict[str, tuple[str | None, ...]]
+    pending: tuple[Pending, ...]
+
+
+def external_addresses(
     context: Context, objects: Objects, brokers: int, *, known: Sequence[ListenerStatus] = ()
-) -> tuple[dict[str, tuple[str | None, ...]], tuple[Pending, ...]]:
-    """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing.
+) -> ExternalAddresses:
+    """The addresses of the listeners to the outside for the first `brokers` brokers.
 
     A load balancer that has lost its address for now keeps the one that is `known`: brokers would restart to take it
     back, and once more when there is one again.
@@ -53,7 +60,7 @@ def outside_addresses(
                 host = _known_host(known_hosts.get(listener.name, ()), broker)
             found.append(None if host is None or port is None else f"{_bracketed(host)}:{port}")
         addresses[listener.name] = tuple(found)
-    return addresses, tuple(pending)
+    return ExternalAddresses(addresses, tuple(pending))
 
 
 def bootstrap_address(context: Context, listener: Listener, objects: Objects, nodes: list[str]) -> str | None:

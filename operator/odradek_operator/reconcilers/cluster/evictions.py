@@ -30,8 +30,8 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.look import Look
 from odradek_operator.reconcilers.cluster.rolling import why_it_waits
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
 
 # Clusters whose brokers are asked at the same time; each has 128 brokers at most.
 CLUSTERS_AT_ONCE_MAX: Final = 8
@@ -58,30 +58,40 @@ def verdict(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer
     return Verdict(may_go=True)
 
 
-async def guard_evictions(look: Look) -> None:
-    """Open the brokers' budget, or hold it; pods that are in sync are counted in it from now on."""
-    found = await _ask(look.admin, look.pods, wanted=facts.set_state(look.stateful_set()).wanted)
-    look.evictions_problem = found.problem
+async def guard_evictions(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> str | None:
+    """Open the brokers' budget, or hold it at zero; the answer is what holds it.
+
+    Pods that are in sync count in an open budget from now on.
+    """
+    found = await _ask(run.admin, pods, wanted=run.brokers().wanted)
     if not found.may_go:
-        await hold(look)
-        return
-    for manifest in policies.broker_budgets(look.context, is_held=False):
-        await look.applier.apply(look.key, manifest, look.objects)
-    for pod in look.pods:
+        await hold(run)
+        return found.problem
+    for manifest in policies.broker_budgets(run.context, is_held=False):
+        await run.apply(manifest)
+    for pod in pods:
         if pod.caught_up:
             continue
         try:
-            await look.environment.kubernetes.set_labels(
-                PODS, look.key.namespace, pod.name, {CAUGHT_UP_LABEL: "true"}
+            await run.environment.kubernetes.set_labels(
+                PODS, run.key.namespace, pod.name, {CAUGHT_UP_LABEL: "true"}
             )
         except NotFound:
             continue  # It went meanwhile; the next one is not labelled.
+    return found.problem
 
 
-async def hold(look: Look) -> None:
+async def hold(run: ReconcileRun) -> None:
     """Hold the brokers' budget at zero."""
-    for manifest in policies.broker_budgets(look.context, is_held=True):
-        await look.applier.apply(look.key, manifest, look.objects)
+    for manifest in policies.broker_budgets(run.context, is_held=True):
+        await run.apply(manifest)
+
+
+async def restart_answers(admin: ClusterAdmin, pods: Iterable[facts.BrokerPod]) -> dict[int, RestartAnswer]:
+    """What brokers answer, by id, when asked whether they may restart. Pods without an address are left out."""
+    asked = [(pod.broker, pod.address) for pod in pods if pod.address is not None]
+    answers = await asyncio.gather(*(admin.restart_answer(host, HTTP_PORT) for _, host in asked))
+    return {broker: answer for (broker, _), answer in zip(asked, answers, strict=True)}
 
 
 async def outdated_budgets(
@@ -115,16 +125,12 @@ async def outdated_budgets(
     return {key for key, is_old in zip(keys, outdated, strict=True) if is_old}
 
 
-async def _ask(admin: ClusterAdmin, pods: Iterable[facts.BrokerPod], *, wanted: int) -> Verdict:
-    """Ask all brokers, if all are ready."""
-    there = tuple(pods)
-    without_asking = verdict(there, {}, wanted=wanted)
+async def _ask(admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], *, wanted: int) -> Verdict:
+    """The verdict. Brokers are asked only if all are ready."""
+    without_asking = verdict(pods, {}, wanted=wanted)
     if without_asking.problem is None:
         return without_asking
-    asked = [(pod.broker, pod.address) for pod in there if pod.address is not None]
-    told = await asyncio.gather(*(admin.restart_answer(host, HTTP_PORT) for _, host in asked))
-    answers = {broker: answer for (broker, _), answer in zip(asked, told, strict=True)}
-    return verdict(there, answers, wanted=wanted)
+    return verdict(pods, await restart_answers(admin, pods), wanted=wanted)
 
 
 def _key_of(body: Json) -> Key | None:

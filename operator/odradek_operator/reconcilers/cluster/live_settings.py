@@ -3,70 +3,115 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from odradek.foundation.errors import OdradekError
 from odradek_operator.desired import scripts, settings
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.reconcilers.cluster import addresses, facts, rolling
-from odradek_operator.reconcilers.cluster.look import Look
-from odradek_operator.reconcilers.cluster.settings import plan_settings
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.settings_plan import SettingsPlan, plan_settings
 
 
-async def settle_settings(look: Look) -> None:
-    """Alter what brokers take while they run, and learn who must be restarted for the rest."""
-    serving = [pod for pod in look.pods if pod.ready]
-    # Together: one that is silent holds up neither the others nor what is known of them.
-    asked = await asyncio.gather(*(_settings_of(look, pod.broker) for pod in serving))
-    in_force = {pod.broker: told for pod, told in zip(serving, asked, strict=True) if told is not None}
-    look.unknown = tuple(pod.broker for pod in serving if pod.broker not in in_force)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFound:
+    """What became of brokers' settings. `unknown` are the brokers that serve and do not answer about theirs."""
+
+    plan: SettingsPlan = field(default_factory=SettingsPlan)
+    unknown: tuple[int, ...] = ()
+    cluster_id: str | None = None
+    problem: str | None = None
+    unreachable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisksFound:
+    """A full directory of each broker that has one, or why brokers could not be asked."""
+
+    full_directories: Mapping[int, str] = field(default_factory=dict)
+    unreachable: str | None = None
+
+
+async def settle_settings(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> SettingsFound:
+    """Alter what brokers take while they run, and find the brokers that must restart for the rest."""
+    serving = [pod for pod in pods if pod.ready]
+    # Together: a silent broker delays no other.
+    answers = await asyncio.gather(*(_settings_of(run, pod.broker) for pod in serving))
+    in_force: dict[int, Mapping[str, InForce]] = {}
+    cluster_id = unreachable = None
+    for pod, answer in zip(serving, answers, strict=True):
+        if isinstance(answer, OdradekError):
+            unreachable = f"broker {pod.broker} does not tell the operator its settings: {answer}"
+        else:
+            in_force[pod.broker] = answer
     try:
         if in_force:
-            look.cluster_id = await look.admin.cluster_id(look.context.bootstrap)
+            cluster_id = await run.admin.cluster_id(run.context.bootstrap)
     except OdradekError as failure:
-        look.unreachable = f"brokers do not answer the operator: {failure}"
-    wanted = {pod.broker: _file_of(look, pod) for pod in serving}
-    look.settings = plan_settings(wanted, in_force, live=look.before.live_settings)
-    for broker, keys in look.settings.covered.items():
-        look.settings_problem = (
-            f"broker {broker} has values of its own for {rolling.named(keys)}, which cover what the Cluster says; "
-            f"take them back: odradek configs unset broker {broker} {' '.join(keys)}"
-        )
-    if not look.settings.alter:
-        return
-    try:
-        await look.admin.set_defaults(look.context.bootstrap, look.settings.alter)
-        altered = ", ".join(
-            f"{key} back to its default" if value is None else f"{key}={value}"
-            for key, value in look.settings.alter.items()
-        )
-        await look.environment.report_event(look.body, "SettingsAltered", f"without a restart: {altered}")
-    except OdradekError as failure:
-        look.settings_problem = f"{', '.join(look.settings.alter)} could not be altered: {failure}"
+        unreachable = f"brokers do not answer the operator: {failure}"
+    wanted = {pod.broker: _file_of(run, pod) for pod in serving}
+    plan = plan_settings(wanted, in_force, live=run.before.live_settings)
+    return SettingsFound(
+        plan=plan,
+        unknown=tuple(pod.broker for pod in serving if pod.broker not in in_force),
+        cluster_id=cluster_id,
+        problem=await _alter(run, plan) or _covered(plan),
+        unreachable=unreachable,
+    )
 
 
-async def read_disks(look: Look) -> None:
-    """Find the brokers whose disks are full. One that does not answer is left out: `unknown` names it."""
-    serving = [pod.broker for pod in look.pods if pod.ready and pod.broker not in look.unknown]
-    if not serving:
-        return
-    try:
-        look.full_directories = await look.admin.full_directories(look.context.bootstrap, serving)
-    except OdradekError as failure:
-        look.unreachable = f"brokers do not tell the operator of their disks: {failure}"
-
-
-async def _settings_of(look: Look, broker: int) -> Mapping[str, InForce] | None:
-    try:
-        return await look.admin.settings(look.context.bootstrap, broker)
-    except OdradekError as failure:
-        look.unreachable = f"broker {broker} does not tell the operator its settings: {failure}"
+async def _alter(run: ReconcileRun, plan: SettingsPlan) -> str | None:
+    """Alter common settings; the answer is what went wrong."""
+    if not plan.alter:
         return None
+    try:
+        await run.admin.set_defaults(run.context.bootstrap, plan.alter)
+    except OdradekError as failure:
+        return f"{', '.join(plan.alter)} could not be altered: {failure}"
+    altered = ", ".join(
+        f"{key} back to its default" if value is None else f"{key}={value}"
+        for key, value in plan.alter.items()
+    )
+    await run.report_event("SettingsAltered", f"without a restart: {altered}")
+    return None
 
 
-def _file_of(look: Look, pod: facts.BrokerPod) -> Mapping[str, str]:
-    file = settings.broker_settings(look.context)
-    told = scripts.advertised(look.context, pod.broker)
+def _covered(plan: SettingsPlan) -> str | None:
+    """What to do about a broker whose own values cover those of the Cluster."""
+    if not plan.covered:
+        return None
+    broker, keys = list(plan.covered.items())[-1]
+    return (
+        f"broker {broker} has values of its own for {rolling.named(keys)}, which cover what the Cluster says; "
+        f"take them back: odradek configs unset broker {broker} {' '.join(keys)}"
+    )
+
+
+async def read_disks(
+    run: ReconcileRun, pods: Sequence[facts.BrokerPod], *, unknown: Sequence[int]
+) -> DisksFound:
+    """Find the brokers whose disks are full. Brokers that are `unknown`, since they do not answer, are left out."""
+    serving = [pod.broker for pod in pods if pod.ready and pod.broker not in unknown]
+    if not serving:
+        return DisksFound()
+    try:
+        found = await run.admin.full_directories(run.context.bootstrap, serving)
+    except OdradekError as failure:
+        return DisksFound(unreachable=f"brokers do not tell the operator of their disks: {failure}")
+    return DisksFound(full_directories=found)
+
+
+async def _settings_of(run: ReconcileRun, broker: int) -> Mapping[str, InForce] | OdradekError:
+    try:
+        return await run.admin.settings(run.context.bootstrap, broker)
+    except OdradekError as failure:
+        return failure
+
+
+def _file_of(run: ReconcileRun, pod: facts.BrokerPod) -> Mapping[str, str]:
+    file = settings.broker_settings(run.context)
+    advertised = scripts.advertised(run.context, pod.broker)
     node_address = pod.node_address or ""
     host = f"[{node_address}]" if ":" in node_address else node_address
-    return file | {"advertised.listeners": told.replace(addresses.NODE_IP, host)}
+    return file | {"advertised.listeners": advertised.replace(addresses.NODE_IP, host)}

@@ -8,14 +8,13 @@ that cannot be placed because of it. That can be when volumes hold two pods to o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, NODE_LABEL, ZOOKEEPER, Hardness, zone_label
 from odradek_operator.gateways.kubernetes import NODES, Forbidden, Json, metadata
 from odradek_operator.reconcilers.cluster.facts import Objects
-from odradek_operator.reconcilers.cluster.look import Look
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.pods import Pod
 from odradek_operator.resources.spreading import Strictness
@@ -27,32 +26,30 @@ _SETS: Final = {BROKER: "StatefulSet", CONTROLLER: "Deployment", ZOOKEEPER: "Sta
 _KEEPING_OUT: Final = ("NoSchedule", "NoExecute")
 
 
-async def decide_spread(look: Look) -> None:
-    """Set how strictly each kind of pods is spread."""
-    spec, found = look.context.spec, {}
+async def decide_spread(run: ReconcileRun) -> Mapping[str, Hardness]:
+    """How strictly the pods of each component are spread."""
+    spec, found = run.context.spec, {}
     nodes: list[Json] | None = None
     for component, (pod, count) in _kinds(spec).items():
         if is_given(spec, pod):
             found[component] = strictness(spec, Hardness())
             continue
-        kept = kept_hardness(look.objects, component, look.context.called(component), zone_label(spec))
+        kept = kept_hardness(run.objects, component, run.context.called(component), zone_label(spec))
         if kept is None:
             if nodes is None:
-                nodes = await _nodes(look)
+                nodes = await _nodes(run)
             kept = enough(nodes, pod, count=count, label=zone_label(spec))
         elif (kept.nodes or kept.zones) and (
-            name := waiting_pod(look.objects, component, look.environment.now(), spec)
+            name := waiting_pod(run.objects, component, run.environment.now(), spec)
         ):
-            await look.environment.report_event(
-                look.body,
-                "SpreadSoftened",
+            message = (
                 f"{name} finds no place where it keeps the spread even; {component} pods are spread as far as possible "
-                "from now on",
-                warning=True,
+                "from now on"
             )
+            await run.report_event("SpreadSoftened", message, warning=True)
             kept = Hardness()
         found[component] = strictness(spec, kept)
-    look.context = replace(look.context, spread=found)
+    return found
 
 
 def strictness(spec: ClusterSpec, auto: Hardness) -> Hardness:
@@ -111,9 +108,9 @@ def waiting_pod(objects: Objects, component: str, now: datetime, spec: ClusterSp
     return None
 
 
-async def _nodes(look: Look) -> list[Json]:
+async def _nodes(run: ReconcileRun) -> list[Json]:
     try:
-        return list(await look.environment.kubernetes.list(NODES, None))
+        return list(await run.environment.kubernetes.list(NODES, None))
     except Forbidden:
         return []
 

@@ -1,216 +1,104 @@
-"""What a Cluster's status says: conditions with what to do, counts, addresses."""
+"""The status of a Cluster besides its conditions, composed from what a run found; and when to look again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import Final
 
-from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
-from odradek_operator.foundation import versions
-from odradek_operator.reconcilers.cluster.addresses import Pending
-from odradek_operator.reconcilers.cluster.ensemble import Resize
-from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
-from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
-from odradek_operator.reconcilers.cluster.rolling import Roll, named
-from odradek_operator.reconcilers.cluster.scaling import Reason
-from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
-from odradek_operator.resources.cluster_status import Movement
-from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready
+from odradek_operator.desired.names import BROKER, ZOOKEEPER
+from odradek_operator.reconcilers.cluster.addresses import NODE_IP, PENDING, bootstrap_address
+from odradek_operator.reconcilers.cluster.findings import Findings
+from odradek_operator.reconcilers.cluster.images import version_of
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.storage import is_bound
+from odradek_operator.resources.cluster_status import ClusterStatus, ListenerStatus, Pods
 
-ROLLING = "Rolling"
-SCALING = "Scaling"
-LISTENERS = "Listeners"
-VOLUMES = "Volumes"
-REACHABLE = "Reachable"
-SETTINGS = "Settings"
-ZONES = "Zones"
-ENSEMBLE = "Zookeeper"
-EVICTIONS = "Evictions"
-DATA_LOST = "ZookeeperDataLost"
+BUSY_SECONDS: Final = 1.0
+UNSETTLED_SECONDS: Final = 5.0
+# What cannot be done as long as the Cluster is as it is: an event brings the next run sooner.
+BLOCKED_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What a reconcile has found, as far as conditions tell of it. Texts are problems; None is none.
-
-    `problems` are what keeps pods from being made or from coming up, by component.
-    `unknown` are the brokers that serve and do not tell their settings. `wanted` is how many brokers the Cluster asks
-    for, `present` how many pods there shall be now: more than wanted until those that are to go are empty.
-    """
-
-    wanted: int
-    present: int
-    brokers: SetState
-    controllers: SetState
-    zookeeper: SetState | None
-    pods: tuple[BrokerPod, ...]
-    roll: Roll
-    server_roll: ServerRoll = field(default_factory=ServerRoll)
-    unknown: tuple[int, ...] = ()
-    movement: Movement | None
-    pending: tuple[Pending, ...]
-    moving_problem: str | None = None
-    volume_problem: str | None = None
-    full_directories: Mapping[int, str] = field(default_factory=dict)
-    unreachable: str | None = None
-    settings_problem: str | None = None
-    zones_problem: str | None = None
-    problems: Mapping[str, str] = field(default_factory=dict)
-    ensemble_problem: str | None = None
-    resize: Resize = field(default_factory=Resize)
-    data_problem: str | None = None
-    evictions_problem: str | None = None
-    refused_image: versions.Refused | None = None
-    image: str = ""
-
-
-def conditions(found: Findings) -> list[Condition]:
-    """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
-    stated = [_ready(found), _rolling(found)]
-    if found.movement is not None or found.moving_problem:
-        stated.append(_scaling(found))
-    if found.pending:
-        first = found.pending[0]
-        more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""
-        message = (
-            f"the listener {first.listener} waits for {first.reason} for broker {first.broker}{more}; until then "
-            "brokers tell of the one before, or of none. Look at its Services, or give advertisedHost"
-        )
-        stated.append(condition(LISTENERS, False, "AddressPending", message))
-    if found.volume_problem:
-        stated.append(condition(VOLUMES, False, "NotChanged", found.volume_problem))
-    elif found.full_directories:
-        stated.append(condition(VOLUMES, False, "Full", _full(found.full_directories)))
-    if found.unreachable:
-        stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
-    if found.settings_problem:
-        stated.append(condition(SETTINGS, False, "Refused", found.settings_problem))
-    if found.zones_problem:
-        stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
-    if found.evictions_problem:
-        message = (
-            f"no broker may be evicted now: {found.evictions_problem}. The drain of a node waits meanwhile, and goes "
-            "on by itself"
-        )
-        stated.append(condition(EVICTIONS, False, "Held", message))
-    if found.data_problem:
-        stated.append(condition(ENSEMBLE, False, DATA_LOST, found.data_problem))
-    elif found.ensemble_problem:
-        stated.append(condition(ENSEMBLE, False, "NoAnswer", found.ensemble_problem))
-    elif found.resize.under_way:
-        reason = "Waiting" if found.resize.waiting else "Resizing"
-        stated.append(condition(ENSEMBLE, True, reason, str(found.resize)))
-    return stated
-
-
-def not_looked_at(known: Iterable[Condition]) -> list[Condition]:
-    """The conditions of a Cluster that the operator leaves alone: whatever they said may be otherwise now."""
-    message = f"the operator does not look at this Cluster while the annotation {PAUSED_ANNOTATION} is true"
-    types = dict.fromkeys([READY, *(one.type for one in known if one.type != PAUSED)])
-    return [condition(type, None, "Paused", message) for type in types]
-
-
-def _full(directories: Mapping[int, str]) -> str:
-    # Without free bytes, which change with every look.
-    brokers = named(tuple(f"broker {broker} ({path})" for broker, path in sorted(directories.items())))
-    return (
-        f"the volumes of these are full, and refuse records until they have room: {brokers}. Give "
-        "brokers.storage.size more, delete topics, or shorten their retention"
+def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
+    """The status without its conditions."""
+    context, spec, before = run.context, run.context.spec, run.before
+    controllers, zookeeper = run.controllers(), found.zookeeper
+    pods = _broker_counts(run, found)
+    is_whole = _is_whole(run, found, pods)
+    return replace(
+        before,
+        brokers=pods,
+        controllers=Pods(
+            wanted=spec.controllers.replicas, ready=controllers.ready, current=controllers.current
+        ),
+        zookeeper=None
+        if zookeeper is None or spec.zookeeper.servers is None
+        else Pods(wanted=spec.zookeeper.servers.size, ready=zookeeper.ready, current=zookeeper.current),
+        ensemble=found.ensemble.ensemble or before.ensemble,
+        bootstrap=context.bootstrap,
+        listeners=_listeners(run, found),
+        image=context.image if is_whole else before.image,
+        version=version_of(context.image) if is_whole else before.version,
+        # Once known it stays: brokers that have another id are a problem, which a condition reports.
+        cluster_id=before.cluster_id or found.settings.cluster_id,
+        movement=found.move.movement,
+        restart=context.restart or None,
+        live_settings=found.settings.plan.live or before.live_settings,
+        bound_volumes=tuple(
+            component
+            for component in (BROKER, ZOOKEEPER)
+            if any(is_bound(claim) for claim in run.claims(context.called(component)))
+        ),
     )
 
 
-def _ready(found: Findings) -> Condition:
-    serving = sum(pod.ready for pod in found.pods)
-    if found.data_problem:
-        return ready(False, DATA_LOST, found.data_problem)
-    if found.refused_image is not None:
-        message = f"{found.refused_image.message}. Brokers and controllers go on with {found.image}"
-        return ready(False, found.refused_image.reason, message)
-    if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
-        servers = found.zookeeper
-        message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
-        message = _because(message, found.problems.get(ZOOKEEPER))
-        return ready(False, "ZookeeperNotReady", message)
-    if found.controllers.ready == 0:
-        message = "no controller is ready: nothing can be made or elected"
-        message = _because(message, found.problems.get(CONTROLLER))
-        return ready(False, "ControllersNotReady", message)
-    if serving and {pod.broker for pod in found.pods if pod.ready} <= set(found.unknown):
-        message = f"the pods of {serving} brokers are ready, and none of them answers the operator"
-        return ready(None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message)
-    # Brokers that are to go serve until they are empty.
-    surplus = f"; {found.wanted} wanted once the others are empty" if found.present > found.wanted else ""
-    if serving >= found.present:
-        if found.roll.left:
-            message = f"all brokers serve; {len(found.roll.left)} are to be restarted{surplus}"
-            return ready(True, "Rolling", message)
-        serve = "the broker serves" if found.present == 1 else f"all {found.present} brokers serve"
-        return ready(True, "Serving", serve + surplus)
-    if found.roll.left and serving >= found.present - 1:
-        message = f"{serving} of {found.present} brokers serve while one restarts{surplus}"
-        return ready(True, "Rolling", message)
-    reasons = [
-        f"broker {pod.broker}: {pod.problem or ('stopping' if pod.deleting else 'starting')}"
-        for pod in found.pods
-        if not pod.ready
-    ]
-    message = (
-        f"{serving} of {found.present} brokers serve; "
-        f"{named(tuple(reasons)) or found.problems.get(BROKER) or 'their pods are being made'}{surplus}"
+def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
+    """When to look again without an event; None once all is as wanted."""
+    assert status.brokers is not None
+    brokers, controllers = run.brokers(), run.controllers()
+    is_busy = found.roll.left or found.servers_change or found.move.movement is not None
+    if is_busy or found.settings.plan.alter or not brokers.settled:
+        is_blocked = found.move.problem is not None or found.settings.problem is not None
+        return BLOCKED_SECONDS if is_blocked and not found.roll.left else BUSY_SECONDS
+    settled = (
+        _is_whole(run, found, status.brokers)
+        and controllers.current == controllers.ready == run.context.spec.controllers.replicas
+        and not found.evictions_problem
     )
-    return ready(False, "BrokersNotReady", message)
+    if found.zookeeper is not None:
+        # Servers get a configuration from the run after the one that has read it.
+        is_applied = status.ensemble is not None and status.ensemble == run.before.ensemble
+        settled = settled and is_applied and not found.ensemble.has_former_claims
+    return None if settled and not found.pending and found.unreachable is None else UNSETTLED_SECONDS
 
 
-def _because(message: str, problem: str | None) -> str:
-    return f"{message}. {problem}" if problem else message
+def _broker_counts(run: ReconcileRun, found: Findings) -> Pods:
+    # A broker that did not answer about its settings may have old ones.
+    outdated = {*found.settings.unknown, *found.roll.left}
+    current = sum(pod.ready and pod.broker not in outdated and not pod.deleting for pod in found.pods)
+    return Pods(
+        wanted=run.context.spec.brokers.replicas,
+        ready=sum(pod.ready for pod in found.pods),
+        current=current if run.brokers().settled else 0,
+    )
 
 
-def _rolling(found: Findings) -> Condition:
-    roll, servers, unknown = found.roll, found.server_roll, found.unknown
-    if servers.left:
-        parts = [f"ZooKeeper servers to be restarted: {named(servers.left)}"]
-        if servers.replace is not None:
-            parts.append(f"now {servers.replace.name}: {servers.why}")
-        if servers.waiting:
-            parts.append(f"waiting: {servers.waiting}")
-        return condition(ROLLING, True, "Waiting" if servers.waiting else "Restarting", ". ".join(parts))
-    return _brokers_rolling(roll, unknown)
+def _is_whole(run: ReconcileRun, found: Findings, pods: Pods) -> bool:
+    return pods.ready == pods.current == pods.wanted == len(found.pods) and run.brokers().settled
 
 
-def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
-    silent = named(tuple(str(broker) for broker in unknown))
-    if not roll.left and unknown:
-        message = (
-            f"whether these must be restarted is not known, as they do not tell their settings: {silent}"
+def _listeners(run: ReconcileRun, found: Findings) -> tuple[ListenerStatus, ...]:
+    nodes = sorted({pod.node_address for pod in found.pods if pod.node_address})
+    by_broker = {pod.broker: pod.node_address or "" for pod in found.pods}
+    return tuple(
+        ListenerStatus(
+            name=listener.name,
+            type=str(listener.type),
+            bootstrap=bootstrap_address(run.context, listener, run.objects, nodes),
+            brokers=tuple(
+                (address or PENDING).replace(NODE_IP, by_broker.get(broker, ""))
+                for broker, address in enumerate(run.context.addresses.get(listener.name, ()))
+            ),
         )
-        return condition(ROLLING, None, "NoAnswer", message)
-    if not roll.left:
-        return condition(ROLLING, False, "Current", "all brokers are as they are wanted")
-    parts = [f"to be restarted: {named(tuple(str(broker) for broker in roll.left))}"]
-    if roll.replace is not None:
-        parts.append(f"now broker {roll.replace.broker}: {roll.why}")
-    if roll.waiting:
-        parts.append(f"waiting: {roll.waiting}")
-    if unknown:
-        parts.append(f"not known, as they do not tell their settings: {silent}")
-    if roll.never_safe:
-        parts.append(
-            "away while their broker restarts, since they need all of their replicas in sync: "
-            f"{named(roll.never_safe)}; give them a replica more, or lower min.insync.replicas"
-        )
-    return condition(ROLLING, True, "Waiting" if roll.waiting else "Restarting", ". ".join(parts))
-
-
-def _scaling(found: Findings) -> Condition:
-    if found.moving_problem:
-        return condition(SCALING, False, "Blocked", found.moving_problem)
-    movement = found.movement
-    assert movement is not None
-    which = named(tuple(str(broker) for broker in movement.brokers))
-    what = "emptied" if movement.reason == Reason.DOWN else "filled"
-    return condition(
-        SCALING,
-        True,
-        movement.reason,
-        f"brokers {which} are being {what}: {movement.left} of {movement.total} partitions left",
+        for listener in run.context.spec.listeners
     )

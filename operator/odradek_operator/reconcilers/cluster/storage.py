@@ -21,22 +21,38 @@ class Growth:
     size: str
 
 
-def claims_to_grow(claims: Iterable[Json], *, stateful_set: str, size: str) -> tuple[Growth, ...]:
-    """The claims of a StatefulSet that ask for less than wanted. One that asks for more was grown by hand; it stays."""
+def claims_to_grow(claims: Iterable[Json], *, size: str) -> tuple[Growth, ...]:
+    """The claims that ask for less than wanted. A claim that asks for more was grown by hand, and stays."""
     grown: list[Growth] = []
     for claim in claims:
-        name = metadata(claim)["name"]
-        if not name.startswith(f"{VOLUME}-{stateful_set}-") or metadata(claim).get("deletionTimestamp"):
+        if metadata(claim).get("deletionTimestamp"):
             continue
         asked = ((claim.get("spec") or {}).get("resources") or {}).get("requests", {}).get("storage", "0")
         if quantity_value(str(asked)) < quantity_value(size):
-            grown.append(Growth(claim=name, uid=str(metadata(claim).get("uid", "")), size=size))
+            grown.append(
+                Growth(claim=metadata(claim)["name"], uid=str(metadata(claim).get("uid", "")), size=size)
+            )
     return tuple(grown)
 
 
-def must_be_made_anew(there: Json | None, wanted: Json) -> bool:
-    """Whether a StatefulSet makes other claims than wanted, which it cannot be told: its pods are left alone, and taken
-    up by the new one.
+def claims_to_replace(claims: Iterable[Json], *, old: str | None, new: str | None) -> list[Json]:
+    """The claims that wait for a volume of a wrong storage class, where the class changes from `old` to `new`.
+
+    Claims that an earlier run, cut off, has left with the old class are among them.
+    """
+    return [
+        claim
+        for claim in claims
+        if (old != new or (new is not None and storage_class(claim) != new))
+        and not is_bound(claim)
+        and not metadata(claim).get("deletionTimestamp")
+    ]
+
+
+def must_be_made_again(there: Json | None, wanted: Json) -> bool:
+    """Whether a StatefulSet has another claim template than wanted.
+
+    Kubernetes does not allow to change the template. Pods of the deleted set stay, and the new set adopts them.
     """
     return there is not None and _claim(there) != _claim(wanted)
 

@@ -1,0 +1,177 @@
+"""The conditions of a Cluster, composed from what the steps of a run found. Each says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.reconcilers.cluster.findings import Findings
+from odradek_operator.reconcilers.cluster.rolling import Roll, named
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.scaling import Reason
+from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
+from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready
+
+ROLLING = "Rolling"
+SCALING = "Scaling"
+LISTENERS = "Listeners"
+VOLUMES = "Volumes"
+REACHABLE = "Reachable"
+SETTINGS = "Settings"
+ZONES = "Zones"
+ENSEMBLE = "Zookeeper"
+EVICTIONS = "Evictions"
+DATA_LOST = "ZookeeperDataLost"
+
+
+def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
+    """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
+    stated = [_ready(run, found), _rolling(found)]
+    if found.move.movement is not None or found.move.problem:
+        stated.append(_scaling(found))
+    if found.pending:
+        first = found.pending[0]
+        more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""
+        message = (
+            f"the listener {first.listener} waits for {first.reason} for broker {first.broker}{more}; until then "
+            "brokers tell of the one before, or of none. Look at its Services, or give advertisedHost"
+        )
+        stated.append(condition(LISTENERS, False, "AddressPending", message))
+    if found.volume_problem:
+        stated.append(condition(VOLUMES, False, "NotChanged", found.volume_problem))
+    elif found.disks.full_directories:
+        stated.append(condition(VOLUMES, False, "Full", _full(found.disks.full_directories)))
+    if found.unreachable:
+        stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
+    if found.settings.problem:
+        stated.append(condition(SETTINGS, False, "Refused", found.settings.problem))
+    if found.zones_problem:
+        stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
+    if found.evictions_problem:
+        message = (
+            f"no broker may be evicted now: {found.evictions_problem}. The drain of a node waits meanwhile, and goes "
+            "on by itself"
+        )
+        stated.append(condition(EVICTIONS, False, "Held", message))
+    if found.data_problem:
+        stated.append(condition(ENSEMBLE, False, DATA_LOST, found.data_problem))
+    elif found.ensemble.problem:
+        stated.append(condition(ENSEMBLE, False, "NoAnswer", found.ensemble.problem))
+    elif found.ensemble.resize.under_way:
+        reason = "Waiting" if found.ensemble.resize.waiting else "Resizing"
+        stated.append(condition(ENSEMBLE, True, reason, str(found.ensemble.resize)))
+    return stated
+
+
+def not_looked_at(known: Iterable[Condition]) -> list[Condition]:
+    """The conditions of a Cluster that the operator leaves alone: whatever they said may be otherwise now."""
+    message = f"the operator does not look at this Cluster while the annotation {PAUSED_ANNOTATION} is true"
+    types = dict.fromkeys([READY, *(one.type for one in known if one.type != PAUSED)])
+    return [condition(type, None, "Paused", message) for type in types]
+
+
+def _full(directories: Mapping[int, str]) -> str:
+    # Without free bytes, which change with every look.
+    brokers = named(tuple(f"broker {broker} ({path})" for broker, path in sorted(directories.items())))
+    return (
+        f"the volumes of these are full, and refuse records until they have room: {brokers}. Give "
+        "brokers.storage.size more, delete topics, or shorten their retention"
+    )
+
+
+def _ready(run: ReconcileRun, found: Findings) -> Condition:
+    wanted, present = run.context.spec.brokers.replicas, run.context.brokers
+    serving = sum(pod.ready for pod in found.pods)
+    if found.data_problem:
+        return ready(False, DATA_LOST, found.data_problem)
+    if run.refused_image is not None:
+        message = f"{run.refused_image.message}. Brokers and controllers go on with {run.context.image}"
+        return ready(False, run.refused_image.reason, message)
+    if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
+        servers = found.zookeeper
+        message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
+        message = _because(message, found.pod_problems.get(ZOOKEEPER))
+        return ready(False, "ZookeeperNotReady", message)
+    if run.controllers().ready == 0:
+        message = "no controller is ready: nothing can be made or elected"
+        message = _because(message, found.pod_problems.get(CONTROLLER))
+        return ready(False, "ControllersNotReady", message)
+    if serving and {pod.broker for pod in found.pods if pod.ready} <= set(found.settings.unknown):
+        message = f"the pods of {serving} brokers are ready, and none of them answers the operator"
+        return ready(None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message)
+    # Brokers that are to go serve until they are empty.
+    surplus = f"; {wanted} wanted once the others are empty" if present > wanted else ""
+    if serving >= present:
+        if found.roll.left:
+            message = f"all brokers serve; {len(found.roll.left)} are to be restarted{surplus}"
+            return ready(True, "Rolling", message)
+        serve = "the broker serves" if present == 1 else f"all {present} brokers serve"
+        return ready(True, "Serving", serve + surplus)
+    if found.roll.left and serving >= present - 1:
+        message = f"{serving} of {present} brokers serve while one restarts{surplus}"
+        return ready(True, "Rolling", message)
+    reasons = [
+        f"broker {pod.broker}: {pod.problem or ('stopping' if pod.deleting else 'starting')}"
+        for pod in found.pods
+        if not pod.ready
+    ]
+    message = (
+        f"{serving} of {present} brokers serve; "
+        f"{named(tuple(reasons)) or found.pod_problems.get(BROKER) or 'their pods are being made'}{surplus}"
+    )
+    return ready(False, "BrokersNotReady", message)
+
+
+def _because(message: str, problem: str | None) -> str:
+    return f"{message}. {problem}" if problem else message
+
+
+def _rolling(found: Findings) -> Condition:
+    roll, servers, unknown = found.roll, found.server_roll, found.settings.unknown
+    if servers.left:
+        parts = [f"ZooKeeper servers to be restarted: {named(servers.left)}"]
+        if servers.replace is not None:
+            parts.append(f"now {servers.replace.name}: {servers.why}")
+        if servers.waiting:
+            parts.append(f"waiting: {servers.waiting}")
+        return condition(ROLLING, True, "Waiting" if servers.waiting else "Restarting", ". ".join(parts))
+    return _brokers_rolling(roll, unknown)
+
+
+def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
+    silent = named(tuple(str(broker) for broker in unknown))
+    if not roll.left and unknown:
+        message = (
+            f"whether these must be restarted is not known, as they do not tell their settings: {silent}"
+        )
+        return condition(ROLLING, None, "NoAnswer", message)
+    if not roll.left:
+        return condition(ROLLING, False, "Current", "all brokers are as they are wanted")
+    parts = [f"to be restarted: {named(tuple(str(broker) for broker in roll.left))}"]
+    if roll.replace is not None:
+        parts.append(f"now broker {roll.replace.broker}: {roll.why}")
+    if roll.waiting:
+        parts.append(f"waiting: {roll.waiting}")
+    if unknown:
+        parts.append(f"not known, as they do not tell their settings: {silent}")
+    if roll.never_safe:
+        parts.append(
+            "away while their broker restarts, since they need all of their replicas in sync: "
+            f"{named(roll.never_safe)}; give them a replica more, or lower min.insync.replicas"
+        )
+    return condition(ROLLING, True, "Waiting" if roll.waiting else "Restarting", ". ".join(parts))
+
+
+def _scaling(found: Findings) -> Condition:
+    if found.move.problem:
+        return condition(SCALING, False, "Blocked", found.move.problem)
+    movement = found.move.movement
+    assert movement is not None
+    which = named(tuple(str(broker) for broker in movement.brokers))
+    what = "emptied" if movement.reason == Reason.DOWN else "filled"
+    return condition(
+        SCALING,
+        True,
+        movement.reason,
+        f"brokers {which} are being {what}: {movement.left} of {movement.total} partitions left",
+    )

@@ -1,0 +1,79 @@
+"""Carries out what `ensemble` decides: servers join ZooKeeper's ensemble or leave it, while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from odradek_operator.desired.names import ZOOKEEPER, ZOOKEEPER_PORT
+from odradek_operator.desired.zookeeper_files import server_line
+from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, metadata
+from odradek_operator.gateways.zookeeper_members import EnsembleError
+from odradek_operator.reconcilers.cluster import steadiness
+from odradek_operator.reconcilers.cluster.ensemble import Resize, claims_of_former_servers
+from odradek_operator.reconcilers.cluster.ensemble import resize as plan_resize
+from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
+from odradek_operator.reconcilers.cluster.facts import BrokerPod
+from odradek_operator.reconcilers.cluster.observing import observe
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.resources.cluster_status import Ensemble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleFound:
+    """The ensemble as it was read or changed, None where it was not asked; and the change that is wanted.
+
+    `has_former_claims`: volume claims of servers that left are still there.
+    """
+
+    ensemble: Ensemble | None = None
+    resize: Resize = field(default_factory=Resize)
+    has_former_claims: bool = False
+    problem: str | None = None
+
+
+async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: ServerRoll) -> EnsembleFound:
+    """Have as many servers vote as the Cluster asks for. Each run reads who votes before it changes that."""
+    servers, before = run.context.spec.zookeeper.servers, run.before.ensemble
+    if servers is None:
+        return EnsembleFound()
+    wanted = run.servers_wanted or (len(before.voters) if before is not None else None)
+    if before is not None and before.voters == tuple(range(1, (wanted or 0) + 1)):
+        return EnsembleFound(has_former_claims=await _remove_claims(run, servers.size, before))
+    addresses = [f"{pod.address}:{ZOOKEEPER_PORT}" for pod in run.server_pods() if pod.ready and pod.address]
+    if not addresses:
+        return EnsembleFound()
+    found = EnsembleFound()
+    try:
+        members = await run.admin.ensemble(addresses)
+        found = replace(found, ensemble=Ensemble(voters=members.voters, version=members.version))
+        waits_for = steadiness.waits_for(await observe(run, pods), takes_server=True)
+        if roll.left:
+            waits_for = "its servers are being replaced"
+        resize = plan_resize(members.voters, wanted, waits_for)
+        found = replace(found, resize=resize)
+        if not resize.under_way or resize.waiting:
+            return found
+        await run.report_event("EnsembleChanges", str(resize))
+        members = await run.admin.resize_ensemble(
+            addresses,
+            joining=[server_line(run.context, number) for number in resize.joining],
+            leaving=resize.leaving,
+        )
+        return replace(found, ensemble=Ensemble(voters=members.voters, version=members.version))
+    except EnsembleError as failure:
+        # A leader that leaves takes the connection with it. The next run reads what became of the change.
+        problem = f"the next look sees whether the ensemble has changed: {failure}"
+        return replace(found, problem=problem)
+
+
+async def _remove_claims(run: ReconcileRun, size: int, before: Ensemble) -> bool:
+    """Delete volume claims of servers that have left; whether there were any."""
+    claims = run.claims(run.context.called(ZOOKEEPER))
+    former = claims_of_former_servers(claims, size, before.voters)
+    for claim in former:
+        name = str(metadata(claim)["name"])
+        if metadata(claim).get("deletionTimestamp") or ("Pod", name.partition("-")[2]) in run.objects:
+            continue  # A pod that is stopping still writes.
+        await run.delete(VOLUME_CLAIMS, name, uid=metadata(claim)["uid"])
+    return bool(former)

@@ -1,0 +1,70 @@
+"""What the steps of a run found. Conditions, status and the next run's time are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odradek_operator.reconcilers.cluster.addresses import Pending
+from odradek_operator.reconcilers.cluster.ensemble_resizing import EnsembleFound
+from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
+from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
+from odradek_operator.reconcilers.cluster.live_settings import DisksFound, SettingsFound
+from odradek_operator.reconcilers.cluster.partition_moves import MoveFound
+from odradek_operator.reconcilers.cluster.rolling import Roll
+from odradek_operator.reconcilers.cluster.scaling import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found, by step; a step that has not taken place has its default. Problems are texts, None for none.
+
+    `zookeeper` is None where the Cluster runs no ZooKeeper. `pending` are addresses of listeners that are missing.
+    `pod_problems` are what keeps pods from being made or from becoming ready, by component.
+    """
+
+    zookeeper: SetState | None = None
+    pending: tuple[Pending, ...] = ()
+    zones_problem: str | None = None
+    volume_problem: str | None = None
+    pods: tuple[BrokerPod, ...] = ()
+    evictions_problem: str | None = None
+    settings: SettingsFound = field(default_factory=SettingsFound)
+    disks: DisksFound = field(default_factory=DisksFound)
+    server_roll: ServerRoll = field(default_factory=ServerRoll)
+    ensemble: EnsembleFound = field(default_factory=EnsembleFound)
+    roll: Roll = field(default_factory=Roll)
+    move: MoveFound = field(default_factory=MoveFound)
+    pod_problems: Mapping[str, str] = field(default_factory=dict)
+    data_problem: str | None = None
+
+    @property
+    def unreachable(self) -> str | None:
+        """Why brokers could not be asked: what the latest step met that asked them."""
+        return self.move.unreachable or self.disks.unreachable or self.settings.unreachable
+
+    @property
+    def servers_change(self) -> bool:
+        """Whether ZooKeeper's servers are being replaced, join or leave, or may have to."""
+        changes = bool(self.server_roll.left) or self.ensemble.resize.under_way
+        return self.zookeeper is not None and (changes or not self.zookeeper.settled)
+
+    @property
+    def controllers_are_held(self) -> bool:
+        """Whether the roll of controllers waits for another one.
+
+        A broker whose settings are not known may still have to restart.
+        """
+        return bool(self.roll.left) or self.servers_change or bool(self.settings.unknown)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether the brokers that are to go have nothing left: found by this run, not remembered."""
+        movement = self.move.movement
+        return (
+            movement is not None
+            and movement.reason == Reason.DOWN
+            and movement.left == 0
+            and self.unreachable is None
+            and self.move.problem is None
+        )

@@ -1,0 +1,69 @@
+"""Carries out what `scaling` decides: brokers that were added are filled, those that are to go are emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
+from odradek_operator.reconcilers.cluster import rolling, scaling
+from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
+from odradek_operator.reconcilers.cluster.facts import BrokerPod
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.resources.cluster_status import Movement
+from odradek_operator.resources.schema import quantity_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveFound:
+    """How far a movement is. `problem` is what forbids it, `unreachable` why the brokers could not be asked."""
+
+    movement: Movement | None = None
+    problem: str | None = None
+    unreachable: str | None = None
+
+
+async def move_partitions(run: ReconcileRun, pods: Sequence[BrokerPod]) -> MoveFound:
+    """Fill brokers that were added, empty those that are to go."""
+    movement = run.scale.movement
+    if movement is None:
+        return MoveFound()
+    rate = run.context.spec.brokers.move_rate
+    bytes_per_second = None if rate is None else max(1, int(quantity_value(rate)))
+    try:
+        if run.scale.stop_drain:
+            await run.admin.stop_drain(run.context.bootstrap, run.scale.stop_drain)
+        if movement.reason == scaling.Reason.DOWN:
+            return MoveFound(movement=await _empty(run, movement, bytes_per_second))
+        return MoveFound(movement=await _fill(run, movement, pods, bytes_per_second))
+    except InvalidReplicationFactor as refusal:
+        return MoveFound(movement=movement, problem=f"brokers cannot be emptied: {refusal}")
+    except OdradekError as failure:
+        return MoveFound(movement=movement, unreachable=f"partitions cannot be moved now: {failure}")
+
+
+async def _empty(run: ReconcileRun, movement: Movement, bytes_per_second: int | None) -> Movement:
+    bootstrap = run.context.bootstrap
+    await run.admin.check_drain(bootstrap, movement.brokers)
+    left = await run.admin.drain(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+    return scaling.progressed(movement, begun=0, left=left)
+
+
+async def _fill(
+    run: ReconcileRun, movement: Movement, pods: Sequence[BrokerPod], bytes_per_second: int | None
+) -> Movement | None:
+    """The movement after this step; None when it has ended."""
+    bootstrap = run.context.bootstrap
+    serving = {pod.broker for pod in pods if pod.ready}
+    if not serving.issuperset(movement.brokers):
+        return movement
+    begun = await run.admin.spread(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+    left = await run.admin.arriving(bootstrap, movement.brokers)
+    if begun or left:
+        return scaling.progressed(movement, begun=begun, left=left)
+    if bytes_per_second is not None:
+        await run.admin.end_throttle(bootstrap)
+    which = rolling.named(tuple(str(broker) for broker in movement.brokers))
+    await mark_contents_stale(run)
+    await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
+    return None

@@ -1,0 +1,112 @@
+"""One reconcile of a Cluster: what its steps are given, and the few calls that all of them make.
+
+A step is a function of a run and of what earlier steps found. It returns what it found, and changes nothing here but
+`objects`, which follows what is applied and deleted. No step relies on an earlier run of the same process: a run that
+was cut off is repeated by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER, Context
+from odradek_operator.foundation import versions
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.cluster_admin import ClusterAdmin
+from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, Api, Json
+from odradek_operator.reconcilers.cluster import facts, scaling, storage
+from odradek_operator.reconcilers.cluster.applying import Applier
+from odradek_operator.reconcilers.reconciler import Environment
+from odradek_operator.resources.cluster_status import ClusterStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileRun:
+    """What a run starts from. `before` is the status that was there, `context` what manifests are made from.
+
+    `objects` are the Cluster's objects by kind and name. `servers_wanted` is how many ZooKeeper servers the Cluster
+    asks for; `refused_image` says why its image is not run, where another one goes on instead.
+    """
+
+    key: Key
+    body: Json
+    before: ClusterStatus
+    context: Context
+    environment: Environment
+    admin: ClusterAdmin
+    applier: Applier
+    objects: dict[tuple[str, str], Json]
+    scale: scaling.Scale
+    servers_wanted: int | None = None
+    refused_image: versions.Refused | None = None
+
+    def with_context(self, **changes: Any) -> ReconcileRun:
+        """The same run, with these fields of the context replaced."""
+        return replace(self, context=replace(self.context, **changes))
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def broker_set(self) -> Json | None:
+        """The brokers' StatefulSet as it is."""
+        return self.objects.get(("StatefulSet", self.context.called(BROKER)))
+
+    def brokers(self) -> facts.SetState:
+        """The state of the brokers' StatefulSet."""
+        return facts.set_state(self.broker_set)
+
+    def controllers(self) -> facts.SetState:
+        """The state of the controllers' Deployment."""
+        return facts.set_state(self.objects.get(("Deployment", self.context.called(CONTROLLER))))
+
+    def zookeeper(self) -> facts.SetState | None:
+        """The state of the ZooKeeper servers' StatefulSet; None where the Cluster runs no ZooKeeper."""
+        if self.context.spec.zookeeper.servers is None:
+            return None
+        return facts.set_state(self.objects.get(("StatefulSet", self.context.called(ZOOKEEPER))))
+
+    def broker_pods(self) -> tuple[facts.BrokerPod, ...]:
+        """The brokers' pods."""
+        pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and facts.is_broker(body)]
+        return facts.broker_pods(pods, self.broker_set)
+
+    def server_pods(self) -> tuple[facts.ServerPod, ...]:
+        """The ZooKeeper servers' pods."""
+        stateful_set = self.objects.get(("StatefulSet", self.context.called(ZOOKEEPER)))
+        return facts.server_pods(self.objects, stateful_set)
+
+    def controller_pods(self) -> dict[str, Json]:
+        """The controllers' pods by name."""
+        return {
+            name: body
+            for (kind, name), body in self.objects.items()
+            if kind == "Pod" and facts.component_of(body) == CONTROLLER
+        }
+
+    def claims(self, stateful_set: str) -> list[Json]:
+        """The volume claims of a StatefulSet."""
+        found = [body for (kind, _), body in self.objects.items() if kind == VOLUME_CLAIMS.kind]
+        return storage.claims_of(found, stateful_set)
+
+    # --- what steps do ------------------------------------------------------------------------------------------------
+
+    async def apply(self, manifest: Json) -> None:
+        """Apply a manifest. Raises ObjectsOfOthers, KubernetesError."""
+        await self.applier.apply(self.key, manifest, self.objects)
+
+    async def apply_all(self, manifests: Sequence[Json]) -> None:
+        """Apply manifests. Raises ObjectsOfOthers, KubernetesError."""
+        await self.applier.apply_all(self.key, manifests, self.objects)
+
+    async def delete(
+        self, api: Api, name: str, *, uid: str | None = None, orphan: bool = False, force: bool = False
+    ) -> None:
+        """Delete an object of the Cluster's namespace, if it is there. Raises KubernetesError."""
+        namespace = self.key.namespace
+        await self.environment.kubernetes.delete(api, namespace, name, uid=uid, orphan=orphan, force=force)
+
+    async def report_event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Put an event on the Cluster, and a line into the log."""
+        await self.environment.report_event(self.body, reason, message, warning=warning)
