@@ -1,4 +1,4 @@
-"""What every test shares: fast ones first, and property tests are never failed for being slow: machines may be busy."""
+"""What every test shares: its order, the time that property tests get, and a ZooKeeper."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ settings.register_profile(
 )
 settings.load_profile("odradek")
 
-# From the quickest kind to the slowest; what has none of these marks is in one process and comes first.
-_SLOWER_AND_SLOWER: Final = ("integration", "clients", "java", "spark", "slow")
+# From the slowest kind to the quickest, after the tests with none of these marks, which run in one process.
+_KINDS_SLOWEST_FIRST: Final = ("slow", "spark", "java", "clients", "integration")
 
 
 def pytest_configure() -> None:
@@ -32,15 +32,19 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the random order within a kind, and sort the kinds: what breaks something simple fails at once."""
+    """Sort the kinds and keep the random order within each.
 
-    def slowness(item: pytest.Item) -> int:
-        return max(
-            (rank for rank, mark in enumerate(_SLOWER_AND_SLOWER, 1) if item.get_closest_marker(mark)),
+    Tests in one process come first: what breaks something simple fails at once. The slowest follow, and the quick ones
+    of those that start processes come last, so that all workers of pytest-xdist end at about the same time.
+    """
+
+    def turn(item: pytest.Item) -> int:
+        return min(
+            (turn for turn, mark in enumerate(_KINDS_SLOWEST_FIRST, 1) if item.get_closest_marker(mark)),
             default=0,
         )
 
-    items.sort(key=slowness)
+    items.sort(key=turn)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from tests.support.page_folder import REPOSITORY
 from tests.support.page_run import PageRun
 from tests.support.pages import blocks_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGES = [
     "README.md",

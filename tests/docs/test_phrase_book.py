@@ -21,7 +21,7 @@ from tests.support.java import JavaUnavailableError
 from tests.support.kafka_scripts import write_scripts
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGE = CHECKOUT / "docs" / "phrase-book.md"
 COMMAND_SECONDS_MAX = 60

@@ -15,7 +15,7 @@ from tests.support.broker_process import CHECKOUT
 from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
 from tests.support.peers import CreateTopic, skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
 
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

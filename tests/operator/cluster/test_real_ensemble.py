@@ -26,7 +26,7 @@ from odradek_operator.gateways.zookeeper_members import (
 )
 from tests.support.zookeeper_ensemble import Ensemble
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.fixture
