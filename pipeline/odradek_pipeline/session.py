@@ -1,5 +1,4 @@
-"""A job's Spark session, from its start to its exit code, and how it reaches a cluster: by the options that a `Cluster`
-binds its users with.
+"""A job's Spark session, from its start to its exit code, and the options by which it reaches a cluster.
 
 A `Cluster` called NAME has a ConfigMap `NAME-spark` whose keys are options of Spark, `spark.odradek.bootstrap.servers`
 and others. A job takes them from Spark's configuration (`--conf`, a properties file) or from the ConfigMap mounted as a

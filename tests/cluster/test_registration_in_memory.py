@@ -1,5 +1,6 @@
-"""A broker's membership where the registry falls silent, loses answers and dies: what only one in memory can be made to
-do, and the file of a single node.
+"""A broker's membership where the registry falls silent, loses answers and dies, and in the file of a single node.
+
+Only a registry in memory can be made to do so.
 """
 
 from __future__ import annotations

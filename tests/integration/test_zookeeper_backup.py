@@ -1,5 +1,6 @@
-"""docs/zookeeper-backup.md on real processes: its own blocks take a backup of three servers that run, restore it after
-all volumes are lost, and raise what must not go back.
+"""The blocks of docs/zookeeper-backup.md on real processes, from the backup to the restored ensemble.
+
+They take a backup of three servers that run, restore it after all volumes are lost, and raise what must not go back.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Members of consumer groups in the newer protocol (KIP-848), which the product's client leaves out: what it asks of
-the broker, as a small client of its own.
+"""A small client for members of consumer groups in the newer protocol (KIP-848), which the product's client leaves out.
 
 One heartbeat tells what is owned and learns what is to be owned. What is to go is committed and given up first, and is
 said to be given up with the next heartbeat; what is new is begun at what the group has committed.

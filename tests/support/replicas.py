@@ -1,5 +1,7 @@
-"""Several brokers' partitions in one process: real logs on simulated disks, real handlers, fetchers and in-sync sets,
-on virtual time; a controller that is a few lines over the real rules, and a network that is a delay.
+"""Several brokers' partitions in one process, on virtual time.
+
+Logs on simulated disks, handlers, fetchers and in-sync sets are real. The controller is a few lines over the real
+rules, and the network is a delay.
 
     async with ReplicaCluster(brokers=3, seed=1) as cluster:
         await cluster.create_topic("t", replicas=(1, 2, 3))

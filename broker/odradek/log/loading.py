@@ -18,6 +18,7 @@ from odradek.log.epochs import LeaderEpochs
 from odradek.log.files import Disk
 from odradek.log.headers import headers
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
+from odradek.log.log_offsets import LogOffsets
 from odradek.log.open_files import OpenFiles
 from odradek.log.producer_snapshots import SnapshotFiles, snapshot_offset
 from odradek.log.producers import ProducerStates
@@ -48,6 +49,14 @@ class LoadedLog:
     producers: ProducerStates
     bytes_scanned: int = 0
     bytes_truncated: int = 0
+
+    def offsets(self) -> LogOffsets:
+        """Where the log begins and ends, as a value that its parts share and change."""
+        return LogOffsets(
+            log_start_offset=self.log_start_offset,
+            recovery_point=self.recovery_point,
+            log_end_offset=self.log_end_offset,
+        )
 
 
 class LogLoader:

@@ -35,7 +35,6 @@ from odradek.log.loading import LoadedLog, LogLoader
 from odradek.log.log_appender import EPOCH_MAX, LogAppender
 from odradek.log.log_flusher import LogFlusher
 from odradek.log.log_health import LogHealth, OnDiskError
-from odradek.log.log_offsets import LogOffsets
 from odradek.log.log_reader import LogReader
 from odradek.log.lookup import TimestampOffset
 from odradek.log.open_files import OpenFiles
@@ -73,8 +72,7 @@ class Log:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        self.epochs = loaded.epochs
-        self.producers = loaded.producers
+        self.epochs, self.producers = loaded.epochs, loaded.producers
         # What opening the log had to read in full, and what recovery removed.
         self.recovered_bytes = loaded.bytes_scanned
         self.truncated_bytes = loaded.bytes_truncated
@@ -82,11 +80,7 @@ class Log:
         self._clock = clock
         self._strategies = tuple(strategies)
         self._unsynced = UnsyncedFiles(directory)
-        self.offsets = LogOffsets(
-            log_start_offset=loaded.log_start_offset,
-            recovery_point=loaded.recovery_point,
-            log_end_offset=loaded.log_end_offset,
-        )
+        self.offsets = loaded.offsets()
         self.segments = SegmentSet(
             directory,
             loaded.segments,
@@ -104,26 +98,25 @@ class Log:
             on_failure=on_failure,
             on_shortage=on_shortage,
         )
-        self.parent_directory = self._health.parent_directory
-        self.reader = reader = LogReader(
+        self.reader = LogReader(
             segments=self.segments,
             offsets=self.offsets,
             health=self._health,
             epochs=self.epochs,
             config=config,
         )
-        self._appender = appender = LogAppender(
+        self._appender = LogAppender(
             segments=self.segments,
             offsets=self.offsets,
             health=self._health,
             epochs=self.epochs,
             producers=self.producers,
             unsynced=self._unsynced,
-            reader=reader,
+            reader=self.reader,
             clock=clock,
             config=config,
         )
-        self._flusher = flusher = LogFlusher(
+        self._flusher = LogFlusher(
             segments=self.segments,
             offsets=self.offsets,
             health=self._health,
@@ -132,6 +125,11 @@ class Log:
             disk=disk,
             clock=clock,
         )
+        self._offer_methods_of_parts()
+
+    def _offer_methods_of_parts(self) -> None:
+        appender, reader, flusher = self._appender, self.reader, self._flusher
+        self.parent_directory = self._health.parent_directory
         self.append = appender.append
         self.append_as_follower = appender.append_as_follower
         self.assign_leader_epoch = appender.assign_leader_epoch

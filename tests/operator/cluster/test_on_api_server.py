@@ -1,5 +1,7 @@
-"""A Cluster's manifests on a real API server: it takes them, the second time nothing is written, and an operator that
-is killed between any two writes leaves nothing that its successor does not put right.
+"""A Cluster's manifests on a real API server, which takes them.
+
+The second time nothing is written. An operator that is killed between any two writes leaves nothing that its successor
+does not put right.
 """
 
 from __future__ import annotations

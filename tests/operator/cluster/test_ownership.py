@@ -1,5 +1,6 @@
-"""A Cluster changes and deletes its own objects only: an object of somebody else with a name that it needs stays as it
-is, and the Cluster says so.
+"""A Cluster changes and deletes its own objects only.
+
+An object of another owner with a name that it needs stays as it is, and the Cluster says so.
 """
 
 from __future__ import annotations

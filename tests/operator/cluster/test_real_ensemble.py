@@ -1,5 +1,6 @@
-"""Real ZooKeeper servers, begun by the start script of their pods: who may begin an ensemble, who joins, and what a
-server does that has lost its data, or has what others no longer have.
+"""Real ZooKeeper servers, begun by the start script of their pods: which of them begins an ensemble, and which joins.
+
+One that has lost its data does neither, and one that has what others no longer have does not vote.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
-"""The kind Cluster: what is there is read (`facts`), each concern decides on values alone (`addresses`, `settings`,
-`rolling`, `storage`, `scaling`, `status`), and `reconciler` carries it out step by step.
+"""The kind Cluster: `facts` reads what there is, each concern decides on values alone, `reconciler` carries it out.
+
+The concerns are `addresses`, `settings`, `rolling`, `storage`, `scaling` and `status`.
 """

@@ -1,0 +1,53 @@
+"""Every limit in `foundation/limits.py` bounds something: a name that nothing reads is a promise that nothing keeps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from tests.tidy.checkout import PRODUCT, ROOT, sources
+
+LIMITS: Final = [
+    ROOT / "broker" / "odradek" / "foundation" / "limits.py",
+]
+
+
+def unused(limits: Path, paths: Iterable[Path]) -> set[str]:
+    """The names that `limits` declares and no other file reads."""
+    declared = {
+        target.id
+        for node in ast.parse(limits.read_text(encoding="utf-8")).body
+        for target in _targets(node)
+        if isinstance(target, ast.Name)
+    }
+    for path in paths:
+        if path != limits:
+            declared -= _names(ast.parse(path.read_text(encoding="utf-8")))
+    return declared
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.AnnAssign):
+        return [node.target]
+    return node.targets if isinstance(node, ast.Assign) else []
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Names that are read, alone or as an attribute. An import alone reads nothing."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
+    }
+
+
+def test_every_limit_is_used() -> None:
+    for limits in LIMITS:
+        assert unused(limits, sources(*PRODUCT)) == set()
+
+
+def test_an_unused_limit_is_found(tmp_path: Path) -> None:
+    limits, reader = tmp_path / "limits.py", tmp_path / "reader.py"
+    limits.write_text("A_MAX: Final = 1\nB_MAX: Final = 2\nC_MAX = 3\nD_MAX = 4\n")
+    reader.write_text("from limits import A_MAX, B_MAX\nimport limits\nprint(A_MAX, limits.C_MAX)  # B_MAX\n")
+    assert unused(limits, [limits, reader]) == {"B_MAX", "D_MAX"}

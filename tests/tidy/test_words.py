@@ -1,0 +1,94 @@
+"""Plain words in the prose of the product: what has a better word, by the table below, does not come back.
+
+Prose is comments, docstrings and the pages; names and texts that a program prints are left out. A word enters the
+table when the last place with it is rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.tidy.checkout import PRODUCT, named, pages, prose_of_page, sources
+
+# As a regular expression between word boundaries, whatever the case: the better words.
+BETTER: Final = {
+    "(?:comes?|came) to nothing": "fail",
+    "(?:falls?|fell) short": "fail",
+    "afresh": "again",
+    "barred": "refused",
+    "carried on": "continued",
+    "coming in": "joining the in-sync set",
+    "doubted": "unconfirmed",
+    "hungry": "waiting",
+    "in the very moment": "at the same time",
+    "keeps? house": "maintain",
+    "learnt": "learned",
+    "lest": "so that no",
+    "letting go": "release",
+    "nobody is told": "no one is notified",
+    "on and on": "until it is answered",
+    "patiently": "with retries",
+    r"reign\w*": "the controller's term",
+    "stirs?": "wake up",
+    "thence": "from there",
+    "thereof": "of it",
+    r"vouch\w*": "mark complete",
+    "whence": "from where",
+    "wherein": "in which",
+}
+_ANY: Final = re.compile(rf"\b(?:{'|'.join(BETTER)})\b", re.IGNORECASE)
+
+
+def comments_and_docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number, line) of a module's prose."""
+    text = path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node, clean=False)
+            if docstring is not None:
+                for offset, line in enumerate(docstring.splitlines()):
+                    yield node.body[0].lineno + offset, line
+
+
+def odd_words(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """What is to be rewritten. Code between backticks is left out."""
+    for number, line in lines:
+        for match in _ANY.finditer(re.sub(r"`[^`]*`", "", line)):
+            yield f"{named(path, number)} {match[0]!r}: write {better(match[0])!r}"
+
+
+def better(word: str) -> str:
+    return next(instead for pattern, instead in BETTER.items() if re.fullmatch(pattern, word, re.IGNORECASE))
+
+
+@pytest.mark.parametrize("folder", PRODUCT)
+def test_the_code_says_it_in_plain_words(folder: str) -> None:
+    found = [word for path in sources(folder) for word in odd_words(path, comments_and_docstrings(path))]
+    assert found == []
+
+
+def test_the_pages_say_it_in_plain_words() -> None:
+    found = [word for path in pages() for word in odd_words(path, prose_of_page(path))]
+    assert found == []
+
+
+def test_an_odd_word_is_found(tmp_path: Path) -> None:
+    code, page = tmp_path / "code.py", tmp_path / "page.md"
+    code.write_text('"""Begins\nafresh."""\nafresh = 1  # Afresh, `afresh`\nprint("afresh")\n')
+    page.write_text("Begun afresh.\n```\nafresh\n```\nAn afreshment.\n")
+    assert list(odd_words(code, comments_and_docstrings(code))) == [
+        "code.py:3 'Afresh': write 'again'",
+        "code.py:2 'afresh': write 'again'",
+    ]
+    assert list(odd_words(page, prose_of_page(page))) == ["page.md:1 'afresh': write 'again'"]
