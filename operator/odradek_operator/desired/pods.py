@@ -144,7 +144,7 @@ def field(path: str) -> Json:
 
 
 def digest(text: str) -> str:
-    """What stands in an annotation of a pod that is to be made anew when `text` changes."""
+    """The value of a pod's annotation that changes with `text`, so that the pod is replaced then."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Who may be disturbed, who may talk to whom, and who the pods are: budgets, NetworkPolicies, service accounts."""
+"""Disruption budgets, NetworkPolicies and service accounts of a Cluster's pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek_operator.desired.names import (
     Json,
 )
 
-# `kubectl describe poddisruptionbudget` shows it to who wonders why a drain waits.
+# `kubectl describe poddisruptionbudget` shows it, which explains why a drain waits.
 _WHY_HELD = (
     "No broker may be evicted while partitions would fall below min.insync.replicas by it, or a broker is not ready. "
     "The condition Evictions of the Cluster {cluster} names them."
@@ -77,7 +77,7 @@ def _budget(context: Context, name: str, component: str, selector: Json, *, max_
 
 
 def network_policies(context: Context) -> list[Json]:
-    """Who may connect. Measures and health are for all: probes and Prometheus come from anywhere."""
+    """The clients that may connect. Metrics and health are for all: probes and Prometheus connect from anywhere."""
     brokers, controllers = _pods(context, BROKER), _pods(context, CONTROLLER)
     # Labels alone would let in any pod that copies them.
     operator = {

@@ -11,7 +11,7 @@ from typing import Final
 
 from odradek_operator.desired.names import Json
 
-# A server that lives and is not ready by then has a reason, which its readiness probe may tell.
+# A server that lives and is not ready by then has a reason, and its readiness probe shows it.
 READY_WAIT_SECONDS_MAX: Final = 60
 
 UNTIL_READY: Final = """\

@@ -1,6 +1,6 @@
-"""How the containers start: small scripts for /bin/sh, since a pod learns its number, node and zone only where it runs.
+"""The start scripts of containers. A pod learns its number, node and zone only where it runs, so they are shell.
 
-They end in `exec`, so that the server is the container's first process and hears the signal to stop.
+They end in `exec`, so that the server is the container's first process and gets the signal to stop.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from odradek_operator.desired.settings import INTERNAL_LISTENER, listener_name
 
 SETTINGS_FOLDER: Final = "/etc/odradek"
 RACK_SECONDS_MAX: Final = 60
-# A pod's address goes with it, and for a moment nobody answers there at all: a client that comes again just then waits
-# for as long as it waits for a connection (30 s with librdkafka). By the end of this time it has heard from others that
-# the broker is not there.
+# A pod's address goes with it, and for a moment nothing answers there. A client that connects just then waits for its
+# connection timeout (30 s with librdkafka). So a stopped broker's pod stays this long: clients learn meanwhile from
+# other brokers that the broker is gone.
 LINGER_SECONDS: Final = 3
 
 _START_BROKER: Final = f"""\
@@ -72,15 +72,15 @@ def addresses(context: Context) -> str:
 
 
 def advertised(context: Context, broker: int) -> str:
-    """What a broker tells its clients; ${NODE_IP} stands for its node's address."""
-    told = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
+    """A broker's advertised.listeners; ${NODE_IP} stands for its node's address."""
+    listeners = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
     for listener in context.spec.listeners:
         known = context.addresses.get(listener.name, ())
         address = known[broker] if broker < len(known) else None
         # A listener without an address is left out: better that than no broker.
         if address is not None:
-            told.append(f"{listener_name(listener.name)}://{address}")
-    return ",".join(told)
+            listeners.append(f"{listener_name(listener.name)}://{address}")
+    return ",".join(listeners)
 
 
 def racks(context: Context) -> str:

@@ -10,8 +10,8 @@ from odradek_operator.resources.cluster import ClusterSpec
 INTERNAL_LISTENER = "INTERNAL"
 DATA_FOLDER = "/data"
 LOG_FOLDER = "/data/log"
-# A pod whose start fails is started again after 10 s, then 20, then 40: it is rather to wait for a ZooKeeper whose
-# image is still being fetched. It is alive meanwhile, and not ready.
+# A pod whose start fails is started again after 10 s, then 20, then 40. Waiting for a ZooKeeper whose image is still
+# being fetched is faster. The pod is alive meanwhile, and not ready.
 _ZOOKEEPER_WAIT_MS = 300_000
 
 
@@ -23,8 +23,8 @@ def shared_settings(spec: ClusterSpec, brokers: int) -> dict[str, str]:
     replicas = min(3, brokers)
     in_sync = "2" if brokers >= 3 else "1"
     return {
-        # Topics are declared. One that a client makes first has another number of partitions: when its resource grows
-        # it, keys go to other partitions than before. docs/design/0006
+        # Topics are declared. A topic that a client makes first has another number of partitions. When its resource
+        # adds partitions, keys go to other partitions than before. docs/design/0006
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(replicas),
         "min.insync.replicas": in_sync,

@@ -1,8 +1,8 @@
-"""What a ZooKeeper server of ours finds in /conf: zoo.cfg, how it starts, and how it logs.
+"""The files in /conf of a ZooKeeper server that the operator runs: zoo.cfg, the start script, and logging.
 
-The folder covers what an image has there, so all that a server reads must be here. Logging is said for both images that
-are known: the official one reads logback.xml (without it logback tells everything, DEBUG included); Debian's package
-has log4j, and no logging in its class path at all.
+The folder hides what an image has there, so it must have all that a server reads. Logging is configured for both known
+images. The official one reads logback.xml, and without it logs everything, DEBUG included. Debian's package has log4j,
+and no logging in its class path at all.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 from odradek_operator.desired.names import ZOOKEEPER, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Context
 from odradek_operator.resources.zookeeper import ZookeeperServers
 
-# A server without data waits so long for another one that serves, and ends then: its pod says why.
+# A server without data waits so long for another one that serves. Then it ends, and its pod shows why.
 _OTHERS_SECONDS_MAX: Final = 60
 
 NO_DATA: Final = "this ZooKeeper server has no data, and no other server of its ensemble serves"
-"""What a server says at its end that may not begin an ensemble, and finds none."""
+"""The last message of a server that may not begin an ensemble, and finds none."""
 
-# What a server is, it decides by the newest configuration that it can know: its own, or the one that the operator has
-# read from the ensemble. Who has no data votes only as a founder of a new Cluster. Everybody else without data begins
-# as an observer, and only beside a server that serves: so no number of such servers can make an ensemble of their own.
+# A server takes its role from the newest configuration that it knows: its own, or the one that the operator has read
+# from the ensemble. A server without data votes only as a founder of a new Cluster. Any other one without data begins
+# as an observer, and only beside a server that serves. So such servers cannot make an ensemble of their own.
 _START: Final = f"""\
 set -eu
 id=$((POD_INDEX + 1))
@@ -108,8 +108,9 @@ log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} %-5p [%t:%c{1}] - %m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Who votes in an ensemble, by id from 1, as its configuration of this `version` (hexadecimal) has it. `founders`
-    may begin it without data: only of one that never was.
+    """The voters of an ensemble by id from 1, in its configuration of this `version` (hexadecimal).
+
+    `founders` may begin it without data; only a new ensemble has any.
     """
 
     voters: tuple[int, ...]
@@ -128,7 +129,7 @@ def zookeeper_files() -> dict[str, str]:
 
 
 def membership_files(context: Context, servers: ZookeeperServers, membership: Membership) -> dict[str, str]:
-    """Those that tell a server at its start who the others are; they change while servers run."""
+    """The files from which a server learns of the others at its start; they change while servers run."""
     number_max = max([servers.size, *membership.voters])
     return {
         "servers": "".join(f"{server_line(context, number)}\n" for number in range(1, number_max + 1)),
@@ -162,7 +163,7 @@ def _zoo_cfg() -> str:
         # One server is an ensemble of one, so that others can join it while it runs.
         "standaloneEnabled=false",
         "reconfigEnabled=true",
-        # Whoever reaches a server may already change all that it keeps; the NetworkPolicy says who does.
+        # A client that reaches a server may already change all its data; the NetworkPolicy limits these clients.
         "skipACL=yes",
         "quorumListenOnAllIPs=true",
     ]

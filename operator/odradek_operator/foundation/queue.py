@@ -1,8 +1,8 @@
 """The work queue: keys that wait for a reconciler, each at most once, a few at work at a time.
 
-A key that is added while it waits is there already; one that is added while it is worked on is taken up once more
-afterwards. So the queue is as long as there are resources, at most, and one resource is never worked on twice at once.
-A failure comes back after a pause that doubles, with jitter and a bound; an addition in between does not wait for it.
+A key that is added while it waits stays one key. A key that is added while it is worked on is worked on once more
+afterwards. So the queue is never longer than there are resources, and no resource is worked on twice at once.
+A key that failed is tried again after a pause that doubles, with jitter and a bound. An addition does not wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek_operator.foundation.keys import Key
 logger = logging.getLogger(__name__)
 
 Work = Callable[[Key], Awaitable[float | None]]
-"""Works on a key; the answer is after how many seconds to look again, None for "when something happens"."""
+"""Works on a key; the answer is after how many seconds to do so again, None to wait for an event."""
 
 
 class WorkQueue:

@@ -1,4 +1,4 @@
-"""What the operator's process is told at its start: frozen, from the command line or the environment."""
+"""The settings of the operator's process: frozen, from the command line or the environment."""
 
 from __future__ import annotations
 

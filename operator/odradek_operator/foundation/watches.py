@@ -1,7 +1,7 @@
-"""Whether the watches live. A watch that died is silent, as one is where nothing happens.
+"""Whether the watches live. A watch that died is silent, and so is one while nothing changes.
 
-The difference shows when all objects are listed, as the resync does: an object newer than all that the watch has
-brought must come through it within a while. Versions are numbers that grow (for one kind, on one API server).
+A list of all objects, as the resync makes, shows the difference. An object newer than all that the watch has brought
+must come through it within a while. Versions are numbers that grow (for one kind, on one API server).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Connections to the brokers of clusters: one client for each cluster, made when first asked for, closed when unused.
 
-What is done with a client is the business of who asks: `Admin` for topics, configs and groups. Brokers' admin ports
+The caller decides what to do with a client: `Admin` for topics, configs and groups. Brokers' admin ports
 are asked elsewhere: `/can-restart` and /metrics in `cluster_admin`, `/record-times` in `record_times`.
 """
 

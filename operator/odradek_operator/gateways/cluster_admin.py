@@ -1,6 +1,6 @@
-"""What is asked of a Cluster's brokers and controllers, and told them: through the client, and at their HTTP ports.
+"""Requests to a Cluster's brokers and controllers: through the client, and at their HTTP ports.
 
-Who cannot be reached is no error where the answer may be "not known": pods come and go all the time.
+A process that cannot be reached is no error where the answer may be "not known": pods come and go all the time.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class ClusterAdmin(Protocol):
         """`leader`, `follower`, `observer` or `standalone`; None of a server that does not serve."""
 
     async def ensemble(self, addresses: Sequence[str]) -> Configuration:
-        """Who votes in the ensemble of the ZooKeeper servers at these addresses. Raises EnsembleError."""
+        """The voters in the ensemble of the ZooKeeper servers at these addresses. Raises EnsembleError."""
 
     async def resize_ensemble(
         self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
     ) -> Configuration:
-        """Change who votes: servers as its configuration names them, and ids. Raises EnsembleError."""
+        """Change the voters: servers as its configuration names them, and ids. Raises EnsembleError."""
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
@@ -140,22 +140,22 @@ class HttpClusterAdmin:
     async def restart_answer(self, host: str, port: int) -> RestartAnswer:
         answer = await self._get(host, port, "/can-restart")
         try:
-            told = json.loads(answer) if answer is not None else {}
+            found = json.loads(answer) if answer is not None else {}
         except ValueError:
-            told = {}
-        # A broker that does not know enough yet says a reason, and no partitions.
-        if not isinstance(told, dict) or "partitions" not in told:
+            found = {}
+        # A broker that does not know enough yet answers with a reason, and no partitions.
+        if not isinstance(found, dict) or "partitions" not in found:
             return RestartAnswer(known=False)
-        never = tuple(str(where) for where in told.get("never", ()))
-        waiting = tuple(str(where) for where in told["partitions"] if where not in never)
-        if not waiting and told["too_few"] > told.get("never_safe", 0):
+        never = tuple(str(where) for where in found.get("never", ()))
+        waiting = tuple(str(where) for where in found["partitions"] if where not in never)
+        if not waiting and found["too_few"] > found.get("never_safe", 0):
             waiting = ("others",)
         return RestartAnswer(
             known=True,
             waiting_for=waiting,
             never_safe=never,
-            only_here=int(told.get("only_here", 0)),
-            refused_writes=str(told.get("refused_writes", "")),
+            only_here=int(found.get("only_here", 0)),
+            refused_writes=str(found.get("refused_writes", "")),
         )
 
     async def health(self, host: str, port: int) -> Health | None:
@@ -200,9 +200,9 @@ class HttpClusterAdmin:
             found = await directories(client, brokers, partitions=())
         return {
             broker: one.path
-            for broker, told in found.items()
-            if not isinstance(told, OdradekError)
-            for one in told
+            for broker, answer in found.items()
+            if not isinstance(answer, OdradekError)
+            for one in answer
             if one.is_full
         }
 
@@ -243,13 +243,13 @@ class HttpClusterAdmin:
             admin = BrokerAdmin(client)
             # All of them before any is emptied, or one would be emptied into the next.
             progress = [await admin.drain_progress(broker) for broker in leaving]
-            told_now = [one.broker_id for one in progress if not one.is_cordoned]
-            for broker in told_now:
+            cordoned_now = [one.broker_id for one in progress if not one.is_cordoned]
+            for broker in cordoned_now:
                 await admin.cordon(broker)
             for one in progress:
                 if one.is_stuck:
                     await admin.drain(one.broker_id, bytes_per_second=bytes_per_second)
-            return max(sum(one.replicas for one in progress), len(told_now))
+            return max(sum(one.replicas for one in progress), len(cordoned_now))
 
     async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
         async with self._clients.client(bootstrap) as client:

@@ -44,7 +44,7 @@ class RecordTimes:
             await self._session.close()
 
     async def at(self, offsets: Mapping[Address, Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Milliseconds of the records at these offsets, by the leader's address; what cannot be told is absent."""
+        """Milliseconds of the records at these offsets, by the leader's address; what is not known is absent."""
         asked = [self._ask(address, some) for address, wanted in offsets.items() for some in _pieces(wanted)]
         found: dict[TopicPartition, int] = {}
         for answer in await asyncio.gather(*asked):

@@ -1,7 +1,7 @@
 """Topics as the brokers have them, many at once, and the steps that change them.
 
-One look at a thousand topics is a Metadata request, ten DescribeConfigs, a ListPartitionReassignments, and where
-offsets are wanted two ListOffsets to each leader and a DescribeLogDirs to each broker. What one topic is refused fails
+One read of a thousand topics is a Metadata request, ten DescribeConfigs and a ListPartitionReassignments. Offsets and
+sizes take two ListOffsets to each leader and a DescribeLogDirs to each broker more. What one topic is refused fails
 for it alone; what concerns the cluster is raised.
 """
 
@@ -51,8 +51,9 @@ PARTITIONS_PER_REQUEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look has found: brokers by id with their racks, and each topic, None where it is not there, or why it
-    could not be looked at.
+    """What was read: racks by broker id, and each topic.
+
+    A topic is None where it does not exist, and an error where reading it was refused.
     """
 
     brokers: Mapping[int, str | None]

@@ -1,4 +1,4 @@
-"""Who votes in a ZooKeeper ensemble, read and changed while it runs (ZooKeeper's dynamic reconfiguration).
+"""The voters of a ZooKeeper ensemble, read and changed while it runs (ZooKeeper's dynamic reconfiguration).
 
 kazoo blocks, so each call runs in a thread with a session of its own, which ends with it. Nothing is tried again here:
 the next reading shows whether a change that was cut off was made.
@@ -22,7 +22,7 @@ _CONFIG: Final = "/zookeeper/config"
 _VOTER: Final = re.compile(r"^server\.(\d+)=\S*:participant", re.MULTILINE)
 _VERSION: Final = re.compile(r"^version=([0-9a-f]+)$", re.MULTILINE)
 Result = TypeVar("Result")
-# kazoo tells each lost connection, as a server that leaves causes it.
+# kazoo logs each lost connection, and a server that leaves causes one.
 logging.getLogger("kazoo").setLevel(logging.ERROR)
 
 

@@ -1,1 +1,1 @@
-"""Where kopf's events come in. They decide nothing: each puts a key into the work queue."""
+"""The handlers of kopf's events. They decide nothing: each puts a key into the work queue."""

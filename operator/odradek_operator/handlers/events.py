@@ -15,7 +15,7 @@ from odradek_operator.desired.names import CLUSTER_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CLUSTERS, DEPLOYMENTS, STATEFUL_SETS, Api
 
-# Pods themselves are not watched: all pods of all namespaces would come. Their sets tell of them.
+# Pods themselves are not watched: all pods of all namespaces would arrive. Events of their sets stand for them.
 CHILDREN: Final = (STATEFUL_SETS, DEPLOYMENTS)
 
 Wake = Callable[[Key], None]

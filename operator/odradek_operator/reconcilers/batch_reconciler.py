@@ -1,9 +1,11 @@
-"""Resources of a cluster's contents, seen to for all of a cluster at once.
+"""Reconciles resources of one kind in batches, one batch for each cluster.
 
-The queue brings resources one by one. The first to come begins a pass, and the pass takes in every one of its cluster
-that has changed or was not looked at for a while, with one list of resources and one look at the cluster; the others
-find, when it is their turn, that they were seen to as they are, and are done. So a thousand of them cost a few passes,
-nothing waits for a batch to fill, and a cluster that does not answer holds up its own alone.
+The queue brings resources one by one. The first one starts a batch of all due resources of its cluster. Due are those
+that have changed, and those that were not reconciled for a while. The batch lists the resources once and reads the
+cluster once. When the queue brings the others, they are already reconciled in their present version, and need no work.
+
+So a thousand resources cost a few batches, and no resource waits for a batch to fill. A cluster that does not answer
+delays only its own resources.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Api, Json, metadata
 from odradek_operator.reconcilers.reconciler import Environment, key_of
 
-# What is as it was left is not looked at again sooner: what was written to it comes back as an event. A resync, which
-# is for changes that no event tells of, comes later; then all come along with the first one.
+# A resource in the version that its last batch left is not reconciled again sooner: the batch's own writes come back as
+# events. The resync comes later than this, so that it does reconcile, and finds changes without an event.
 UNCHANGED_SECONDS_MAX: Final = 150.0
 FAILED_AGAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a resource was left: its version then, and in how many seconds it is to be looked at again unasked."""
+    """How a batch left a resource: its version then, and after how many seconds it is due without an event."""
 
     key: Key
     version: str
@@ -35,7 +37,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What came of a pass. `failures` are to be tried again soon."""
+    """The results of a batch. `failures` are to be tried again soon."""
 
     done: Sequence[Outcome] = ()
     failures: Mapping[Key, Exception] = field(default_factory=dict)
@@ -49,7 +51,7 @@ class _Reconciled:
 
 
 class BatchReconciler(ABC):
-    """The reconciler of one kind; a subclass sees to the resources that are due."""
+    """The reconciler of one kind; a subclass reconciles the resources that are due."""
 
     def __init__(self, environment: Environment, api: Api) -> None:
         self._environment = environment
@@ -59,21 +61,21 @@ class BatchReconciler(ABC):
 
     @abstractmethod
     async def reconcile_batch(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
-        """Look at those that are `due` and act; `bodies` are all of the namespace."""
+        """Reconcile those that are `due`; `bodies` are all resources of the kind in the namespace."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """See to one resource, and to others that are due. Raises KubernetesError and what its own pass failed with."""
-        body = await self._unseen(key)
+        """Reconcile one resource, and others that are due. Raises KubernetesError and the failure of this resource."""
+        body = await self._read_if_due(key)
         if body is not None:
             cluster = _cluster_of(body)
             async with self._locks.setdefault((key.namespace, cluster), asyncio.Lock()):
-                # Whoever had the pass before may have seen to it, as it is now.
-                if await self._unseen(key) is not None:
-                    await self._pass(key, cluster)
+                # The batch that held the lock before may have reconciled it in its present version.
+                if await self._read_if_due(key) is not None:
+                    await self._run_batch(key, cluster)
         return self._again(key)
 
-    async def _unseen(self, key: Key) -> Json | None:
-        """The resource; None when it was left as it is, or is gone."""
+    async def _read_if_due(self, key: Key) -> Json | None:
+        """The resource, if it is due; None when it is not, or is gone."""
         body = await self._environment.kubernetes.get(self._api, key.namespace, key.name)
         if body is None:
             self._forget(key)
@@ -81,28 +83,28 @@ class BatchReconciler(ABC):
         return body if self._is_due(key, body) else None
 
     def _is_due(self, key: Key, body: Json) -> bool:
-        looked = self._reconciled.get(key)
-        if looked is None or looked.version != metadata(body)["resourceVersion"]:
+        known = self._reconciled.get(key)
+        if known is None or known.version != metadata(body)["resourceVersion"]:
             return True
         if key in self._environment.stale:
             return True
         now = self._time()
         return (
-            looked.again_at is not None and now >= looked.again_at
-        ) or now - looked.at > UNCHANGED_SECONDS_MAX
+            known.again_at is not None and now >= known.again_at
+        ) or now - known.at > UNCHANGED_SECONDS_MAX
 
     def _again(self, key: Key) -> float | None:
-        looked = self._reconciled.get(key)
-        if looked is None or looked.again_at is None:
+        known = self._reconciled.get(key)
+        if known is None or known.again_at is None:
             return None
-        return max(0.0, looked.again_at - self._time())
+        return max(0.0, known.again_at - self._time())
 
     def _forget(self, key: Key) -> None:
         self._reconciled.pop(key, None)
         self._environment.stale.discard(key)
         self._environment.conditions.forget(key)
 
-    async def _pass(self, key: Key, cluster: str) -> None:
+    async def _run_batch(self, key: Key, cluster: str) -> None:
         bodies = await self._environment.kubernetes.list(self._api, key.namespace)
         self._forget_gone(key.namespace, bodies)
         due = [
@@ -110,7 +112,7 @@ class BatchReconciler(ABC):
             for body in bodies
             if key_of(body) == key or (_cluster_of(body) == cluster and self._is_due(key_of(body), body))
         ]
-        # Before they are looked at: what becomes stale meanwhile is for the next pass.
+        # Before the batch reads anything: what becomes stale meanwhile is for the next batch.
         stale = self._environment.stale.intersection(map(key_of, due))
         self._environment.stale.difference_update(stale)
         try:

@@ -1,4 +1,4 @@
-"""What brokers refuse, in the words of a condition: a reason for programs, a sentence for people, whether to hurry."""
+"""Errors of brokers as conditions show them: a reason for programs, a sentence for people, and whether they last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.client.errors import ClientClosed, ClientTimeout, ConnectionFailed
 from odradek.foundation import errors
 from odradek.foundation.errors import OdradekError
 
-# The cluster is not there, or busy with itself: nothing is wrong with what was asked.
+# The cluster is away or changes its leaders: nothing is wrong with the request.
 _UNREACHABLE = (
     ConnectionFailed,
     ClientTimeout,
@@ -40,7 +40,7 @@ _LASTING = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A step that the brokers refused. `is_lasting` when trying again soon is of no use."""
+    """A step that the brokers refused. `is_lasting` when another try soon cannot succeed."""
 
     reason: str
     message: str
@@ -53,5 +53,5 @@ def failure_of(failure: OdradekError) -> Failure:
 
 
 def is_unreachable(failure: OdradekError) -> bool:
-    """Whether the cluster could not be asked, or not now."""
+    """Whether the cluster was away or not ready to answer."""
     return isinstance(failure, _UNREACHABLE)

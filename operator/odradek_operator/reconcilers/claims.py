@@ -1,4 +1,4 @@
-"""Which resource has a thing that several name: the oldest, and of one second the one with the lower uid."""
+"""Which of several resources owns the thing that they name: the oldest, or the lower uid within one second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek_operator.reconcilers.reconciler import is_deleted
 
 
 class Claim(NamedTuple):
-    """A resource that names a thing. Sorts by age."""
+    """A resource that names a thing. Sorts by age, then uid."""
 
     created: str
     uid: str
@@ -19,8 +19,9 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """Who names what, of all resources of one kind and namespace. `field` of the spec has the thing's name, or else the
-    resource's own name is it.
+    """Which resources of one kind and namespace name which thing.
+
+    The thing's name is in `field` of the spec; without it the resource's name is the thing's.
     """
 
     def __init__(self, bodies: Iterable[Json], *, field: str) -> None:
@@ -36,10 +37,10 @@ class Claims:
             rivals.sort()
 
     def older(self, uid: str, cluster: str, thing: str) -> str | None:
-        """The name of the resource that has it and why, when that is another one than `uid`. One that is being deleted
-        has it until it is gone.
+        """The name of the resource that owns it, and why, where that is not `uid`.
 
-        Ages are told in seconds. Of two resources of one second the lower uid has it, so that the choice stays.
+        A resource that is being deleted owns it until it is gone. Ages are in whole seconds. Of two resources made in
+        one second the lower uid owns it, so that the choice stays.
         """
         rivals = self._claims.get((cluster, thing))
         if not rivals or rivals[0].uid == uid:

@@ -1,4 +1,4 @@
-"""What passes over a cluster's contents share: each cluster is asked once, and none is held up by another."""
+"""Access of batches to the brokers of their Clusters: each is connected once, and none delays another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Work = TypeVar("Work")
 
 @dataclass(frozen=True, slots=True)
 class ClusterAbsence:
-    """Why a cluster cannot be asked, and what to do about it."""
+    """Why a cluster cannot be reached, and what to do about it."""
 
     reachability: Reachability
     problem: str
@@ -30,7 +30,7 @@ class ClusterAbsence:
 async def for_each_cluster(
     works: Mapping[str, Sequence[Work]], on_cluster: Callable[[str, Sequence[Work]], Awaitable[None]]
 ) -> None:
-    """See to all clusters together. One that hangs or fails does not hold the others up, and is raised at the end."""
+    """Work on all clusters together. A failure of one does not stop the others, and is raised at the end."""
     ends = await asyncio.gather(
         *(on_cluster(cluster, some) for cluster, some in works.items()), return_exceptions=True
     )
@@ -41,7 +41,7 @@ async def for_each_cluster(
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """The Clusters of a namespace and their brokers; `kind` is who asks, for the words."""
+    """The Clusters of a namespace and their brokers; `kind` is the kind of the resources, for messages."""
 
     environment: Environment
     namespace: str
@@ -52,9 +52,9 @@ class ClusterAccess:
     async def ask(
         self, cluster: str, work: Callable[[Client, Json], Awaitable[None]]
     ) -> ClusterAbsence | None:
-        """Do this with the cluster's brokers and the Cluster's body; why that could not be done.
+        """Call `work` with a client of the brokers and the Cluster's body; the answer is why that was not possible.
 
-        Brokers that refuse it altogether are an absence like any other, so that it stands in each resource's status.
+        An error of the whole cluster is an absence too, so that the status of each resource shows it.
         """
         body = await self.environment.kubernetes.get(CLUSTERS, self.namespace, cluster)
         if body is None or is_deleted(body):

@@ -1,4 +1,4 @@
-"""What decisions about any resource of a cluster are made of: the resource as it was read, and what it comes to."""
+"""The values of decisions that are alike for Topics and ConsumerGroups: desired, actual, and the decision."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from odradek_operator.resources.structure import parse
 UNREACHABLE_AGAIN_SECONDS: Final = 10.0
 NO_CLUSTER_AGAIN_SECONDS: Final = 30.0
 REFUSED_AGAIN_SECONDS: Final = 60.0
-# For so long a deletion waits for a cluster that does not answer. Then the resource goes, and what it made may stay.
+# How long a deletion waits for a cluster that does not answer. Then the resource goes, and what it made may stay.
 DELETION_SECONDS_MAX: Final = 600.0
 
 
 class Governing(Protocol):
-    """A spec that says what becomes of the thing."""
+    """A spec with a deletion policy."""
 
     @property
     def deletion_policy(self) -> DeletionPolicy: ...
 
 
 class Owning(Protocol):
-    """A status that says whose the thing is."""
+    """A status with the uid of the owner."""
 
     @property
     def owner_uid(self) -> str | None: ...
@@ -41,7 +41,7 @@ Action = TypeVar("Action")
 
 
 class Reachability(Enum):
-    """Whether the cluster can be asked."""
+    """Whether the cluster can be reached."""
 
     REACHED = "reached"
     UNREACHABLE = "unreachable"
@@ -50,12 +50,12 @@ class Reachability(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Hold the resource, so that its deletion is seen."""
+    """Add the finalizer, so that a deletion waits for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the resource go."""
+    """Remove the finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class DesiredOf(Generic[Spec, Status]):
         )
 
     def finalizer_steps(self) -> tuple[AddFinalizer | RemoveFinalizer, ...]:
-        """What is to be done so that the resource is held if, and only if, its deletion takes something along."""
+        """The steps after which the resource has a finalizer if, and only if, its deletion deletes something else."""
         wants = self.spec.deletion_policy is DeletionPolicy.DELETE
         if wants and not self.has_finalizer:
             return (AddFinalizer(),)
         return () if wants else self.release()
 
     def release(self) -> tuple[RemoveFinalizer, ...]:
-        """Who owns nothing, or would leave it, need not be held."""
+        """The step that removes a finalizer which is not needed: nothing is owned, or it stays."""
         is_owner = self.status.owner_uid == self.uid
         retains = self.spec.deletion_policy is DeletionPolicy.RETAIN
         return (RemoveFinalizer(),) if self.has_finalizer and (retains or not is_owner) else ()
@@ -129,7 +129,7 @@ class ActualOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOf(Generic[Action, Status]):
-    """What to do, in this order, and what to say. `again_seconds`: when to look again without being asked."""
+    """Steps in order, and what to report. `again_seconds`: when to reconcile again without an event."""
 
     actions: tuple[Action, ...] = ()
     status: Status | None = None
@@ -145,7 +145,7 @@ class DecisionOf(Generic[Action, Status]):
         *more: Action | Condition,
         again_seconds: float | None = None,
     ) -> Self:
-        """One that leaves the status as it is, but for its conditions. A reason that is new is an event too."""
+        """A decision that changes only the conditions of the status. A new reason for a False is an event too."""
         known = next((one.reason for one in desired.status.conditions if one.type == first.type), None)
         is_new = str(first.status) == "False" and known != first.reason
         return cls(
@@ -160,7 +160,7 @@ class DecisionOf(Generic[Action, Status]):
     def without_cluster(
         cls, desired: DesiredOf[Any, Any], reachability: Reachability, problem: str
     ) -> Self | None:
-        """What is said of a cluster that cannot be asked; None of one that can."""
+        """The decision for a cluster that cannot be reached; None for one that can."""
         if reachability is Reachability.GONE:
             gone = ready(False, "ClusterNotFound", problem)
             release: Any = desired.release()  # All kinds have this step among theirs.
@@ -172,7 +172,7 @@ class DecisionOf(Generic[Action, Status]):
 
 
 def deletion_waits(what: str, why: str) -> Condition:
-    """What is said of a resource that goes later, as what goes along with it cannot be deleted yet."""
+    """The condition of a deleted resource that waits, because what it owns cannot be deleted yet."""
     message = (
         f"{what} is to be deleted with this resource, and cannot be yet: {why}. It is tried for "
         f"{DELETION_SECONDS_MAX:g} s, and then it stays; set deletionPolicy to Retain to leave it there at once"

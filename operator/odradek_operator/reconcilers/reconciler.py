@@ -1,8 +1,7 @@
 """What all reconcilers share: their protocol, what they are given, and how a status is written.
 
-A reconciler is called with a key, never with an event: it reads what is there, and begins anew wherever the last
-run was cut off. Its status is written last, and only when it says something new, so that a resync of resources that
-are as they should be writes nothing at all.
+A reconciler is called with a key, never with an event. It reads what there is, and so goes on wherever the last run was
+cut off. It writes the status last, and only when the status changes: a resync of settled resources writes nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class Reconciler(Protocol):
-    """Makes one kind of resource true."""
+    """Makes the world as resources of one kind want it."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """Do what is needed now. The answer is after how many seconds to look again, None for "when something happens".
+        """Do what is needed now. The answer is after how many seconds to run again; None waits for an event.
 
         A resource that is gone is no error. Raises what Kubernetes and the brokers raise: the queue tries again.
         """
@@ -37,8 +36,9 @@ class Reconciler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What reconcilers are given. `wake` puts another resource into the queue, now or after some seconds; `stale` are
-    those of which more has changed than the resource itself shows.
+    """What reconcilers work with. `wake` puts another resource into the queue, now or after some seconds.
+
+    `stale` are resources for which something outside themselves has changed.
     """
 
     kubernetes: Kubernetes
@@ -48,16 +48,15 @@ class Environment:
     stale: set[Key] = field(default_factory=set)
 
     def mark_stale(self, key: Key) -> None:
-        """Have a resource seen to, also where it is as it was left."""
+        """Have a resource reconciled, even where it has not changed itself."""
         self.stale.add(key)
         self.wake(key)
 
     async def write_status(self, body: Json, status: Any, stated: Sequence[Condition]) -> Json | None:
         """Write the status of the resource read as `body`: the structure `status` with the conditions `stated`.
 
-        Conditions keep the time of their last change. Nothing is written when nothing would change; the answer is the
-        resource as it was written, or None. A resource that is paused says so besides; one that is gone meanwhile needs
-        no status.
+        Conditions keep the time of their last change. The answer is the resource as it was written, or None where
+        nothing changes or the resource is gone. A paused resource gets the condition Paused besides.
         """
         generation = int(metadata(body).get("generation") or 0)
         paused = is_paused(body)
@@ -87,12 +86,12 @@ def key_of(body: Json) -> Key:
 
 
 def is_paused(body: Json) -> bool:
-    """Whether the operator shall leave a resource alone."""
+    """Whether the operator must leave a resource alone."""
     return str((metadata(body).get("annotations") or {}).get(PAUSED_ANNOTATION, "")).lower() == "true"
 
 
 def is_deleted(body: Json) -> bool:
-    """Whether a resource is on its way out."""
+    """Whether a resource is being deleted."""
     return bool(metadata(body).get("deletionTimestamp"))
 
 
@@ -116,7 +115,7 @@ def status_of(body: Json, structure: type[S]) -> S:
 
 
 async def remove_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> None:
-    """Let a resource go, if our finalizer holds it. Raises Conflict when it has become newer."""
+    """Remove the operator's finalizer, if the resource has it. Raises Conflict when the resource has become newer."""
     finalizers = metadata(body).get("finalizers") or []
     if CLEANUP_FINALIZER in finalizers:
         left = [name for name in finalizers if name != CLEANUP_FINALIZER]
@@ -127,7 +126,7 @@ async def remove_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> None
 
 
 async def add_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> Json:
-    """Hold a resource until its deletion was carried out; the answer is the resource as it is now."""
+    """Add the operator's finalizer, so that a deletion waits; the answer is the resource as it is now."""
     finalizers = metadata(body).get("finalizers") or []
     if CLEANUP_FINALIZER in finalizers:
         return body

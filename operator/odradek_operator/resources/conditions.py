@@ -1,7 +1,7 @@
 """Conditions: what is true of a resource, since when, why, and what to do.
 
-A reconciler says anew on each run which conditions hold. `merged` keeps the time of the last change where nothing
-changed, so that a status that says the same is the same, and is not written again.
+A reconciler states on each run which conditions hold. `merged` keeps the time of the last change where nothing has
+changed. So the same conditions make the same status, which is not written again.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ _WHOLE = {Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX, Kind.SHORT: 2**15 - 1}
 class Configuration(Schema):
     """Settings by Kafka's key. `settings` are those that may be set, `refused` what to do instead for some others.
 
-    `promising` promise protection that brokers do not have. The definition declares them too, with a rule that no value
-    but a harmless one passes: the API server drops undeclared keys without a word to most clients.
+    `promising` promise protection that brokers do not have. The definition declares them too, with a rule that only a
+    harmless value passes. Otherwise the API server would drop these keys without a warning to most clients.
     """
 
     shown = "Kafka's settings by key"

@@ -1,8 +1,8 @@
-"""Listeners to the outside: how clients beyond the Kubernetes cluster reach each broker by an address of its own.
+"""External listeners: how clients outside the Kubernetes cluster reach each broker by an address of its own.
 
-A client asks any broker for the cluster and then talks to the partitions' leaders, so every broker must be told the
-address under which it, and no other, is reached from there. It comes from the Service that the operator makes for
-each broker, or from a template here where the world outside knows better names.
+A client asks any broker for the cluster, and then connects to the partitions' leaders. So every broker must advertise
+an external address that leads to it alone. The address comes from the Service that the operator makes for each broker,
+or from a template here where external names are better.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What people may add to the pods that the operator makes: the parts of a pod template that are theirs to choose.
+"""The parts of a pod template that users may choose for the pods that the operator makes.
 
-Security contexts are not among them: pods run without root, privileges or a writable root file system, whatever is
-given here, so that they pass Kubernetes' restricted standard.
+Security contexts are not among them. Pods always run without root, privileges or a writable root file system, so that
+they pass Kubernetes' restricted standard.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     class Storage:
         size: Annotated[str, Quantity(), Doc("How much each broker's volume holds.")] = "10Gi"
 
-From that come `parse` (JSON to value, every mistake named with its path), `render` (value to JSON) and `openapi`
-(schema with descriptions, defaults and CEL rules). A field without a default is required; a default of None leaves
-the field out.
+Three functions work from that. `parse` makes a value of JSON and names every mistake with its path. `render` makes JSON
+of a value. `openapi` makes the schema, with descriptions, defaults and CEL rules.
+
+A field without a default is required; a default of None leaves the field out.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Nested(Schema):
 
 
 class Listing(Schema):
-    """A list. With `keys`, its items are told apart by those fields, so that several owners may apply their own."""
+    """A list. With `keys`, those fields identify its items, so that several owners may apply their own."""
 
     def __init__(
         self, item: Schema, *, max_items: int, min_items: int = 0, keys: tuple[str, ...] = ()

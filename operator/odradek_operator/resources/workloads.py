@@ -1,7 +1,7 @@
 """What runs consumers: the workload that a ConsumerGroup names, and those that a Cluster lets be scaled.
 
-The operator scales with its own rights, and who may write a ConsumerGroup need not have them. So the Cluster's owner
-names what may be scaled, and nothing is by default.
+The operator scales with its own rights, which a user who may write a ConsumerGroup need not have. So the Cluster's
+owner names what may be scaled, and nothing is by default.
 """
 
 from __future__ import annotations

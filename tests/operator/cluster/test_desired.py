@@ -155,14 +155,14 @@ def test_a_broker_starts_with_its_own_number_addresses_and_rack(tmp_path: Path) 
         of, addresses={"out": (None, "${NODE_IP}:31001", None)}, zones={"node-1": "zone a", "node-2": "b"}
     )
     files = brokers.broker_config_map(of)["data"]
-    told = run_start(tmp_path, files, POD_INDEX="1", NODE_NAME="node-1", NODE_IP="fd00::1")
-    assert told[0] == "broker" and told[told.index("--id") + 1] == "1"
-    advertised = next(one for one in told if one.startswith("advertised.listeners="))
+    arguments = run_start(tmp_path, files, POD_INDEX="1", NODE_NAME="node-1", NODE_IP="fd00::1")
+    assert arguments[0] == "broker" and arguments[arguments.index("--id") + 1] == "1"
+    advertised = next(one for one in arguments if one.startswith("advertised.listeners="))
     assert advertised == (
         "advertised.listeners=INTERNAL://events-broker-1.events-brokers.default.svc.cluster.local:9092,"
         "OUT://[fd00::1]:31001"
     )
-    assert "broker.rack=zone a" in told
+    assert "broker.rack=zone a" in arguments
     # An address that is not known yet is left out.
     other = run_start(tmp_path, files, POD_INDEX="0", NODE_NAME="node-2", NODE_IP="10.0.0.1")
     assert not any("OUT://" in one for one in other) and "broker.rack=b" in other
@@ -172,9 +172,9 @@ def test_a_controllers_number_follows_from_its_pods_name(tmp_path: Path) -> None
     files = controllers.controller_config_map(context())["data"]
     numbers = set()
     for name in ("events-controller-a", "events-controller-b", "events-controller-a"):
-        told = run_start(tmp_path, files, POD_NAME=name, POD_IP="10.0.0.7")
-        assert told[0] == "controller" and "CONTROLLER://10.0.0.7:9093" in told
-        numbers.add(int(told[told.index("--id") + 1]))
+        arguments = run_start(tmp_path, files, POD_NAME=name, POD_IP="10.0.0.7")
+        assert arguments[0] == "controller" and "CONTROLLER://10.0.0.7:9093" in arguments
+        numbers.add(int(arguments[arguments.index("--id") + 1]))
     assert len(numbers) == 2 and all(2**20 <= number < 2**31 for number in numbers)
 
 
@@ -297,7 +297,7 @@ LISTENER = {"name": "out", "type": "LoadBalancer", "port": 9094}
         ({**LISTENER, "brokers": [{"broker": 0, "host": "fd00::2", "port": 7}]}, {}, "[fd00::2]:7"),
     ],
 )  # fmt: skip
-def test_addresses_outside(listener: Json, service: Json, address: str | None) -> None:
+def test_external_addresses(listener: Json, service: Json, address: str | None) -> None:
     of = context(listeners=[listener])
     found, pending = external_addresses(of, {("Service", "events-out-0"): service}, 1)
     assert found == {"out": (address,)}

@@ -98,7 +98,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: World, loses_answers
     assert len(world.pods("zookeeper")) == 3 and voters(world) == [1]
     waiting = world.condition("Zookeeper")
     assert waiting["reason"] == "Waiting" and "2, 3 join" in waiting["message"]
-    assert members(world) == ["server.1"], "who joins is told of those that vote"
+    assert members(world) == ["server.1"], "a server that joins learns of the voters"
     world.brokers.looking.clear()
     world.settle()
     assert voters(world) == [1, 2, 3] and world.status["ensemble"]["voters"] == [1, 2, 3]
@@ -112,7 +112,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: World, loses_answers
     world.settle()
     assert world.pods("zookeeper") == first
     claims = [name for name in ("0", "1", "2") if world.get(VOLUME_CLAIMS, f"data-events-zookeeper-{name}")]
-    assert claims == ["0"], "a former server's data is not to be found by who joins later"
+    assert claims == ["0"], "a server that joins later does not find a former server's data"
 
 
 def test_an_ensemble_does_not_change_while_nobody_is_the_controller_or_pods_are_replaced(
@@ -154,18 +154,18 @@ def test_most_servers_without_data_are_lost_data_and_fewer_are_not() -> None:
             current=True,
             roll=False,
             address=None,
-            last_words=words,
+            termination_message=words,
         )
 
-    def told(*words: str) -> str | None:
+    def problem_of(*words: str) -> str | None:
         servers = tuple(server(number, one) for number, one in enumerate(words))
         return data_problem((), "c", None, servers, tuple(range(1, len(words) + 1)))
 
     lost = f"server 1 joins\n{NO_DATA}\n"
-    message = told(lost, lost, "") or ""
+    message = problem_of(lost, lost, "") or ""
     assert "2 of 3 servers have none" in message and "docs/zookeeper-backup.md" in message
-    assert told(lost, "", "") is None and told("", "", "") is None
-    assert told(lost) is not None
+    assert problem_of(lost, "", "") is None and problem_of("", "", "") is None
+    assert problem_of(lost) is not None
 
 
 def members(world: World) -> list[str]:
@@ -195,8 +195,8 @@ def test_lost_data_is_known_by_what_a_broker_says_at_its_end() -> None:
     again.close()
     words = str(refused.value)
     assert "another directory" not in words and "put it back from a backup" in words
-    told = data_problem(broker_pods([pod(words)], None), "old", None)
-    assert told is not None and "keep these" in told and told.startswith("ZooKeeper's data is lost")
+    problem = data_problem(broker_pods([pod(words)], None), "old", None)
+    assert problem is not None and "keep these" in problem and problem.startswith("ZooKeeper's data is lost")
     assert data_problem(broker_pods([pod("out of memory")], None), "old", "old") is None
     assert data_problem(broker_pods([pod(words)], None), None, "new") is None
     assert data_problem((), "old", "new") is not None

@@ -214,7 +214,7 @@ def test_what_kubernetes_refuses_is_said_and_nothing_is_forgotten_by_it(world: W
     assert (ready["status"], ready["reason"]) == ("False", "Refused")
     assert "containers[1].image" in ready["message"]
     assert world.condition("Rolling")["status"] == "False", "what is known besides stays"
-    assert [told.reason for told in world.kubernetes.told] == ["Refused"]
+    assert [event.reason for event in world.kubernetes.events] == ["Refused"]
     assert world.status["movement"]["brokers"] == [3]
     world.kubernetes.before_write = None
     world.change(spec__brokers={"pod": {"sidecars": None}})

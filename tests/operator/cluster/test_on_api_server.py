@@ -1,7 +1,6 @@
-"""A Cluster's manifests on a real API server, which takes them.
+"""A Cluster's manifests on a real API server: it accepts them, and a second run writes nothing.
 
-The second time nothing is written. An operator that is killed between any two writes leaves nothing that its successor
-does not put right.
+An operator that is killed between any two writes leaves nothing that its successor does not repair.
 """
 
 from __future__ import annotations
@@ -317,9 +316,9 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             # Events are a courtesy, whose failure is only logged: so they are looked at.
             for _ in range(2):
                 await kubernetes.tell(body, EventType.NORMAL, "Tried", "whether it may")
-            told = await person.list(EVENTS, "odradek")
-            assert [event["count"] for event in told if event["reason"] == "Tried"] == [2]
-            assert any(event["reason"] == "VolumeGrows" for event in told)
+            events = await person.list(EVENTS, "odradek")
+            assert [event["count"] for event in events if event["reason"] == "Tried"] == [2]
+            assert any(event["reason"] == "VolumeGrows" for event in events)
             with pytest.raises(Forbidden):
                 await kubernetes.get(SECRETS, "odradek", "theirs")
             with pytest.raises(Forbidden):
@@ -395,7 +394,7 @@ def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer
             for number in range(2):
                 about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}
                 node = await person.create({"apiVersion": "v1", "kind": "Node", "metadata": about})
-                # As the node controller does when it has heard of a node.
+                # As the node controller does when it knows of a node.
                 node["spec"] = {**node.get("spec", {}), "taints": []}
                 node = await person.replace(node)
                 is_ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}

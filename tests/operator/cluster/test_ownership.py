@@ -1,6 +1,6 @@
 """A Cluster changes and deletes its own objects only.
 
-An object of another owner with a name that it needs stays as it is, and the Cluster says so.
+An object of another owner with a name that the Cluster needs stays as it is, and the Cluster's status names it.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def test_an_object_of_somebody_else_is_named_and_never_touched(
     ready = world.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ObjectsOfOthers")
     assert f"{api.kind} {name}" in ready["message"] and "rename or delete" in ready["message"]
-    told = [one for one in world.kubernetes.told if one.reason == "ObjectsOfOthers"]
-    assert len(told) == 1 and told[0].type == "Warning"
+    events = [one for one in world.kubernetes.events if one.reason == "ObjectsOfOthers"]
+    assert len(events) == 1 and events[0].type == "Warning"
     # Its owner takes it away.
     world.delete(api, name)
     world.settle()

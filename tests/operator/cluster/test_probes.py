@@ -63,7 +63,7 @@ def test_the_startup_probe_waits_for_a_server_that_comes_later_and_until_it_is_r
 
 
 @pytest.mark.integration
-def test_a_server_that_lives_and_does_not_become_ready_is_told_of_by_its_readiness() -> None:
+def test_a_server_that_lives_and_does_not_become_ready_is_reported_by_its_readiness() -> None:
     port = free_port()
     server = Server(port)
     command = [sys.executable, "-c", UNTIL_READY, str(port), "/never", "0"]

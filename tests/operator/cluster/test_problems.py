@@ -29,8 +29,8 @@ def warn(world: World, kind: str, name: str, message: str, *, minutes_ago: float
     )
 
 
-def told(world: World) -> list[str]:
-    return [one.message for one in world.kubernetes.told if one.reason == "PodsNotReady"]
+def reported(world: World) -> list[str]:
+    return [one.message for one in world.kubernetes.events if one.reason == "PodsNotReady"]
 
 
 def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
@@ -52,7 +52,7 @@ def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
         world.look()
     ready = world.condition("Ready")
     assert ready["reason"] == "BrokersNotReady" and QUOTA in ready["message"]
-    assert told(world) == [f"Kubernetes does not make the pods: {QUOTA}"], "once, not with each look"
+    assert reported(world) == [f"Kubernetes does not make the pods: {QUOTA}"], "once, not with each look"
 
 
 def test_a_claim_of_a_class_that_is_not_there_is_said_with_its_class() -> None:
@@ -89,7 +89,7 @@ def test_a_crash_loop_is_said_with_the_last_line_of_the_log() -> None:
     world.objects.set_status(PODS, "default", "events-zookeeper-0", crashing(20), uid=None)
     world.look()
     assert "after 20 s" in world.condition("Ready")["message"]
-    assert len(told(world)) == 1
+    assert len(reported(world)) == 1
 
 
 def crashing(seconds: int) -> Json:

@@ -1,4 +1,4 @@
-"""Real ZooKeeper servers, begun by the start script of their pods: which of them begins an ensemble, and which joins.
+"""Real ZooKeeper servers, started by the script of their pods: which of them begins an ensemble, and which joins.
 
 One that has lost its data does neither, and one that has what others no longer have does not vote.
 """
@@ -119,7 +119,7 @@ def test_servers_without_data_never_make_an_ensemble_of_their_own(ensemble: Ense
 
 
 def ends_alone(ensemble: Ensemble, *ids: int) -> None:
-    """These are started together, find nobody who serves, and end."""
+    """These are started together, find no server that serves, and end."""
     for id in ids:
         ensemble[id].patience_seconds = 3
     ensemble.start(*ids)

@@ -30,7 +30,7 @@ def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: Wor
     assert sizes[-1] == 3 and all(later - earlier <= 1 for earlier, later in pairwise(sizes))
     assert world.status["image"] == "odradek:0.2.0"
     assert set(world.pods("controller")).isdisjoint(controllers)
-    assert [told.reason for told in world.kubernetes.told] == ["BrokerRestarts"] * 3
+    assert [event.reason for event in world.kubernetes.events] == ["BrokerRestarts"] * 3
 
 
 def test_a_roll_waits_for_replicas_in_sync_and_says_so_and_does_not_wait_for_what_cannot_be(
@@ -51,7 +51,7 @@ def test_a_roll_waits_for_replicas_in_sync_and_says_so_and_does_not_wait_for_wha
     world.look()
     assert world.replaced(before) == {"events-broker-1"}
     assert any(
-        told.reason == "PartitionsAway" and "fragile-0" in told.message for told in world.kubernetes.told
+        event.reason == "PartitionsAway" and "fragile-0" in event.message for event in world.kubernetes.events
     )
     world.brokers.answers.clear()
     world.settle()
@@ -115,7 +115,7 @@ def test_a_setting_that_has_no_default_is_taken_back_without_a_restart(world: Wo
     world.settle()
     assert world.brokers.overrides == {}
     assert world.pods() == before
-    assert "log.retention.ms back to its default" in world.kubernetes.told[-1].message
+    assert "log.retention.ms back to its default" in world.kubernetes.events[-1].message
 
 
 def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None:
@@ -192,7 +192,7 @@ def test_full_volumes_are_a_condition_that_says_what_to_do(world: World) -> None
     assert world.condition("Ready")["status"] == "True"
     world.brokers.silent = {0, 1, 2}
     world.look()
-    assert world.condition("Volumes") == {}, "what nobody told is not known"
+    assert world.condition("Volumes") == {}, "what no broker answered is not known"
     world.brokers.silent, world.brokers.full = set(), {}
     world.look()
     assert world.condition("Volumes") == {}

@@ -173,7 +173,7 @@ def test_a_pod_that_finds_no_place_because_of_it_makes_it_loose() -> None:
     world.look()
     assert spread(world) == {NODE: LOOSE, ZONE_LABEL: LOOSE}
     assert "events-broker-1" in next(
-        told.message for told in world.kubernetes.told if told.reason == "SpreadSoftened"
+        event.message for event in world.kubernetes.events if event.reason == "SpreadSoftened"
     )
     world.nodes.broken.clear()
     world.settle()

@@ -25,7 +25,7 @@ NO_SESSION = Health(has_session=False)
 
 
 @pytest.mark.parametrize(
-    ("observed", "told"),
+    ("observed", "reason"),
     [
         (replace(STEADY, servers={**STEADY.servers, "zk-2": None}), "2 of 3 ZooKeeper servers serve: zk-2"),
         (replace(STEADY, servers={"zk-1": "leader", "zk-2": "follower"}), "2 of 3 ZooKeeper servers serve"),
@@ -40,9 +40,9 @@ NO_SESSION = Health(has_session=False)
         ),
     ],
 )
-def test_a_step_waits_for(observed: Observed, told: str) -> None:
+def test_a_step_waits_for(observed: Observed, reason: str) -> None:
     found = waits_for(observed, takes_server=True)
-    assert found is not None and told in found
+    assert found is not None and reason in found
 
 
 def test_a_step_does_not_wait_when_all_is_steady_nor_a_broker_for_a_server_that_is_not_needed() -> None:
@@ -164,10 +164,10 @@ def test_what_a_process_measures_is_read_and_an_older_one_is_believed_to_have_a_
 
     monkeypatch.setattr(admin, "_get", get)
 
-    async def told() -> list[Health | None]:
+    async def ask_all() -> list[Health | None]:
         return [await admin.health(host, 9644) for host in ("active", "older", "nobody")]
 
-    assert asyncio.run(told()) == [
+    assert asyncio.run(ask_all()) == [
         Health(is_active_controller=True, followers=3, has_session=False),
         Health(),
         None,

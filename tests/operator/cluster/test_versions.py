@@ -41,8 +41,8 @@ def test_an_unknown_version_is_not_rolled_out(world: World, image: str) -> None:
     ready = world.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "UnknownVersion")
     assert "go on with odradek:0.1.0" in ready["message"]
-    told = [one for one in world.kubernetes.told if one.reason == "UnknownVersion"]
-    assert len(told) == 1, "once"
+    events = [one for one in world.kubernetes.events if one.reason == "UnknownVersion"]
+    assert len(events) == 1, "once"
     # What else changes is done.
     world.delete(STATEFUL_SETS, "events-broker")
     world.change(spec__image="odradek:0.1.0")

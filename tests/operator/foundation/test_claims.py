@@ -1,4 +1,4 @@
-"""Which of several resources has a thing, and what the others are told."""
+"""Which of several resources owns a thing, and what the others report."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def test_the_oldest_has_it() -> None:
     assert claims.older("2", "demo", "orders") is None
 
 
-def test_of_two_of_one_second_the_other_is_told_how_it_was_decided() -> None:
+def test_of_two_of_one_second_the_other_learns_how_it_was_decided() -> None:
     for bodies in ([topic("b", "1", 1), topic("a", "2", 1)], [topic("a", "2", 1), topic("b", "1", 1)]):
         claims = Claims(bodies, field="name")
         assert claims.older("1", "demo", "orders") is None
-        told = claims.older("2", "demo", "orders")
-        assert told == "b, which was made in the same second and has the lower uid"
+        reason = claims.older("2", "demo", "orders")
+        assert reason == "b, which was made in the same second and has the lower uid"

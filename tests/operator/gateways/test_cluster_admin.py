@@ -61,7 +61,7 @@ def test_a_broker_is_empty_only_when_it_was_so_after_it_takes_nothing_any_more(
 
 
 def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {
+    sent = {
         "can_restart": False,
         "too_few": 0,
         "only_here": 0,
@@ -72,7 +72,7 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
     }
 
     async def get(*_: object) -> str:
-        return json.dumps(told)
+        return json.dumps(sent)
 
     admin = HttpClusterAdmin(cast(Any, None))
     monkeypatch.setattr(admin, "_get", get)
@@ -80,7 +80,7 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
     assert answer == RestartAnswer(known=True, refused_writes="the log directory /data is full")
 
 
-def test_brokers_with_a_full_directory_are_told_and_those_that_do_not_answer_left_out(
+def test_brokers_with_a_full_directory_are_named_and_those_that_do_not_answer_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def directory(broker: int, path: str, usable: int) -> LogDirectory:

@@ -109,7 +109,7 @@ def test_undo_goes_back_to_the_snapshot_and_may_itself_be_undone() -> None:
         ({"id": "x", "to": {"at": "Timestamp", "timestamp": "soon"}}, there(group()), "soon"),
     ],
 )
-def test_a_reset_that_cannot_be_is_refused_once_and_told(
+def test_a_reset_that_cannot_be_is_refused_once_and_reported(
     reset: dict[str, Any], actual: Actual, why: str
 ) -> None:
     decision = decide(wanted(reset=reset), actual)

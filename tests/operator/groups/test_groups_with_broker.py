@@ -135,17 +135,17 @@ def test_lag_is_shown_in_messages_and_seconds(broker: BrokerWithAdmin) -> None:
         ]
         assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("False", "Behind")
         assert world.condition(CONSUMER_GROUPS, other, "LagWithinObjective") == ("False", "Behind")
-        assert {one.reason for one in world.kubernetes.told} == {"LagWithinObjectiveLost"}
+        assert {one.reason for one in world.kubernetes.events} == {"LagWithinObjectiveLost"}
         await commit(world, name, topic, 9, 10)
         world.groups._reconciled.clear()
         await world.group(name)
         assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("True", "Within")
-        assert world.kubernetes.told[-1].reason == "LagWithinObjectiveRestored"
+        assert world.kubernetes.events[-1].reason == "LagWithinObjectiveRestored"
 
     in_world(broker, story)
 
 
-def test_a_group_begins_where_it_is_told_and_only_once(broker: BrokerWithAdmin) -> None:
+def test_a_group_begins_where_its_resource_says_and_only_once(broker: BrokerWithAdmin) -> None:
     async def story(world: World) -> None:
         topic = await topic_with(world, 10)
         name = unique("g")
@@ -154,7 +154,7 @@ def test_a_group_begins_where_it_is_told_and_only_once(broker: BrokerWithAdmin) 
         assert await committed(world, name) == [10]
         assert status(world, name)["startedFrom"] == "Latest, set in 1 partition"
         await commit(world, name, topic, 3)
-        world.reborn()
+        world.restart_operator()
         await world.group(name)
         assert await committed(world, name) == [3]
 
@@ -192,7 +192,7 @@ def test_a_reset_and_its_undo(broker: BrokerWithAdmin) -> None:
         world.edit(CONSUMER_GROUPS, name, reset={"id": "two", "to": {"at": "Snapshot"}})
         await world.group(name)
         assert await committed(world, name) == [7]
-        assert [one.reason for one in world.kubernetes.told] == ["OffsetsReset", "OffsetsReset"]
+        assert [one.reason for one in world.kubernetes.events] == ["OffsetsReset", "OffsetsReset"]
         # A rollback brings the first id again, and a pipeline deletes the resource and applies it.
         world.edit(CONSUMER_GROUPS, name, reset={"id": "one", "to": {"at": "Earliest"}})
         await world.group(name)
@@ -304,7 +304,7 @@ def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
                 world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
             with world.kubernetes.killed_after(cut) as life:
                 await world.group(name)
-            world.reborn()
+            world.restart_operator()
             await world.group(name)
             assert await committed(world, name) == [10]
             assert world.ready(CONSUMER_GROUPS, name) == ("True", "Governed")

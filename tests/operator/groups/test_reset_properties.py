@@ -1,7 +1,7 @@
 """A reset is made once, wherever the operator is killed, and whatever consumers do meanwhile.
 
-The steps that are decided are carried out on a group in memory, which consumers join, leave and read in at any moment,
-as its coordinator would let them: nobody joins a fenced group, and nobody else sets offsets of one that has members.
+The decided steps are taken on a group in memory, where consumers join, leave and read at any moment. It has the rules
+of its coordinator: no member joins a fenced group, and only members set offsets of a group that has members.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class BrokerWithAdmin(Broker):
 
 
 class World:
-    """The outside of an operator that may be killed and started again: `reborn` forgets all that one remembers."""
+    """A broker and Kubernetes for an operator that may be killed; `restart_operator` forgets all that it remembers."""
 
     def __init__(self, broker: BrokerWithAdmin) -> None:
         self.broker = broker
@@ -51,9 +51,9 @@ class World:
         self.woken: list[Key] = []
         self.bootstrap = broker.bootstrap
         self.record_times = RecordTimes(lambda _: f"http://127.0.0.1:{broker.admin_port}")
-        self.reborn()
+        self.restart_operator()
 
-    def reborn(self) -> None:
+    def restart_operator(self) -> None:
         self.environment = Environment(
             kubernetes=self.kubernetes,
             conditions=ConditionBook(),

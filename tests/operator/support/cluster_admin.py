@@ -1,5 +1,6 @@
-"""Brokers as a Cluster's reconciler knows them: they take settings from their file, may refuse a restart, and move
-partitions a little with each look.
+"""Brokers as a Cluster's reconciler knows them: they take settings from their file, and may refuse a restart.
+
+They move a few partitions with each run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.operator.support.objects import Objects
 @dataclass
 class Brokers:
     """A broker takes its file when its pod is made, by the pod's uid; `overrides` are the common ones set since, `own`
-    those of single brokers. `silent` brokers do not tell their settings; with `refusal` none can be set.
+    those of single brokers. `silent` brokers do not answer about their settings; with `refusal` none can be set.
     """
 
     objects: Objects
@@ -42,7 +43,7 @@ class Brokers:
     """The number of the ZooKeeper server that leads, from 1; 0 while there is none."""
     looking: set[str] = field(default_factory=set)
     voters: tuple[int, ...] = ()
-    """Who votes in ZooKeeper; all servers that there are once somebody asks."""
+    """The voters of ZooKeeper; all servers once they are first asked."""
     resizes: int = 0
     loses_answers: bool = False
     asked: list[int] = field(default_factory=list)
@@ -181,9 +182,9 @@ class Brokers:
         assert config is not None
         addresses = config["data"]["addresses"]
         line = next(one for one in addresses.splitlines() if one.startswith(f"{broker})"))
-        told = line.partition('"')[2].rpartition('"')[0].replace("${NODE_IP}", "192.168.0.1")
+        advertised = line.partition('"')[2].rpartition('"')[0].replace("${NODE_IP}", "192.168.0.1")
         file = parse_properties(config["data"]["broker.properties"], source="broker.properties")
-        return {**file, "advertised.listeners": told}
+        return {**file, "advertised.listeners": advertised}
 
     def _pods(self, component: str) -> list[Json]:
         return self.objects.list(PODS, "default", {"app.kubernetes.io/component": component})

@@ -38,7 +38,7 @@ class Life:
 
 
 class Told(NamedTuple):
-    """An event that was told."""
+    """An event that was reported."""
 
     kind: str
     name: str
@@ -52,7 +52,7 @@ class MemoryKubernetes:
 
     def __init__(self, objects: Objects | None = None) -> None:
         self.objects = objects or Objects()
-        self.told: list[Told] = []
+        self.events: list[Told] = []
         self.written: list[tuple[str, str, str]] = []
         self.forced: list[str] = []
         self._life: Life | None = None
@@ -154,7 +154,7 @@ class MemoryKubernetes:
 
     async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
         await asyncio.sleep(0)
-        self.told.append(Told(about["kind"], metadata(about)["name"], str(type), reason, message))
+        self.events.append(Told(about["kind"], metadata(about)["name"], str(type), reason, message))
 
     async def _read(self) -> None:
         # A turn of the loop, as every call to the outside takes: others act in between.

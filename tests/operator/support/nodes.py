@@ -1,7 +1,6 @@
-"""What Kubernetes' own controllers and the node do, as far as an operator sees it: pods of sets come, become ready, go.
+"""What Kubernetes' own controllers and the node do, as an operator sees it: pods of sets are made, become ready, go.
 
-`turn()` does one step of everything that is due, so that a test decides how far the world has got between two looks
-of the operator.
+`turn()` does one step of everything that is due. So a test decides what happens between two runs of the operator.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Nodes:
         self.frozen = False
 
     def turn(self) -> None:
-        """Starting pods become ready, missing ones are made, those beyond the wanted number go, counts are told."""
+        """Starting pods become ready, missing ones are made, those beyond the wanted number go, counts are reported."""
         if self.frozen:
             return
         for pod in self._objects.list(PODS, None):

@@ -1,8 +1,8 @@
-"""An API server's memory: objects with versions, server-side apply, finalizers, owners, and who watches.
+"""An API server's memory: objects with versions, server-side apply, finalizers, owners, and watches.
 
-It knows what an operator can tell apart: a write that changes nothing makes no new version, a status is written apart
-from a spec, what is deleted waits for its finalizers, and what belongs to it goes with it. It checks no schema: rules
-are tried on a real API server.
+It behaves as far as an operator can observe. A write that changes nothing makes no new version. A status is written
+apart from a spec. A deleted object waits for its finalizers, and the objects that it owns go with it. It checks no
+schema: rules are tried on a real API server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Paths = frozenset[tuple[str, ...]]
 
 
 class Change(NamedTuple):
-    """What a watch is told: ADDED, MODIFIED or DELETED, and the object as it is then."""
+    """An event of a watch: ADDED, MODIFIED or DELETED, and the object as it is then."""
 
     type: str
     body: Json

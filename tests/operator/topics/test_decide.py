@@ -139,7 +139,7 @@ def test_one_that_was_made_and_does_not_show_yet_is_not_made_again() -> None:
     assert (decision.actions, reason(decision), decision.again_seconds) == ((), ("False", "Creating"), 1)
 
 
-def test_a_refusal_is_shown_and_told_once() -> None:
+def test_a_refusal_is_shown_and_reported_once() -> None:
     actual = there(None, failure=Failure("InvalidConfig", "no", True))
     decision = decide(wanted(), actual)
     assert (reason(decision), event_reasons(decision)) == (("False", "InvalidConfig"), ["InvalidConfig"])
@@ -255,13 +255,13 @@ def test_throttles_of_moving_replicas_are_nobodys_drift() -> None:
 # --- drift ---------------------------------------------------------------------------------------------------------
 
 
-def test_drift_is_corrected_and_told() -> None:
+def test_drift_is_corrected_and_reported() -> None:
     decision = decide(wanted(OWN), there(topic(retention_ms="6")))
     assert decision.actions == (AlterConfig("orders", {"retention.ms": None}),)
     assert event_reasons(decision) == ["DriftCorrected"]
 
 
-def test_drift_is_only_told_once() -> None:
+def test_drift_is_only_reported_once() -> None:
     desired = wanted(OWN, drift="Warn")
     decision = decide(desired, there(topic(retention_ms="6")))
     assert decision.actions == ()
@@ -329,7 +329,7 @@ def test_a_deletion_that_waits_says_for_what() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "actual", "more", "told"),
+    ("status", "actual", "more", "reported"),
     [
         (TopicStatus(), there(topic()), {}, []),
         (replace(OWN, owner_uid="of-a-backup"), there(topic()), {}, []),
@@ -347,11 +347,11 @@ def test_a_deletion_that_waits_says_for_what() -> None:
     ],
 )
 def test_no_other_topic_goes_and_nothing_hangs(
-    status: TopicStatus, actual: Actual, more: dict[str, Any], told: list[str]
+    status: TopicStatus, actual: Actual, more: dict[str, Any], reported: list[str]
 ) -> None:
     decision = decide(wanted(status, **{**GOING, **more}), actual)
     assert decision.actions == (RemoveFinalizer(),)
-    assert event_reasons(decision) == told
+    assert event_reasons(decision) == reported
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for_a_while() -> None:
@@ -396,7 +396,7 @@ def test_partitions_that_lack_leaders_or_replicas_are_counted() -> None:
     assert (decision.status.offline, decision.status.under_replicated) == (1, 2)
     late = decide(wanted(OWN), there(replace(made, partitions=(behind, made.partitions[1]))))
     assert reason(late) == ("True", "UnderReplicated")
-    # Nobody tells of a broker that is back: it is looked for, the sooner the worse it is.
+    # No event follows when a broker is back: it is looked for, and sooner the worse it is.
     whole = decide(wanted(OWN), there(topic()))
     assert decision.again_seconds is not None and late.again_seconds is not None
     assert decision.again_seconds < late.again_seconds and whole.again_seconds is None
@@ -439,11 +439,11 @@ def test_partitions_that_are_well_are_one_line_and_the_others_are_shown() -> Non
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_topic_that_asks_for_compaction_is_told_once_that_it_has_no_effect(policy: str) -> None:
+def test_a_topic_that_asks_for_compaction_is_warned_once_that_it_has_no_effect(policy: str) -> None:
     desired = wanted(OWN, config={"cleanup.policy": policy})
     decision = decide(desired, there(topic(cleanup_policy=policy)))
-    (told,) = [one for one in decision.conditions if one.type == "Compaction"]
-    assert (told.status, told.reason, told.message) == (
+    (warned,) = [one for one in decision.conditions if one.type == "Compaction"]
+    assert (warned.status, warned.reason, warned.message) == (
         "False",
         "NoEffect",
         compaction_warning(policy.split(",")),
@@ -461,7 +461,7 @@ def test_the_condition_of_drift_is_false_when_all_is_well() -> None:
 
 
 def test_a_number_given_as_a_text_is_the_number() -> None:
-    """Brokers tell their settings as texts, so there is nothing to change."""
+    """Brokers answer with settings as texts, so there is nothing to change."""
     desired = wanted(OWN, config={"retention.ms": "604800000"})
     decision = decide(desired, there(topic(retention_ms="604800000")))
     assert (decision.actions, reason(decision)) == ((), ("True", "AsWanted"))

@@ -101,7 +101,7 @@ def test_what_was_exported_and_applied_changes_nothing(broker: BrokerWithAdmin) 
         for manifest in manifests:
             await world.topic(manifest["metadata"]["name"])
             assert world.ready(TOPICS, manifest["metadata"]["name"]) == ("True", "AsWanted")
-        assert world.kubernetes.told == []
+        assert world.kubernetes.events == []
 
     in_world(broker, apply)
 

@@ -1,4 +1,4 @@
-"""Topic resources on an API server in memory, and a real broker: what is made, changed, adopted, deleted, and told."""
+"""Topic resources in memory, and a real broker: what is made, changed, adopted, deleted, and reported."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_topic_is_made_grown_and_changed(broker: BrokerWithAdmin) -> None:
         assert await partitions_of(world, name) == 5
         assert await settings_of(world, name) == {"retention.ms": "7"}
         assert world.body(TOPICS, name)["status"]["appliedGeneration"] == 2
-        told = [one.reason for one in world.kubernetes.told]
-        assert told == ["CompactionHasNoEffect"], "nothing else of this needs anybody"
+        events = [one.reason for one in world.kubernetes.events]
+        assert events == ["CompactionHasNoEffect"], "nothing else of this needs anybody"
 
     in_world(broker, story)
 
@@ -67,30 +67,30 @@ def test_what_is_as_wanted_is_not_written_again(broker: BrokerWithAdmin) -> None
         await world.topic(name)
         written = list(world.kubernetes.written)
         await world.topic(name)
-        world.reborn()
+        world.restart_operator()
         await world.topic(name)
         assert world.kubernetes.written == written
 
     in_world(broker, story)
 
 
-def test_drift_is_corrected_or_told(broker: BrokerWithAdmin) -> None:
+def test_drift_is_corrected_or_reported(broker: BrokerWithAdmin) -> None:
     async def story(world: World) -> None:
-        enforced, told = unique(), unique()
+        enforced, warned = unique(), unique()
         world.make(TOPICS, enforced)
-        world.make(TOPICS, told, drift="Warn")
+        world.make(TOPICS, warned, drift="Warn")
         await world.topic(enforced)
         async with world.admin() as admin:
-            for name in (enforced, told):
+            for name in (enforced, warned):
                 await admin.configs.alter(ResourceType.TOPIC, name, [ConfigChange("retention.ms", "5")])
-        world.reborn()
+        world.restart_operator()
         await world.topic(enforced)
         assert await settings_of(world, enforced) == {}
-        assert await settings_of(world, told) == {"retention.ms": "5"}
-        assert world.condition(TOPICS, told, "Drifted") == ("True", "ChangedElsewhere")
-        assert {(one.name, one.reason) for one in world.kubernetes.told} == {
+        assert await settings_of(world, warned) == {"retention.ms": "5"}
+        assert world.condition(TOPICS, warned, "Drifted") == ("True", "ChangedElsewhere")
+        assert {(one.name, one.reason) for one in world.kubernetes.events} == {
             (enforced, "DriftCorrected"),
-            (told, "Drifted"),
+            (warned, "Drifted"),
         }
 
     in_world(broker, story)
@@ -104,7 +104,7 @@ def test_refused_settings_are_shown_and_others_go_on(broker: BrokerWithAdmin) ->
         assert (await world.topic(bad) or 0) > 30
         assert world.ready(TOPICS, bad) == ("False", "InvalidReplicationFactor")
         assert world.ready(TOPICS, good) == ("True", "AsWanted")
-        assert [(one.name, one.reason) for one in world.kubernetes.told] == [
+        assert [(one.name, one.reason) for one in world.kubernetes.events] == [
             (bad, "InvalidReplicationFactor")
         ]
         world.make(TOPICS, "wrong", config={"retention.m": 5})
@@ -161,7 +161,7 @@ def test_a_topic_whose_resource_is_only_missing_stays(broker: BrokerWithAdmin) -
         world.delete(
             TOPICS, name
         )  # with the operator away, as when a namespace is wiped and its finalizers stripped
-        world.reborn()
+        world.restart_operator()
         await world.topic(name)
         assert await partitions_of(world, name) == 1
         world.make(TOPICS, name, deletionPolicy="Delete", adoptionPolicy="AdoptIfEqual")
@@ -187,7 +187,7 @@ def test_without_the_cluster_nothing_hangs(broker: BrokerWithAdmin) -> None:
         assert await world.topic(name) is not None
         assert world.is_there(TOPICS, name)
         world.kubernetes.objects.delete(CLUSTERS, NAMESPACE, "main", uid=None, orphan=False)
-        world.reborn()
+        world.restart_operator()
         await world.topic(name)
         assert not world.is_there(TOPICS, name)
         assert await partitions_of(world, name) == 1
@@ -247,10 +247,10 @@ async def cut_off_everywhere(world: World, begin: Any, until: Any, *, monkeypatc
     monkeypatch.setattr(BrokerTopics, "carry_out", counted)
     for cut in range(100):
         name = begin(world)
-        world.reborn()
+        world.restart_operator()
         with world.kubernetes.killed_after(cut) as life:
             await world.topic(name)
-        world.reborn()
+        world.restart_operator()
         await world.topic(name)
         await until(world, name)
         if not life.was_cut:

@@ -58,7 +58,7 @@ def test_a_deleted_topic_that_another_resource_names_says_so_although_its_cluste
     shop.kubernetes.objects.delete(TOPICS, "shop", "orders", uid=None, orphan=False)
     shop.reconcile("orders")
     assert shop.kubernetes.objects.get(TOPICS, "shop", "orders") is None
-    (event,) = [one for one in shop.kubernetes.told if one.reason == "TopicKept"]
+    (event,) = [one for one in shop.kubernetes.events if one.reason == "TopicKept"]
     assert "another Topic names it too" in event.message
 
 

@@ -1,4 +1,4 @@
-"""The addresses that brokers tell clients outside: from Services, load balancers, or templates in the Cluster."""
+"""The addresses that brokers advertise to external clients: from Services, load balancers, or templates."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class ExternalAddresses(NamedTuple):
 def external_addresses(
     context: Context, objects: Objects, brokers: int, *, known: Sequence[ListenerStatus] = ()
 ) -> ExternalAddresses:
-    """The addresses of the listeners to the outside for the first `brokers` brokers.
+    """The addresses of the external listeners for the first `brokers` brokers.
 
-    A load balancer that has lost its address for now keeps the one that is `known`: brokers would restart to take it
-    back, and once more when there is one again.
+    A load balancer that has lost its address for now keeps the one that is `known`. Otherwise brokers would restart
+    twice: to remove the address, and to take the new one.
     """
     known_hosts = {one.name: one.brokers for one in known if one.type == ListenerType.LOAD_BALANCER}
     addresses: dict[str, tuple[str | None, ...]] = {}
@@ -64,7 +64,7 @@ def external_addresses(
 
 
 def bootstrap_address(context: Context, listener: Listener, objects: Objects, nodes: list[str]) -> str | None:
-    """Where clients outside begin: the listener's own Service, by any node or by the load balancer."""
+    """The bootstrap address for external clients: the listener's Service, by any node or the load balancer."""
     service = objects.get(("Service", service_name(context, listener, None)))
     if service is None:
         return None

@@ -30,10 +30,10 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.reconcilers.cluster.ownership import (
     Belonging,
+    ForeignObject,
     ObjectsOfOthers,
-    Stranger,
     belonging,
-    stranger,
+    foreign_object,
 )
 
 logger = logging.getLogger(__name__)
@@ -77,14 +77,14 @@ class Applier:
         self, key: Key, manifests: Sequence[Json], objects: dict[tuple[str, str], Json]
     ) -> None:
         """Apply all of them; those that are not the Cluster's are left out, and named together at the end."""
-        strangers: list[Stranger] = []
+        foreign: list[ForeignObject] = []
         for manifest in manifests:
             try:
                 await self.apply(key, manifest, objects)
             except ObjectsOfOthers as found:
-                strangers += found.strangers
-        if strangers:
-            raise ObjectsOfOthers(strangers)
+                foreign += found.foreign
+        if foreign:
+            raise ObjectsOfOthers(foreign)
 
     async def apply(self, key: Key, manifest: Json, objects: dict[tuple[str, str], Json]) -> bool:
         """Apply one, if it is not there in this form already; `objects` then has it. Returns whether it was applied.
@@ -119,7 +119,7 @@ class Applier:
             return
         (owner,) = metadata(manifest)["ownerReferences"]
         named = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]} | there
-        if (found := stranger(named, cluster=key.name, uid=owner["uid"])) is not None:
+        if (found := foreign_object(named, cluster=key.name, uid=owner["uid"])) is not None:
             raise ObjectsOfOthers([found])
 
     async def prune(

@@ -63,8 +63,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
     return stated
 
 
-def not_looked_at(known: Iterable[Condition]) -> list[Condition]:
-    """The conditions of a Cluster that the operator leaves alone: whatever they said may be otherwise now."""
+def paused_conditions(known: Iterable[Condition]) -> list[Condition]:
+    """The conditions of a paused Cluster: all are unknown, as the operator does not check them."""
     message = f"the operator does not look at this Cluster while the annotation {PAUSED_ANNOTATION} is true"
     types = dict.fromkeys([READY, *(one.type for one in known if one.type != PAUSED)])
     return [condition(type, None, "Paused", message) for type in types]

@@ -1,6 +1,4 @@
-"""The ZooKeeper that a Cluster runs: how many servers it has, who of them votes, and whether their data is still the
-Cluster's.
-"""
+"""The ZooKeeper that a Cluster runs: how many servers, which of them vote, and whether their data is the Cluster's."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ _WHAT_TO_DO: Final = (
 def with_size(spec: ClusterSpec, name: str, before: ClusterStatus, objects: Objects) -> ClusterSpec:
     """The same, with the number of servers' pods that there shall be now.
 
-    Who votes has a pod: pods go when they vote no more, and are made before they vote. Until the ensemble has begun its
+    A server that votes has a pod: its pod is made before it votes, and goes after. Until the ensemble has begun its
     number stays, because its first servers know each other by it.
     """
     servers = spec.zookeeper.servers
@@ -56,7 +54,7 @@ def _there(name: str, before: ClusterStatus, objects: Objects) -> int | None:
 
 
 def membership(before: ClusterStatus, size: int) -> Membership:
-    """What servers are told at their start. Without data only those of a Cluster that never was may begin."""
+    """The ensemble that servers get at their start. Servers without data may begin one only for a new Cluster."""
     if before.ensemble is not None and before.ensemble.voters:
         return Membership(voters=before.ensemble.voters, version=before.ensemble.version)
     all_of_them = tuple(range(1, size + 1))
@@ -89,8 +87,8 @@ class Resize:
 def resize(voters: tuple[int, ...], wanted: int | None, waits_for: str | None) -> Resize:
     """What is to change for the first `wanted` servers to vote (None: nothing), once `waits_for` is over.
 
-    Servers that join serve already, without a vote: they have all data. All join in one change, and all leave in one:
-    so no number between 1 and 3 is ever in force, of which each loss would stop the ensemble.
+    Servers that join serve already, without a vote: they have all data. All join in one change, and all leave in one.
+    So an ensemble never has two voters, of which each loss would stop it.
     """
     if wanted is None or not voters:
         return Resize()
@@ -103,7 +101,7 @@ def resize(voters: tuple[int, ...], wanted: int | None, waits_for: str | None) -
 
 
 def claims_of_former_servers(claims: Iterable[Json], size: int, voters: tuple[int, ...]) -> list[Json]:
-    """Volume claims of servers that have left. What is on them is old, and is not to be found by who joins later."""
+    """Volume claims of servers that have left. Their data is old, and a server that joins later must not find it."""
     former: list[Json] = []
     for claim in claims:
         number = str(metadata(claim)["name"]).rpartition("-")[2]
@@ -115,15 +113,15 @@ def claims_of_former_servers(claims: Iterable[Json], size: int, voters: tuple[in
 def data_problem(
     pods: tuple[BrokerPod, ...],
     known: str | None,
-    told: str | None,
+    current: str | None,
     servers: tuple[ServerPod, ...] = (),
     voters: tuple[int, ...] = (),
 ) -> str | None:
-    """What is said where most of the ensemble's servers have no data, or the ensemble has another cluster's or none.
+    """The problem where most servers of the ensemble have no data, or the data is another cluster's or gone.
 
-    `known` is the id that the Cluster has had, `told` the one that brokers tell now.
+    `known` is the id that the Cluster has had, `current` the one that brokers answer now.
     """
-    empty = [pod.name for pod in servers if not pod.ready and NO_DATA in pod.last_words]
+    empty = [pod.name for pod in servers if not pod.ready and NO_DATA in pod.termination_message]
     if voters and len(voters) - len(empty) <= len(voters) // 2:
         return (
             f"ZooKeeper's data is lost: {len(empty)} of {len(voters)} servers have none on their volumes "
@@ -132,9 +130,11 @@ def data_problem(
     if known is None:
         return None
     by = [
-        pod.broker for pod in pods if f"belongs to the cluster {known}, and the registry to" in pod.last_words
+        pod.broker
+        for pod in pods
+        if f"belongs to the cluster {known}, and the registry to" in pod.termination_message
     ]
-    if not by and told in (None, known):
+    if not by and current in (None, known):
         return None
     who = f"broker {by[0]} has" if by else "this Cluster has had"
     return (

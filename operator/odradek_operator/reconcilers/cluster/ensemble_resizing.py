@@ -33,7 +33,7 @@ class EnsembleFound:
 
 
 async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: ServerRoll) -> EnsembleFound:
-    """Have as many servers vote as the Cluster asks for. Each run reads who votes before it changes that."""
+    """Have as many servers vote as the Cluster asks for. Each run reads the voters before it changes them."""
     servers, before = run.context.spec.zookeeper.servers, run.before.ensemble
     if servers is None:
         return EnsembleFound()

@@ -1,9 +1,9 @@
 """Whether a node's drain may take a broker: the brokers' disruption budget is held at zero unless any one may go.
 
-Kubernetes asks the budget at each eviction, and not the operator, which sees late. So the budget is open only while
-every broker says that it could stop, and a pod counts in it only once the operator has labelled it (`policies`): after
-an eviction the budget stays used up until the new pod has its partitions in sync, however late the operator looks.
-docs/design/0006 has the reasons, and what was tried besides.
+Kubernetes checks the budget at each eviction, and does not ask the operator. So the budget is open only while every
+broker answers that it may stop. A pod counts in the budget only once the operator has labelled it (`policies`). After
+an eviction the budget therefore stays used up until the new pod has its partitions in sync. That holds however late the
+operator is. docs/design/0006 has the reasons, and the alternatives.
 
 Partitions that no waiting makes safe (one replica, or as many as min.insync.replicas) hold nothing back, as in a roll.
 """
@@ -40,7 +40,7 @@ _OURS: Final = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether any one broker may be evicted. `problem` says why not, where Kubernetes does not show it itself."""
+    """Whether any one broker may be evicted. `problem` is why not, where Kubernetes does not show it itself."""
 
     may_go: bool
     problem: str | None = None
@@ -99,7 +99,7 @@ async def outdated_budgets(
 ) -> set[Key]:
     """The Clusters whose brokers' budget is open and should be held, or the other way round.
 
-    No event tells that a replica fell behind. No namespaces stand for all. Raises KubernetesError.
+    No event follows when a replica falls behind, so this asks. No namespaces stand for all. Raises KubernetesError.
     """
     budgets: dict[Key, Json] = {}
     pods: dict[Key, list[Json]] = {}

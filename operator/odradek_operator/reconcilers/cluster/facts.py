@@ -1,4 +1,4 @@
-"""What there is of a Cluster, as values: read from Kubernetes' objects, without asking anybody."""
+"""What there is of a Cluster, as values read from Kubernetes' objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BrokerPod:
     node: str | None
     node_address: str | None
     problem: str | None
-    last_words: str = ""
+    termination_message: str = ""
     roll: bool = False
     caught_up: bool = False
 
@@ -52,7 +52,7 @@ class ServerPod:
     current: bool
     roll: bool
     address: str | None
-    last_words: str = ""
+    termination_message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,12 @@ class SetState:
 
 
 def set_state(body: Json | None) -> SetState:
-    """What a StatefulSet or Deployment says of itself."""
+    """The state in the status of a StatefulSet or Deployment."""
     if body is None:
         return SetState()
     spec, status = body.get("spec") or {}, body.get("status") or {}
     wanted, updated = int(spec.get("replicas") or 0), int(status.get("updatedReplicas") or 0)
-    # A Deployment has one pod more while it rolls: who is ready may still be the one that is to go.
+    # A Deployment has one pod more while it rolls: the ready one may still be the old one.
     former = int(status.get("replicas") or 0) - updated
     if former > 0:
         updated = max(0, min(updated, wanted - former))
@@ -120,7 +120,7 @@ def _server_pod(pod: Json, newest: str | None) -> ServerPod:
         current=newest is None or (meta.get("labels") or {}).get("controller-revision-hash") == newest,
         roll=asks_for_roll(pod),
         address=status.get("podIP"),
-        last_words=_last_words(status),
+        termination_message=_termination_message(status),
     )
 
 
@@ -139,12 +139,12 @@ def is_broker(pod: Json) -> bool:
 
 
 def asks_for_replacement(pod: Json) -> bool:
-    """Whether somebody wants another pod in its place, with a new volume."""
+    """Whether an annotation asks for a new pod with a new volume."""
     return _is_asked(pod, REPLACE_ANNOTATION)
 
 
 def asks_for_roll(pod: Json) -> bool:
-    """Whether somebody wants another pod in its place, with the same volume."""
+    """Whether an annotation asks for a new pod with the same volume."""
     return _is_asked(pod, ROLL_ANNOTATION) and not metadata(pod).get("deletionTimestamp")
 
 
@@ -169,7 +169,7 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         node=spec.get("nodeName"),
         node_address=status.get("hostIP"),
         problem=pod_problem(pod),
-        last_words=_last_words(status),
+        termination_message=_termination_message(status),
         roll=asks_for_roll(pod),
         caught_up=labels.get(CAUGHT_UP_LABEL) == "true",
     )
@@ -186,8 +186,8 @@ def pod_is_ready(pod: Json) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _last_words(status: Mapping[str, Any]) -> str:
-    """What a container said that ended with an error; empty for one that did not."""
+def _termination_message(status: Mapping[str, Any]) -> str:
+    """The message of a container that ended with an error; empty for one that did not."""
     for one in status.get("containerStatuses") or ():
         for state in (one.get("state"), one.get("lastState")):
             if message := ((state or {}).get("terminated") or {}).get("message"):

@@ -1,8 +1,8 @@
-"""Whose an object is that has the name of one of a Cluster's: only the Cluster's own are changed or deleted.
+"""Which objects belong to a Cluster: only these are changed or deleted.
 
-An object is a Cluster's when it names that very Cluster (its uid) as an owner. One without a controlling owner that
-has the labels of this Cluster's objects was left behind on purpose (`kubectl delete --cascade=orphan`, a restored
-backup), and is taken up again. Every other object belongs to somebody else.
+An object belongs to a Cluster when its owner references have the Cluster's uid. An object without a controlling owner
+but with this Cluster's labels was left on purpose (`kubectl delete --cascade=orphan`, a restored backup). The Cluster
+adopts it. Every other object belongs to somebody else.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Belonging(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stranger:
-    """An object that stands where one of the Cluster's should be. `holder` is who controls it, if anything does."""
+class ForeignObject:
+    """An object of another owner with a name that the Cluster needs. `holder` is its controller, if it has one."""
 
     kind: str
     name: str
@@ -43,11 +43,11 @@ class ObjectsOfOthers(Exception):
 
     is_expected = True
 
-    def __init__(self, strangers: Sequence[Stranger]) -> None:
-        self.strangers = tuple(strangers)
-        self.are_earlier = all(one.belonging is Belonging.EARLIER for one in self.strangers)
-        more = len(self.strangers) - _NAMED_MAX
-        names = ", ".join(map(str, self.strangers[:_NAMED_MAX])) + (f" and {more} more" if more > 0 else "")
+    def __init__(self, foreign: Sequence[ForeignObject]) -> None:
+        self.foreign = tuple(foreign)
+        self.are_earlier = all(one.belonging is Belonging.EARLIER for one in self.foreign)
+        more = len(self.foreign) - _NAMED_MAX
+        names = ", ".join(map(str, self.foreign[:_NAMED_MAX])) + (f" and {more} more" if more > 0 else "")
         if self.are_earlier:
             message = f"objects of an earlier Cluster of this name are still being deleted: {names}"
         else:
@@ -75,14 +75,16 @@ def belonging(body: Json, *, cluster: str, uid: str) -> Belonging:
     return Belonging.EARLIER if is_cluster and is_ours else Belonging.OTHER
 
 
-def stranger(body: Json, *, cluster: str, uid: str) -> Stranger | None:
-    """What is in the way, or None of an object that is the Cluster's own."""
+def foreign_object(body: Json, *, cluster: str, uid: str) -> ForeignObject | None:
+    """The object as one of another owner; None where it belongs to the Cluster."""
     found = belonging(body, cluster=cluster, uid=uid)
     if found is Belonging.OWN:
         return None
     controller = _controller(body)
     holder = f"{controller.get('kind')} {controller.get('name')}" if controller is not None else None
-    return Stranger(kind=str(body["kind"]), name=str(metadata(body)["name"]), belonging=found, holder=holder)
+    return ForeignObject(
+        kind=str(body["kind"]), name=str(metadata(body)["name"]), belonging=found, holder=holder
+    )
 
 
 def _controller(body: Json) -> Json | None:

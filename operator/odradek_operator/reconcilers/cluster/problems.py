@@ -1,7 +1,7 @@
 """What keeps pods from being made or from coming up, in Kubernetes' own words: quotas, claims, images, crashes.
 
-Sets of pods do not say in their status why a pod cannot be made, and claims not why they have no volume: both tell by
-events. Those are read only while pods are missing or not ready.
+The status of a StatefulSet does not show why a pod cannot be made, nor a claim's why it has no volume. Events show
+both. They are read only while pods are missing or not ready.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ async def _claim_problem(events: _Events, claim: Json | None) -> str | None:
     if claim is None or (claim.get("status") or {}).get("phase") != "Pending":
         return None
     name = str(metadata(claim)["name"])
-    told = await events.newest("PersistentVolumeClaim", name)
-    if told is None:
+    warning = await events.newest("PersistentVolumeClaim", name)
+    if warning is None:
         return None
     class_ = (claim.get("spec") or {}).get("storageClassName")
-    return f"the claim {name} (storage class {class_ or 'by default'}) has no volume: {told}"
+    return f"the claim {name} (storage class {class_ or 'by default'}) has no volume: {warning}"
 
 
 def _replica_failure(deployment: Json) -> str | None:
@@ -108,5 +108,5 @@ class _Events:
 
 def _time(event: Mapping[str, Any]) -> datetime | None:
     series = event.get("series") or {}
-    told = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return None if told is None else datetime.fromisoformat(str(told))
+    last = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return None if last is None else datetime.fromisoformat(str(last))

@@ -33,7 +33,7 @@ from odradek_operator.reconcilers.cluster import (
     workloads,
 )
 from odradek_operator.reconcilers.cluster.applying import Applier
-from odradek_operator.reconcilers.cluster.conditions import not_looked_at
+from odradek_operator.reconcilers.cluster.conditions import paused_conditions
 from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
 from odradek_operator.reconcilers.cluster.ensemble_resizing import resize_ensemble
 from odradek_operator.reconcilers.cluster.findings import Findings
@@ -77,7 +77,7 @@ class ClusterReconciler:
             return None
         before = status_of(body, ClusterStatus)
         if is_paused(body):
-            await environment.write_status(body, before, not_looked_at(known_conditions(body)))
+            await environment.write_status(body, before, paused_conditions(known_conditions(body)))
             return None
         try:
             spec = parse(ClusterSpec, body["spec"])

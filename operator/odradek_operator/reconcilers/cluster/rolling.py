@@ -1,8 +1,7 @@
-"""Which broker's pod is replaced next, if any: one at a time, what does not serve anyway first, and only when it is
-safe.
+"""Which broker's pod is replaced next, if any: one at a time, pods that do not serve first, and only when it is safe.
 
-Partitions that cannot become safe by waiting do not hold a roll up. They are named, so that their owner can give them a
-replica more or ask for one in-sync replica less.
+Partitions that cannot become safe by waiting do not delay a roll. They are named, so that their owner can add a replica
+or lower min.insync.replicas.
 """
 
 from __future__ import annotations
@@ -94,8 +93,9 @@ def next_pod(
 
 
 def held(roll: Roll, waits_for: str | None) -> Roll:
-    """The same, unless a broker that serves would go while something else is not steady (`steadiness`): nobody could
-    take its partitions over, or it could not come back.
+    """The same roll, or one that waits: a broker that serves stays while the cluster is not steady (`steadiness`).
+
+    Otherwise no broker could take over its partitions, or it could not come back.
     """
     if waits_for is None or roll.replace is None or not roll.replace.ready:
         return roll

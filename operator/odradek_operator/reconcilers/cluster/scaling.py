@@ -1,8 +1,8 @@
 """How many brokers' pods there shall be now, and what has to move because of it.
 
 More brokers are wanted: pods are made, and when they serve, partitions move to them. Fewer: the brokers with the
-highest numbers are emptied, and only then do their pods go. What is going on is remembered in the status, written
-before the first pod is made, so that a new broker is filled even when the operator was gone in between.
+highest numbers are emptied, and only then do their pods go. The status notes the movement before the first pod is made.
+So a new broker is filled even when the operator was gone in between.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Scale:
 def brokers_there(stateful_set: SetState, pods: Collection[int], before: Movement | None) -> int | None:
     """How many brokers there are to reckon with, None where there was none yet.
 
-    A StatefulSet is away for a moment while it is made anew, or somebody deleted it: its pods and what goes on tell of
-    brokers then. Taken for a Cluster that begins, the highest of them would go with all that they have.
+    A StatefulSet may be gone: it is being made again, or somebody deleted it. Then its pods and the movement show the
+    brokers. Taken for a new Cluster, its highest brokers would go with all their data.
     """
     if stateful_set.there:
         return stateful_set.wanted

@@ -1,7 +1,7 @@
 """Which settings are altered while brokers run, and which make a broker restart: judged by what brokers have in force.
 
-What a broker says of itself is compared with its file, not what the operator remembers to have done: so a broker that
-started from an old file, or whose settings somebody else altered, is noticed too.
+The settings in force are compared with the broker's file, not with what the operator has done. So a broker that started
+from an old file is found too, and one whose settings somebody else altered.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from odradek_operator.resources.spreading import Strictness
 WAITING_SECONDS_MAX: Final = 120.0
 ZONES_MAX: Final = 3
 _SETS: Final = {BROKER: "StatefulSet", CONTROLLER: "Deployment", ZOOKEEPER: "StatefulSet"}
-_KEEPING_OUT: Final = ("NoSchedule", "NoExecute")
+_EXCLUDING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 async def decide_spread(run: ReconcileRun) -> Mapping[str, Hardness]:
@@ -151,7 +151,7 @@ def _takes(node: Json, pod: Pod) -> bool:
     if not (pod.node_selector or {}).items() <= (metadata(node).get("labels") or {}).items():
         return False
     return all(
-        taint.get("effect") not in _KEEPING_OUT
+        taint.get("effect") not in _EXCLUDING_EFFECTS
         or any(_tolerates(one, taint) for one in pod.tolerations or ())
         for taint in spec.get("taints") or ()
     )

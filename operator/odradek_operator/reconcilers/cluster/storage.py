@@ -1,6 +1,4 @@
-"""Volumes: which claims grow, and whether a StatefulSet must be made anew because its claim template cannot be
-changed.
-"""
+"""Volumes: which claims grow, and whether a StatefulSet is made again because its claim template cannot change."""
 
 from __future__ import annotations
 

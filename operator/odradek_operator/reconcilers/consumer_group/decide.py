@@ -31,7 +31,7 @@ from odradek_operator.resources.conditions import Condition, condition, ready
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
 from odradek_operator.resources.deletion import DeletionPolicy
 
-# Lag is looked at so often while there is anything to see, and otherwise seldom.
+# Lag is read often while a group has members or lag, and otherwise seldom.
 LOOK_AGAIN_SECONDS = 15.0
 QUIET_AGAIN_SECONDS = 60.0
 START_AGAIN_SECONDS = 5.0
@@ -88,7 +88,7 @@ def _governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
     return decision
 
 
-# --- where the group begins ----------------------------------------------------------------------------------------
+# --- the initial position ------------------------------------------------------------------------------------------
 
 
 def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | Condition | None:
@@ -176,7 +176,7 @@ def _kept(desired: Desired, why: str) -> Event:
     return Event("GroupKept", message, is_warning=True)
 
 
-# --- what is said --------------------------------------------------------------------------------------------------
+# --- the status ---------------------------------------------------------------------------------------------------
 
 
 def _shown(
@@ -278,7 +278,7 @@ def _reset(shown: ConsumerGroupStatus) -> Condition | None:
     return condition(RESET, holds, str(known.phase), known.message)
 
 
-_TOLD = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
+_REPORTED = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
 
 
 def _changes(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]:
@@ -286,7 +286,7 @@ def _changes(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]
     before = {known.type: str(known.status) for known in desired.status.conditions}
     events = []
     for stated in conditions:
-        if stated.type not in _TOLD or before.get(stated.type, "True") == str(stated.status):
+        if stated.type not in _REPORTED or before.get(stated.type, "True") == str(stated.status):
             continue
         if str(stated.status) == "False":
             events.append(Event(f"{stated.type}Lost", stated.message, is_warning=True))

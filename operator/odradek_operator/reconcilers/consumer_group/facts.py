@@ -1,4 +1,4 @@
-"""What a decision about a ConsumerGroup rests on, and what it comes to: plain values."""
+"""The values of a decision about a ConsumerGroup: desired, actual, and the steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Desired(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSeen:
-    """What runs the consumers. `replicas` are those that it is set to; None in all where it is not there.
+    """What runs the consumers. `replicas` is the number that it is set to. All are None where it does not exist.
 
     `refusal` is why Kubernetes does not let the operator read or scale it, `not_allowed` why the Cluster does not.
     """
@@ -63,7 +63,7 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write the status now: what comes next must be known to whoever takes over."""
+    """Write the status now: an operator that takes over must know what comes next."""
 
     status: ConsumerGroupStatus
 
@@ -82,4 +82,4 @@ Action = GroupStep | Resolve | Note | ScaleWorkload | AddFinalizer | RemoveFinal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(DecisionOf[Action, ConsumerGroupStatus]):
-    """After any action the decision is made anew; what it says where there is none is written."""
+    """A decision about a ConsumerGroup. After any step another decision follows; the last has no steps."""

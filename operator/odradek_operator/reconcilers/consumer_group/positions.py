@@ -1,4 +1,4 @@
-"""From a place in a log, as a resource names it, to what is asked of the brokers. Pure."""
+"""From a position in a log, as a resource names it, to the request to the brokers. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reconciler of ConsumerGroups: passes over all of a cluster."""
+"""The reconciler of ConsumerGroups, in batches by cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek_operator.reconcilers.reconciler import Environment
 
 
 class ConsumerGroupReconciler(BatchReconciler):
-    """Of all ConsumerGroups. `bootstrap` tells where a Cluster's brokers are reached."""
+    """The reconciler of all ConsumerGroups. `bootstrap` gives the address of a Cluster's brokers."""
 
     def __init__(
         self,

@@ -3,13 +3,12 @@
     (new id) --no members--> Applying --offsets set--> Done
              --members----->  Refused | Waiting | Fencing --members gone--> Applying
 
-What is to be done is written down before it is done: `target` and the snapshot before offsets are set, `fenced` before
-the fence is. So whoever takes over knows whether it is to go on, and a reset is made once. Whether offsets have been
-set is seen from the group, also where consumers have gone on since (`was_applied`). A fence ends by itself should
-nobody come.
+The status notes each step before it is done: `target` and the snapshot before offsets are set, `fenced` before the
+fence is. So an operator that takes over knows what is left, and a reset is made once. The group itself shows whether
+offsets were set, even where consumers have read on since (`was_applied`). A fence that is not renewed ends by itself.
 
-Ids are remembered with the group on the brokers, before offsets are set: a resource that is deleted and applied again,
-or edited back to an earlier id, has that reset stand as `Repeated`, and neither offsets nor snapshot change.
+The brokers keep the ids of resets with the group, from before offsets are set. A resource may be deleted and applied
+again, or edited back to an earlier id. That reset is then `Repeated`, and neither offsets nor snapshot change.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from odradek_operator.resources.consumer_group import (
 )
 
 FENCE_SECONDS = 120.0
-# Renewed when less is left. Longer than any pause between two looks at a group that is being reset.
+# Renewed when less is left. Longer than any pause between two runs for a group that is being reset.
 FENCE_SECONDS_LEFT_MIN = 60.0
 FENCING_SECONDS_MAX = 300.0
 FENCING_AGAIN_SECONDS = 0.5

@@ -1,9 +1,8 @@
 """What to do about one Topic: a pure function of what is wanted and what there is.
 
-A run may be cut off anywhere, so each answer follows from what is there alone. Three notes in the status carry what
-cannot be seen otherwise: `ownerUid` with `topicId` says that the topic is this resource's, to be deleted with it;
-`creating` that a topic which appears is its own and not a stranger's; `appliedGeneration` that a difference is drift
-and not a wish.
+A run may be cut off anywhere, so a decision depends only on what there is. Three fields of the status note what cannot
+be observed. `ownerUid` with `topicId`: the topic belongs to this resource, and is deleted with it. `creating`: a topic
+that appears was made by this resource. `appliedGeneration`: a difference is drift, not a change of the spec.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from odradek_operator.resources.topic import AdoptionPolicy, DriftMode, TopicSta
 
 MOVING_AGAIN_SECONDS = 3.0
 SOON_AGAIN_SECONDS = 1.0
-# What brokers that come back put right: no event tells of it.
+# Brokers that come back repair this, and no event follows.
 OFFLINE_AGAIN_SECONDS = 10.0
 UNDER_REPLICATED_AGAIN_SECONDS = 60.0
 DRIFTED = "Drifted"
@@ -76,15 +75,15 @@ def decide(desired: Desired, actual: Actual) -> Decision:
 
 
 def _with_compaction(desired: Desired, decision: Decision) -> Decision:
-    """The same, with what a Topic is told that asks for compaction: a condition, and an event when that is new."""
+    """The same, with a warning for a Topic that asks for compaction: a condition, and an event when it is new."""
     policy = (desired.spec.config or {}).get("cleanup.policy", "")
     warning = compaction_warning([word.strip() for word in policy.split(",")])
     if warning is None or decision.status is None:
         return decision
-    told = condition(COMPACTION, False, "NoEffect", warning)
+    warned = condition(COMPACTION, False, "NoEffect", warning)
     is_known = any(one.type == COMPACTION and one.message == warning for one in desired.status.conditions)
     events = () if is_known else (Event("CompactionHasNoEffect", warning, is_warning=True),)
-    return replace(decision, conditions=(*decision.conditions, told), events=(*decision.events, *events))
+    return replace(decision, conditions=(*decision.conditions, warned), events=(*decision.events, *events))
 
 
 # --- deletion ------------------------------------------------------------------------------------------------------
@@ -129,7 +128,7 @@ def _kept(desired: Desired, why: str) -> Event:
 def _missing(desired: Desired, actual: Actual) -> Decision:
     spec = desired.spec
     if actual.made_now:
-        # Brokers hear of a new topic one after the other.
+        # Brokers learn of a new topic one after another.
         waits = ready(False, "Creating", "the topic was made and does not show on every broker yet")
         return Decision(status=desired.status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
     is_lost = desired.status.owner_uid == desired.uid and desired.status.topic_id is not None
@@ -173,8 +172,9 @@ def _refused(desired: Desired, actual: Actual) -> Decision:
 
 
 def _made_by_somebody(desired: Desired, actual: Actual) -> Decision:
-    """The topic came to be between the look and the making: by a stranger, or by a run of ours that was cut off after
-    it had noted that it would.
+    """The topic was made between the read and this run's Create.
+
+    Either somebody else made it, or an earlier run of this operator that was cut off after NoteCreating.
     """
     status = replace(desired.status, creating=None) if actual.noted_now else desired.status
     waits = ready(
@@ -225,8 +225,9 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
     if not actions:
         return _moving(desired, actual, events)
     if is_drift:
-        told = f"the topic {desired.topic} was changed by somebody else and is changed back: {'; '.join(differences)}"
-        events.append(Event("DriftCorrected", told, is_warning=True))
+        changes = "; ".join(differences)
+        message = f"the topic {desired.topic} was changed by somebody else and is changed back: {changes}"
+        events.append(Event("DriftCorrected", message, is_warning=True))
     return Decision(actions=actions, events=tuple(events))
 
 
@@ -257,7 +258,7 @@ def _config_changes(desired: Desired, topic: ActualTopic) -> dict[str, str | Non
     return changes
 
 
-# Set and taken away by whoever moves replicas.
+# Tools that move replicas set these and remove them.
 _NOT_OURS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 
 
@@ -301,7 +302,7 @@ def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action
     return tuple(steps)
 
 
-# --- what is said --------------------------------------------------------------------------------------------------
+# --- the status ---------------------------------------------------------------------------------------------------
 
 
 def _settled(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
@@ -349,11 +350,11 @@ def _drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decisi
         f"{'; '.join(differences)}; change the topic back, change this resource, or set drift to Enforce"
     )
     status = observed_status(desired, actual)
-    told = any(known.type == DRIFTED and known.status == "True" for known in desired.status.conditions)
+    is_known = any(known.type == DRIFTED and known.status == "True" for known in desired.status.conditions)
     return Decision(
         status=status,
         conditions=(_served(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
-        events=() if told else (Event("Drifted", message, is_warning=True),),
+        events=() if is_known else (Event("Drifted", message, is_warning=True),),
         again_seconds=_healing_seconds(status),
     )
 

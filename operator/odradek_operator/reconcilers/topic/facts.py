@@ -1,4 +1,4 @@
-"""What a decision about a Topic rests on, and what it comes to: plain values."""
+"""The values of a decision about a Topic: desired, actual, and the steps."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Actual(ActualOf):
     noted_now: bool = False
 
 
-# --- what it comes to ----------------------------------------------------------------------------------------------
+# --- decisions ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class NoteCreating:
-    """Write down that the topic is about to be made."""
+    """Note in the status that the topic is about to be made."""
 
 
 Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
@@ -53,7 +53,7 @@ Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(DecisionOf[Action, TopicStatus]):
-    """With actions on brokers the decision is made anew after them; what it says then is written."""
+    """A decision about a Topic. After steps on brokers another decision follows, and only the last is written."""
 
     @property
     def touches_brokers(self) -> bool:

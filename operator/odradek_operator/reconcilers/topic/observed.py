@@ -1,7 +1,7 @@
 """The status of a topic that was seen. Pure.
 
-Offsets and sizes are kept as they were where they were not measured this time, so that a topic at work is not a write
-to the API server at each look.
+Offsets and sizes that were not measured this time stay as they were. So a topic that takes records does not cause a
+write to the API server in every run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reconciler of Topics: passes over all Topics of a cluster."""
+"""The reconciler of Topics, in batches by cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek_operator.reconcilers.topic.run import TopicRun
 
 
 class TopicReconciler(BatchReconciler):
-    """Of all Topics. `bootstrap` tells where a Cluster's brokers are reached."""
+    """The reconciler of all Topics. `bootstrap` gives the address of a Cluster's brokers."""
 
     def __init__(self, environment: Environment, *, brokers: BrokerClients, bootstrap: Bootstrap) -> None:
         super().__init__(environment, TOPICS)

@@ -194,7 +194,7 @@ def test_what_brokers_refuse_altogether_stands_in_the_status(monkeypatch: pytest
     assert "refuses" in ready["message"] and "may not describe configs" in ready["message"]
 
 
-def test_one_that_is_invalid_and_cannot_be_told_so_does_not_hold_the_others_up(
+def test_one_that_is_invalid_and_cannot_be_reported_does_not_hold_the_others_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch)
@@ -276,7 +276,7 @@ def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.Monk
     assert shop.ready("billing") == "Governed"
     members = shop.condition("billing", "MembersAsExpected")
     assert members["reason"] == "WorkloadRefused" and "is forbidden" in members["message"]
-    assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.told]
+    assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.events]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_only_workloads_that_the_cluster_names_are_scaled(
         assert "spec.scalableWorkloads of the Cluster" in members["message"]
         assert "{kind: Deployment, name: app}" in members["message"]
         assert shop.ready("billing") == "Governed", "the rest of the group is governed"
-        assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.told]
+        assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.events]
 
 
 def test_no_group_scales_a_part_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
