@@ -75,6 +75,7 @@ class ApiServerGateway:
         self._headers = dict(headers or {})
         self._client: ApiClient | None = None
         self._retired: ApiClient | None = None
+        self._is_closed = False
         self._renewed_at = float("-inf")
         self._renewing = asyncio.Lock()
         self._places = asyncio.Semaphore(REQUESTS_UNDER_WAY_MAX)
@@ -90,10 +91,12 @@ class ApiServerGateway:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
-        for client in (self._client, self._retired):
-            if client is not None:
-                await client.close()
+        """Close the connections; requests fail from now on. A request after it would open a connection that stays."""
+        self._is_closed = True
+        async with self._renewing:
+            for client in (self._client, self._retired):
+                if client is not None:
+                    await client.close()
 
     def samples(self) -> Iterator[Sample]:
         """How many requests there were, by method and status."""
@@ -293,15 +296,19 @@ class ApiServerGateway:
         return answer
 
     async def _opened(self) -> ApiClient:
-        if self._client is None:
+        if self._client is None and not self._is_closed:
             async with self._renewing:
                 if self._client is None:
                     self._client = await self._made()
+        if self._client is None or self._is_closed:
+            raise KubernetesError("the connection to the API server is closed: the operator is ending")
         return self._client
 
     async def _renewed(self, refused: ApiClient) -> bool:
         """Whether there is a client with other credentials than the one that was refused."""
         async with self._renewing:
+            if self._is_closed:
+                return False
             if self._client is not refused:
                 return True
             now = asyncio.get_running_loop().time()

@@ -124,6 +124,19 @@ def test_a_server_that_is_not_there_is_an_error_of_its_own() -> None:
     asyncio.run(scenario())
 
 
+def test_a_request_after_the_end_opens_no_connection() -> None:
+    async def play() -> None:
+        async with ApiServer(page_size=500) as server:
+            kubernetes = gateway_to(server.url)
+            async with kubernetes:
+                pass
+            with pytest.raises(KubernetesError, match="closed"):
+                await kubernetes.list(TOPICS, "default")
+            assert not server.requests
+
+    asyncio.run(play())
+
+
 def test_the_same_news_again_is_counted() -> None:
     async def use(server: ApiServer, kubernetes: ApiServerGateway) -> None:
         body = await kubernetes.create(topic("a"))
