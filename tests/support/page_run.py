@@ -33,6 +33,9 @@ from tests.support.private_network import PrivateNetwork, available
 
 BLOCK_SECONDS_MAX: Final = 180.0
 STOP_SECONDS_MAX: Final = 30.0
+# A block may consist of the shell's own commands; then there is no program to wait for.
+PROGRAM_SECONDS_MAX: Final = 5.0
+_SHELLS: Final = ("bash", "dash", "sh")
 _POLL_SECONDS: Final = 0.02
 _INTERRUPTED: Final = (0, 130, -signal.SIGINT)
 _PORT: Final = re.compile(r"127\.0\.0\.1:(\d{2,5})")
@@ -46,6 +49,21 @@ trap 'echo "$BASH_COMMAND" >"$STATE/failed"' ERR
 set -aeE -o pipefail
 . "$1"
 """
+
+
+def _await_program(shell: subprocess.Popen[bytes]) -> None:
+    """Wait until a program of the shell's process group runs, as a reader does before Ctrl-C.
+
+    A copy of the shell that has not yet become the program loses the signal, and the shell waits for the program.
+    """
+    deadline = time.monotonic() + PROGRAM_SECONDS_MAX
+    while shell.poll() is None and time.monotonic() < deadline:
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, ValueError):
+                is_of_group = os.getpgid(int(entry.name)) == shell.pid
+                if is_of_group and (entry / "exe").readlink().name not in _SHELLS:
+                    return
+        time.sleep(_POLL_SECONDS)
 
 
 class BlockFailed(AssertionError):
@@ -181,6 +199,7 @@ class PageRun:
     def _interrupt(self, block: Block) -> None:
         process, log = self._spawn(block.text, self._terminal())
         self._await_output(block, process, log)
+        _await_program(process)
         os.killpg(process.pid, signal.SIGINT)
         try:
             code = process.wait(STOP_SECONDS_MAX)
