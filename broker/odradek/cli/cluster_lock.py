@@ -37,6 +37,6 @@ class ClusterLock:
         self.note(os.getpid())
 
     def note(self, pid: int) -> None:
-        """The process whose end frees the directory, for whoever is refused."""
+        """The process whose end frees the directory, for the one that is refused."""
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)

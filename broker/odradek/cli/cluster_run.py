@@ -26,7 +26,7 @@ class Run(Protocol):
 
 
 def cluster_options(*, without: tuple[str, ...] = (), **helps: str) -> Callable[..., Any]:
-    """The options of `odradek start` that a process of a cluster has too, and --zookeeper. `helps` say some anew."""
+    """The options of `odradek start` that a process of a cluster has too, and --zookeeper. `helps` rewords some."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(START_OPTIONS):

@@ -1,4 +1,4 @@
-"""Lines to copy and paste, for whoever has just started a broker.
+"""Lines to copy and paste, for a user who has just started a broker.
 
 They begin at the left margin, since Python takes no other, and name the command by its path when the shell would not
 find it.

@@ -1,7 +1,7 @@
 """Ctrl-C while a command works: the first ends it in order, the second at once.
 
 In order means that a group is left and that what was sent is waited for, so it can take a moment. asyncio's own runner
-raises KeyboardInterrupt amid whatever runs when a second one comes, and what is left half done may then wait for ever.
+raises KeyboardInterrupt in what runs when a second one comes, and what is left half done may then wait for ever.
 One press can arrive twice (from the terminal and from `timeout` or `make`), so that a second one right after the first
 does not count.
 """

@@ -17,7 +17,7 @@ class ReadProgress(Watcher):
     """A bar with the records printed and the share of the offsets passed, and the notes as lines of their own.
 
     By default it shows where stdout is a file. A program behind a pipe, as `jq` or `less`, mostly prints on the same
-    terminal, and the bar would be amid its output. `is_wanted` decides otherwise.
+    terminal, and the bar would be in its output. `is_wanted` decides otherwise.
     """
 
     def __init__(self, *, is_wanted: bool | None) -> None:

@@ -1,4 +1,4 @@
-"""The short road of `odradek start`: parse, read the settings, run; nothing else is imported.
+"""The short path of `odradek start`: parse, read the settings, run; nothing else is imported.
 
 Where the arguments are not plainly right it returns None and click takes over, which knows how to explain.
 """

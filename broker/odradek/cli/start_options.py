@@ -1,6 +1,6 @@
 """The options of `odradek start`, as a table that two parsers read.
 
-The short road (`start_fast`) parses them by itself in microseconds; click builds the same command from the same
+The short path (`start_fast`) parses them by itself in microseconds; click builds the same command from the same
 table for --help, completion, usage errors and the reference page. So the two cannot drift apart.
 """
 

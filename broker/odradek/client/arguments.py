@@ -1,4 +1,4 @@
-"""What users hand to the client, checked where it comes in: an error names the argument, its type and the remedy.
+"""What users hand to the client, checked on entry: an error names the argument, its type and the remedy.
 
 Keys, values and headers are bytes on the wire, and only the caller knows the encoding of a text. So a str is refused,
 and nothing is encoded silently. A bytearray or memoryview is copied. These checks are off the hot path: the producer

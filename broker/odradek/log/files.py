@@ -295,7 +295,7 @@ class SystemFile:
 
 
 class _SystemLock:
-    """An flock on an open file; the kernel lets go of it when the process dies."""
+    """An flock on an open file; the kernel releases it when the process dies."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -159,7 +159,7 @@ def load_primitives() -> ModuleType:
 
 
 def versions_of(api_key: int) -> range:
-    """The versions that have a schema. Reads a directory: not for the hot road."""
+    """The versions that have a schema. Reads a directory: not for the hot path."""
     package = importlib.import_module(f"kio.schema.{ApiKey(api_key).name.lower()}")
     return _versions(package)
 

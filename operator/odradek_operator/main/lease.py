@@ -1,6 +1,6 @@
-"""One active operator: whoever holds the Lease (coordination.k8s.io), as Kubernetes' own controllers do it.
+"""One active operator: the holder of the Lease (coordination.k8s.io), as Kubernetes' own controllers do it.
 
-A holder renews; whoever sees the same renewal for the lease's whole length, by its own clock, may take it over. A
+A holder renews; one that sees the same renewal for the lease's whole length, by its own clock, may take it over. A
 holder that could not renew for two thirds of that length gives up before anybody can have taken it, and its process
 ends: what is under way then is cut off, and the successor begins from what is there. A clean stop hands the Lease
 back, so that the next one need not wait. One that could not (Helm's uninstall takes its role away first) is followed as
@@ -102,7 +102,7 @@ class Lease:
         loop = asyncio.get_running_loop()
         renewed_at = loop.time()
         while True:
-            # Whoever waits for the Lease counts from when a renewal was written, which is after it was asked for.
+            # One that waits for the Lease counts from when a renewal was written, which is after it was asked for.
             ends_at = renewed_at + self._seconds * _GIVE_UP_PART
             await asyncio.sleep(min(self._seconds * _RENEWAL_PART, max(0.0, ends_at - loop.time())))
             asked_at = loop.time()

@@ -28,7 +28,7 @@ END_SECONDS_MAX: Final = 10.0
 
 
 class WatchesEnded(Exception):
-    """kopf ended without being told to: nothing would be heard of any more."""
+    """kopf ended without being told to: no event would arrive any more."""
 
 
 class Watching:

@@ -131,7 +131,7 @@ class _Placement:
         return self.rack(receiver) not in rest or self.rack(donor) in rest
 
     def assign(self, where: TopicPartition, replicas: tuple[int, ...], *, keeps_leader: bool = False) -> None:
-        """With `keeps_leader` the first stays first, whoever leads how much."""
+        """With `keeps_leader` the first stays first, however many partitions each leads."""
         self.now[where] = replicas
         if keeps_leader:
             self._keeps_leader.add(where)
