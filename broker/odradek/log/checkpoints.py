@@ -176,7 +176,7 @@ def read_topic_id(disk: Disk, path: str, *, may_be_damaged: bool = False) -> Top
     except CheckpointDamagedError as error:
         if not may_be_damaged:
             raise
-        logger.warning("%s is damaged and written anew: %s", path, error)
+        logger.warning("%s is damaged and rewritten: %s", path, error)
         return None
 
 

@@ -119,7 +119,7 @@ def recover(
 
 def rebuild_indexes(segment: Segment, *, config: LogConfig, name: str, why: str) -> None:
     """Read a segment because its indexes are absent or wrong; its log file stays as it is. Raises OSError."""
-    logger.warning("%s: the indexes of %s.log are built anew: %s", name, segment.path, why)
+    logger.warning("%s: the indexes of %s.log are rebuilt: %s", name, segment.path, why)
     found = _scan(segment, config, next_base_offset=None, epochs=())
     size_bytes = segment.size_bytes
     segment.apply_scan(found)

@@ -241,7 +241,7 @@ class Segment:
 
     def _rebuild_time_index(self) -> None:
         """From the batches' headers alone, which is enough for times."""
-        logger.warning("%s has no entry that its log agrees with: it is built anew", self.time_index.path)
+        logger.warning("%s has no entry that its log agrees with: it is rebuilt", self.time_index.path)
         entries: list[tuple[int, int]] = []
         newest_ms, newest_offset = NO_TIMESTAMP_MS, self.base_offset
         indexed_ms = -1
