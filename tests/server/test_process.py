@@ -160,14 +160,14 @@ def test_bad_settings_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", ""])
-def test_a_listener_on_every_interface_says_what_clients_are_told(tmp_path: Path, host: str) -> None:
+def test_a_listener_on_every_interface_warns_of_its_advertised_address(tmp_path: Path, host: str) -> None:
     broker = Started(tmp_path / "data", "--listen", f"WIDE://{host}:0")
-    told = re.search(r"WIDE://([^\s:]+):(\d+)", broker.ready)
+    advertised = re.search(r"WIDE://([^\s:]+):(\d+)", broker.ready)
     broker.process.terminate()
     code, errors = broker.end()
     assert code == 0, errors
-    assert told is not None and told[1] not in ("0.0.0.0", "::"), broker.ready
-    assert f"clients are told to come to {told[1]}:{told[2]}" in errors
+    assert advertised is not None and advertised[1] not in ("0.0.0.0", "::"), broker.ready
+    assert f"{advertised[1]}:{advertised[2]} is advertised to clients" in errors
     assert "--advertise" in errors
 
 

@@ -20,8 +20,8 @@ LINGER_SECONDS_MAX = 60
     metavar="SECONDS",
     type=click.FloatRange(0, LINGER_SECONDS_MAX),
     default=0.0,
-    help="How long to stay once it has stopped in order, listening no more. Where a host's address goes with its "
-    "process, as a pod's does, clients that come again too early would wait for it; so they are refused, and ask "
+    help="How long the process stays after a clean stop, without listening. A pod's address goes with its process, "
+    "and clients that reconnect to a missing address wait. While the process stays, they are refused at once and ask "
     f"another broker. At most {LINGER_SECONDS_MAX}. Default: 0.",
 )
 def broker(linger: float, **given: Any) -> int:

@@ -31,8 +31,8 @@ class ClusterLock:
             holder = os.read(self.descriptor, _PID_BYTES_MAX).decode(errors="replace").strip() or "?"
             os.close(self.descriptor)
             raise SettingError(
-                f"another `odradek cluster` keeps its data in {folder}, or the ZooKeeper of one that was killed still "
-                f"does (process {holder}): end it, or give --data another directory"
+                f"{folder} is in use by another `odradek cluster`, or by the ZooKeeper of one that was killed "
+                f"(process {holder}): end it, or give --data another directory"
             ) from None
         self.note(os.getpid())
 

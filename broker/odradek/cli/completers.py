@@ -1,8 +1,8 @@
 """What a shell completes besides verbs and options: names of topics, groups, brokers, settings and profiles.
 
-Names come from the cluster that the command line would ask, within `COMPLETION_SECONDS_MAX`. Whatever fails (no broker,
-a wrong option, a slow name server) leads to no names and no words: a shell shows them in the middle of a line.
-Everything is imported when it is needed, because each verb imports this module.
+Names come from the cluster that the command line would ask, within `COMPLETION_SECONDS_MAX`. A failure (no broker, a
+wrong option, a slow name server) gives no names and prints nothing. A shell would show the text in the middle of the
+command line. Everything is imported when it is needed, because each verb imports this module.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`odradek completion`: the script that teaches a shell the verbs, the options, and the names in the cluster.
 
-The scripts are click's, each with a change. Bash breaks words at colons and equals signs, so `localhost:9092` or
-`retention.ms=` would be three words: the line goes to `odradek` as it is, and answers lose what bash has already.
-Names are quoted for the shell, since a group's name may hold anything. fish keeps
-commas in names, and zsh writes no blank after an equals sign.
+The scripts are click's, each with a change. Bash breaks words at colons and equals signs, so `localhost:9092` would be
+three words. The line therefore goes to `odradek` unchanged, and the script removes from each answer the part that bash
+already has. Names are quoted for the shell, since a group's name may hold anything. fish keeps commas in names, and zsh
+writes no blank after an equals sign.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def register() -> None:
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script for a shell.
 
-    The tab key then completes verbs, options, and names: topics with their partitions, groups, brokers,
-    keys of settings, profiles. Names are asked of the cluster that the line names (--bootstrap, --profile,
-    or the environment), for a second at most; without an answer there are none.
+    The tab key then completes verbs, options, and names: topics with their partitions, groups, brokers, keys of
+    settings, profiles. Names come from the cluster that the command line names (--bootstrap, --profile, or the
+    environment). A cluster that does not answer within a second gives no names.
 
     \b
     Examples:

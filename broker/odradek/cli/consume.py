@@ -131,8 +131,8 @@ def consume(
       odradek consume orders --from-beginning --format '{partition}:{offset} {key:10} {value}'
       odradek consume orders --from-beginning -f '%t [%p] at %o: %k = %s\\n'
 
-    A TOPIC with characters of a regular expression that no name can have, as * or |, is a pattern (RE2 syntax) for
-    whole names; internal topics match none.
+    A TOPIC with a character that no name can have, such as * or |, is a pattern in RE2 syntax. It has to match a whole
+    name, and never matches an internal topic.
 
     \b
     --format has two styles; a template of both is refused.

@@ -1,10 +1,10 @@
 """Records as JSON lines, which `produce --json` reads back byte for byte.
 
 Bytes that are not UTF-8 are printed as `key_base64` and `value_base64`. With nested values, a value that is a JSON
-object, array, number or boolean is printed as such, and read back as the same JSON: white space and the spelling of a
-number may differ. JSON strings and null stay quoted text, as does what is read back as something else: duplicate names,
-numbers beyond a double's precision. A key is nested only where it is read back byte for byte, since its bytes choose
-the partition.
+object, array, number or boolean is printed as JSON. It is read back as the same JSON, though white space and the
+spelling of a number may differ. JSON strings and null stay quoted text, as does what is read back as something else:
+duplicate names, numbers beyond a double's precision. A key is nested only where it is read back byte for byte, since
+its bytes choose the partition.
 """
 
 from __future__ import annotations

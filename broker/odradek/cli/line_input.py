@@ -64,8 +64,8 @@ async def _read_chunks(source: BinaryIO) -> AsyncIterator[bytes]:
             if is_waiting:
                 await readable.wait()
                 readable.clear()
-                # The loop may have seen the same bytes twice, before and while they were read; a read without
-                # any would block, and making the descriptor non-blocking would do so for the shell as well.
+                # The loop may have seen the same bytes twice, before and while they were read. A read without input
+                # would block. A non-blocking descriptor would be non-blocking for the shell as well.
                 if not _has_input(descriptor):
                     continue
             else:

@@ -175,9 +175,9 @@ def command_line(
       echo hello | odradek produce orders
       odradek consume orders --from-beginning
 
-    The options here may also follow a verb. Where a cluster is found comes from the first of these that
-    says so: --bootstrap, $ODRADEK_BOOTSTRAP, --command-config, a profile (--profile, $ODRADEK_PROFILE, or
-    the one in use), and else 127.0.0.1:9092. `odradek profile show` tells what is in force and why.
+    The options here may also follow a verb. The first of these that is given names the cluster: --bootstrap,
+    $ODRADEK_BOOTSTRAP, --command-config, a profile (--profile, $ODRADEK_PROFILE, or the one in use). The default is
+    127.0.0.1:9092. `odradek profile show` prints the settings in force and where each comes from.
     """
     ctx.obj = GlobalOptions(
         given=GivenOptions(bootstrap, timeout, command_config, profile),

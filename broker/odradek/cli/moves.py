@@ -52,8 +52,8 @@ def read_plan(path: str) -> Plan:
             rows = _rows_of(json.loads(file.read()))
     except ValueError as failure:
         raise ValueError(
-            f'{path} is not a plan ({failure}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
-            f'"partition": 0, "replicas": [1, 2]}}]}}, as `odradek reassign plan --output json` writes it'
+            f"{path} is not a plan ({failure}); `odradek reassign plan --output json` writes one, such as "
+            '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
         ) from failure
     plan = dict(rows)
     if len(plan) < len(rows):

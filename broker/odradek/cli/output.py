@@ -4,7 +4,7 @@ A verb hands over rows of plain values and never formats JSON itself. Tables are
 widest cell, numbers to the right, no lines to cut away with `awk`.
 
 Colour marks what is not well (`bad`, `warning`). It is on where stdout is a terminal, unless NO_COLOR is set
-(https://no-color.org) or `--color` says otherwise; what it says is always in the words as well.
+(https://no-color.org) or `--color` says otherwise. The words always say the same as the colour.
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ def produce(
     true is written as compact JSON. So is it with "key". Other fields are refused.
       {"key": "a", "value": {"b": 1}, "headers": [["n", "v"]], "partition": 0, "timestamp_ms": 0}
 
-    The command ends when every record is acknowledged; a record that failed makes it fail. What a broker does
-    not take is sent again for --timeout, or else for two minutes. Where it ends early (a line that is not a record,
-    an error, Ctrl-C), it says how many records were written and which --skip-lines goes on from there.
+    The command ends when every record is acknowledged, and fails when a record failed. A record that a broker refuses
+    for now is sent again for --timeout, by default two minutes. The command may end early: a line is not a record, an
+    error, Ctrl-C. It then prints how many records were written, and the --skip-lines that continues from there.
     """
     from odradek.cli.produce_lines import LineFormat, check_json_options
     from odradek.cli.target_topic import check_name

@@ -38,8 +38,8 @@ def reference() -> str:
         "## Exit codes\n",
         "| code | meaning |\n| --- | --- |",
         "\n".join(_meaning_row(code) for code in MEANINGS) + "\n",
-        "`odradek start`, `broker` and `controller` end with 0 after a controlled stop, 1 when they could not start,\n"
-        "2 for settings that cannot be, 130 when a second signal cut the stop short.\n",
+        "`odradek start`, `broker` and `controller` end with 0 after a controlled stop and with 1 when they cannot\n"
+        "start. They end with 2 for wrong settings, and with 130 when a second signal ends them during the stop.\n",
     ]
     for words, command in _verbs(command_line, ()):
         parts.append(f"## odradek {' '.join(words)}\n")

@@ -1,6 +1,6 @@
 """Files of committed offsets: what `--save` writes and `--from-file` reads.
 
-Two formats, told apart by their first character when read and by the name's ending when written:
+There are two formats. Reading distinguishes them by the first character, writing by the ending of the file's name:
 
     JSON            {"format": "odradek-offsets", "version": 1, "saved_at": "2026-03-01T12:00:00Z", "offsets": [
                       {"group": "billing", "topic": "orders", "partition": 0, "offset": 42,
@@ -10,7 +10,7 @@ Two formats, told apart by their first character when read and by the name's end
                     kafka-consumer-groups.sh --export writes and its --from-file reads. It has no leader epochs, no
                     metadata, and no line for a partition without an offset.
 
-Other keys of the JSON are passed over. A file is written as a whole (`whole_files`) and never over another one.
+Other keys of the JSON are ignored. A file is written as a whole (`atomic_files`) and never replaces another one.
 """
 
 from __future__ import annotations

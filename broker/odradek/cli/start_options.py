@@ -1,7 +1,7 @@
 """The options of `odradek start`, as a table that two parsers read.
 
-The short path (`start_fast`) parses them by itself in microseconds; click builds the same command from the same
-table for --help, completion, usage errors and the reference page. So the two cannot drift apart.
+The short path (`start_fast`) parses them in microseconds, without click. From the same table click builds the command
+for --help, completion, usage errors and the reference page. So the two cannot differ.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def settings_of(arguments: StartArguments) -> Settings:
     connect = entries.get("zookeeper.connect")
     if connect:
         raise SettingError(
-            f"zookeeper.connect={connect} names a cluster's ZooKeeper, and `odradek start` runs a broker of its own: "
+            f"zookeeper.connect={connect} names a cluster's ZooKeeper, and `odradek start` runs a single node: "
             "use `odradek broker` to join the cluster, or remove the key"
         )
     _refuse_cluster_of_kraft(entries)
@@ -37,15 +37,15 @@ def _refuse_cluster_of_kraft(entries: Mapping[str, str]) -> None:
     roles = entries.get(_ROLES)
     if roles is not None and {role.strip() for role in roles.split(",")} not in _ROLES_ALONE:
         raise SettingError(
-            f"{_ROLES}={roles} is for a node of a cluster, and `odradek start` runs a broker of its own: "
-            f"remove the key to start one; `odradek broker` joins a cluster of Odradek"
+            f"{_ROLES}={roles} is for a node of a cluster, and `odradek start` runs a single node: remove the key. "
+            "`odradek broker` joins a cluster of Odradek"
         )
     for key in _CONTROLLERS:
         addresses = entries.get(key, "").split(",")
         if len(addresses) > 1:
             raise SettingError(
-                f"{key} names {len(addresses)} controllers of a cluster, and `odradek start` runs a broker of its own: "
-                "remove the key to start one; `odradek broker` joins a cluster of Odradek"
+                f"{key} names {len(addresses)} controllers of a cluster, and `odradek start` runs a single node: "
+                "remove the key. `odradek broker` joins a cluster of Odradek"
             )
 
 

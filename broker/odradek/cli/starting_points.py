@@ -14,8 +14,8 @@ Offsets = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the options say: the first record kept, a time in ms, an offset (negative: so many before the end), or
-    nothing, which is the end.
+    """The start that the options ask for: the first record kept, a time in ms, or an offset. A negative offset counts
+    from the end. Without an option the start is the end.
     """
 
     is_from_beginning: bool = False

@@ -1,8 +1,8 @@
 """Times and durations as people type them.
 
-A time: `2026-03-01T12:00:00Z` (UTC when no zone is named, as Kafka's own tools take it), `2026-03-01`,
-milliseconds since the Unix epoch, `now`, or a duration that means "so long ago" (`5m`, `1h30m`). A duration:
-`500ms`, `90s`, `5m`, `1h30m`, `2d`, or ISO 8601 (`PT1H30M`), as Kafka's --by-duration has it.
+A time is `2026-03-01T12:00:00Z`, `2026-03-01`, milliseconds since the Unix epoch, `now`, or a duration before now
+(`5m`, `1h30m`). Without a zone it is UTC, as in Kafka's own tools. A duration is `500ms`, `90s`, `5m`, `1h30m`, `2d`,
+or ISO 8601 (`PT1H30M`) as in Kafka's --by-duration.
 """
 
 from __future__ import annotations

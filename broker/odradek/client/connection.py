@@ -1,8 +1,8 @@
 """One connection of a client to one broker: versions negotiated, requests under way at once, answers in order.
 
 Opening it sends ApiVersions, which also shows whether a Kafka broker answers at all. Each failure (refused, not
-resolved, TLS, HTTP, silence) has its own message. A request that gets no answer in time fails, and with it the
-connection: answers arrive in order, so those behind it would be late as well.
+resolved, TLS, HTTP, silence) has its own message. A request that gets no answer in time fails, and its connection is
+closed. Answers arrive in order, so the later ones would be late as well.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every setting of a topic, a broker or a group, with where its value comes from.
 
-The order of sources is Kafka's: the resource's own, then this broker's dynamic ones, the dynamic default of all
-brokers, the static ones of `server.properties`, the default. An entry's synonyms are all of them that have a
-value, the one that counts first. A secret, and a key whose nature is unknown, is never shown.
+The order of sources is Kafka's. The resource's own value is first, then this broker's dynamic value, then the dynamic
+default of all brokers. The value in `server.properties` and the default are last. An entry's synonyms are all sources
+that have a value, the one in force first. A secret, and a key of unknown nature, is never shown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The settings of topics: names, defaults, what is allowed, and the values that a topic ends up with.
 
-A topic's own value wins, then the broker's setting of the same meaning (its synonym, `log.retention.ms` for
-`retention.ms`), which may have been changed while the broker runs. `log_config_values` turns them into what a log
-wants to know. Describing them with their sources is `cluster.config_description`; changing them is the controller's.
+A topic's own value wins, then its synonym: the broker's setting of the same meaning, as `log.retention.ms` for
+`retention.ms`. A synonym may change while the broker runs. `log_config_values` turns them into the values that a log
+uses. `cluster.config_description` describes them with their sources; the controller changes them.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ _ALL: Final = (
     Setting(
         Kind.LONG,
         0,
-        "Keeps members out up to this time, in milliseconds since 1970: those that are in are removed, and joins are "
-        "refused in a way that clients try again. For changing the offsets of a group while its consumers run; they "
-        "come back by themselves afterwards. Not one of Kafka's.",
+        "The group has no members up to this time, in milliseconds since 1970. Its members are removed, and joins are "
+        "refused with an error that clients retry. So offsets of a group can be changed while its consumers run; they "
+        "join again by themselves afterwards. Not one of Kafka's.",
         key=FENCED_UNTIL_KEY,
         allowed=Range(0),
         used=True,

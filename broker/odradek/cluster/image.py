@@ -33,11 +33,11 @@ class ResourceKind(StrEnum):
 class PartitionImage(NamedTuple):
     """One partition; `partition_epoch` is the version of its state in the registry.
 
-    While it is reassigned (KIP-455) `replicas` are the old and the new ones together: `adding` are those that are new,
-    `removing` those that go as soon as all that stay are in sync.
+    During a reassignment (KIP-455) `replicas` are the old and the new ones together. `adding` are the new ones.
+    `removing` are removed as soon as all others are in sync.
 
-    `elr` are replicas outside the in-sync set that have all that was acknowledged (KIP-966), `last_known_elr` such as
-    had it and may have lost it since.
+    `elr` are replicas outside the in-sync set that have all acknowledged records (KIP-966). `last_known_elr` had them
+    and may have lost some since.
     """
 
     partition: int

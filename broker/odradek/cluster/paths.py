@@ -1,17 +1,19 @@
 """Where things are in the registry: Kafka's ZooKeeper paths.
 
-/cluster/id                                  {"version":"1","id":CLUSTER_ID}
-/brokers/ids/N             ephemeral         {"version":5,"endpoints":[…],"listener_security_protocol_map":{…},
-                                              "rack":…,"epoch":E,"host":…,"port":…,"timestamp":…}
-/brokers/seqid                               its version numbers the broker epochs
-/brokers/seen                                {"version":1,"epochs":{"1":7}}: the registrations that elections followed
-/brokers/topics/T                            {"version":3,"topic_id":BASE64,"partitions":{"0":[1]},…}
-/brokers/topics/T/partitions/P/state         {"version":1,"leader":1,"leader_epoch":0,"isr":[1],"controller_epoch":1}
-/controller                ephemeral         {"version":1,"brokerid":1,"timestamp":…}
-/controller_epoch                            the epoch as text
-/config/topics/T, /config/brokers/N, …       {"version":1,"config":{KEY:TEXT}}
-/admin/delete_topics/T                       empty; the topic is being deleted
-/latest_producer_id_block                    {"version":1,"broker":1,"block_start":"0","block_end":"999"}
+A node holds the JSON or text beside its path:
+
+    /cluster/id                                {"version":"1","id":CLUSTER_ID}
+    /brokers/ids/N             ephemeral       {"version":5,"endpoints":[…],"listener_security_protocol_map":{…},
+                                                "rack":…,"epoch":E,"host":…,"port":…,"timestamp":…}
+    /brokers/seqid                             its version numbers the broker epochs
+    /brokers/seen                              {"version":1,"epochs":{"1":7}}: the registrations that elections followed
+    /brokers/topics/T                          {"version":3,"topic_id":BASE64,"partitions":{"0":[1]},…}
+    /brokers/topics/T/partitions/P/state       {"version":1,"leader":1,"leader_epoch":0,"isr":[1],"controller_epoch":1}
+    /controller                ephemeral       {"version":1,"brokerid":1,"timestamp":…}
+    /controller_epoch                          the epoch as text
+    /config/topics/T, /config/brokers/N, …     {"version":1,"config":{KEY:TEXT}}
+    /admin/delete_topics/T                     empty; the topic is being deleted
+    /latest_producer_id_block                  {"version":1,"broker":1,"block_start":"0","block_end":"999"}
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which brokers hold which partitions of a new topic.
 
-Round-robin from a random start: the leaders (first replicas) go around the brokers. The followers of a partition start
-at a shift that grows by one in each round, so that the load of a lost broker spreads over all others. A topic that
-grows starts where its old and new leaders together are spread best. With racks, the order of brokers alternates
-between racks, and so do the leaders. A partition has a second replica in a rack only when it has one in every other
-rack with a free broker.
+The leaders (first replicas) go around the brokers, from a random start. The followers of a partition begin at a shift
+that grows by one in each round. So the load of a lost broker spreads over all others. A topic that gets more partitions
+starts where its old and new leaders together are spread best. With racks, the order of brokers alternates between
+racks, and so do the leaders. A partition has a second replica in a rack only when it has one in every other rack with a
+free broker.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@ Each registration has a new epoch, taken from the version of `/brokers/seqid` in
 registrations the later has the higher epoch, and no two writers can take the same id or epoch.
 
 An id that another live broker has is refused. The node of a dead process is replaced at once when its `identity` is
-this broker's: a text that only one process at a time can have, such as the id in a locked log directory. Otherwise the
-broker waits until the dead process's session expires.
+this broker's. An identity is a text that only one process at a time can have, such as the id in a locked log directory.
+Otherwise the broker waits until the dead process's session expires.
 
-A broker is *fenced* when its session expired, or when its process was stopped for the session's timeout: it must not
-serve as if it were a member. It registers again, with a new epoch, and reports each step to its owner. If another
-broker has taken the id, it stays fenced and reports that: the owner must exit.
+A broker is *fenced* when its session expired, or when its process was stopped for the session's timeout. A fenced
+broker must not serve as if it were a member. It registers again, with a new epoch, and reports each step to its owner.
+If another broker has taken the id, it stays fenced and reports that: the owner must exit.
 
-A registry that does not answer for the session's timeout does not fence: it may be away for all brokers. The owner is
-notified, and continues where it knows that no other broker was elected. It is notified again once the registration was
-found unchanged.
+A registry that does not answer for the session's timeout does not fence, since it may be away for all brokers. The
+owner is notified. It continues where it knows that no other broker was elected, and is notified again once the
+registration was found unchanged.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from odradek.registry.store import Create, Delete, Node, Operation, Put, Store, 
 
 logger = logging.getLogger(__name__)
 
-# A dead process's node is gone after its session's timeout and a little: ZooKeeper counts in ticks, and its owner may
-# have had a longer timeout than we have.
+# A dead process's node is gone shortly after its session's timeout. ZooKeeper counts in ticks, and the timeout of that
+# process may be longer than ours.
 _WAIT_FACTOR: Final = 1.5
 
 

@@ -16,10 +16,10 @@ from odradek.foundation.setting_types import Setting
 
 FindSetting = Callable[[str], Setting | None]
 
-_WHY: Final = "protection that this broker does not have, so everybody who reaches it may do everything"
+_WHY: Final = "protection that this broker does not have, so every client that reaches it may do everything"
 _WAY_OUT: Final = (
-    "To start without protection, do so (in a copy of the file, to keep the original for Kafka), and let only "
-    "trusted clients reach the listeners"
+    "To start without protection, do so in a copy of the file, which keeps the original for Kafka. "
+    "Then let only trusted clients reach the listeners"
 )
 
 

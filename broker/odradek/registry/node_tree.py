@@ -26,8 +26,8 @@ class Row(NamedTuple):
     created: int = 0
 
 
-# What ZooKeeper refuses in a path, as the inside of a regular expression's class: control characters, surrogates (and
-# so all beyond 16 bits), the private area, and the specials.
+# Characters that ZooKeeper refuses in a path, as the inside of a regular expression's class. These are control
+# characters, surrogates (and so all beyond 16 bits), the private area, and the specials.
 UNFIT_CHARACTERS: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U00010000-\\U0010ffff"
 _UNFIT: Final = re.compile(f"(?:^|/)[.]{{1,2}}(?:/|$)|[{UNFIT_CHARACTERS}]")
 

@@ -295,8 +295,8 @@ def _upgrade_layout(connection: sqlite3.Connection, layout_version: int) -> None
 
 def _damaged(path: str, why: str) -> str:
     return (
-        f"the registry {path} is damaged: {why}. Nothing was changed. Put a copy of it back, or move it away: a broker "
-        "without it finds topics, records and groups again in the logs, but not the settings of topics and brokers"
+        f"the registry {path} is damaged: {why}. Nothing was changed. Restore a copy of it, or move it away. A broker "
+        "without it finds topics, records and groups in the logs, but not the settings of topics and brokers"
     )
 
 

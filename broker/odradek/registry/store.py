@@ -1,16 +1,16 @@
 """The interface to the registry: a tree of small versioned nodes, as in ZooKeeper.
 
 A path is `/` or `/a/b`. A node has bytes, a version (0 when created, one more at each `put`) and children. A parent
-must exist before its child, and a node with children cannot be deleted. `multi` does all of its operations or none.
-Watches are lasting: the event loop calls a callback after changes of its node, or of the node's list of children, until
-the watch is removed. The callback gets the path, not the change, so read again. Changes close together may be reported
-once, and one change twice.
+must exist before its child, and a node with children cannot be deleted. `multi` does all of its operations or none. A
+watch lasts until it is removed. The event loop calls its callback after changes of the node, or of the node's list of
+children. The callback gets the path, not the change, so read again. Changes close together may be reported once, and
+one change twice.
 
 A store is one *session* at a time. An ephemeral node lives as long as the session that created it. The session is
 suspended while the registry does not answer: every call raises StoreConnectionLost, and the ephemerals stay. The
-session expires when the registry has not received anything from it for its timeout: its ephemerals are gone, every call
-raises StoreSessionExpired, and nothing works until a caller uses `reopen`. So no write is made in a session that its
-caller does not know. Watches outlive both, and report what changed in between.
+session expires when the registry has not received anything from it for its timeout. Its ephemerals are then gone, and
+every call raises StoreSessionExpired until a caller uses `reopen`. So no write is made in a session that its caller
+does not know. Watches outlive both, and report what changed in between.
 
 After StoreConnectionLost a write may have been done, or may still be done. Wait for the session, `sync`, read, and
 decide again. Conditional writes make that safe: a higher version, or a node with this session as its `owner`, shows
@@ -76,8 +76,8 @@ def size_bytes(operation: Operation) -> int:
 class Node(NamedTuple):
     """What `get` answers.
 
-    `created` is the number of the registry's change that created the node: of two nodes the one created later has the
-    higher one, restarts of the registry included. `owner` is the session of an ephemeral node, 0 for a lasting one.
+    `created` is the number of the registry's change that created the node. A node created later has a higher number,
+    also after a restart of the registry. `owner` is the session of an ephemeral node, 0 for a lasting one.
     """
 
     data: bytes
@@ -192,8 +192,8 @@ def check_size(operations: Sequence[Operation], bytes_max: int) -> None:
     size = sum(size_bytes(operation) for operation in operations)
     if size > bytes_max:
         raise StoreWriteTooLarge(
-            f"a write of {size} bytes, the first to {operations[0].path}, is more than the {bytes_max} that the "
-            "registry takes at once; write less, or in several steps"
+            f"a write of {size} bytes, first to {operations[0].path}, exceeds the registry's limit of {bytes_max}; "
+            "write less, or in several steps"
         )
 
 

@@ -133,8 +133,8 @@ def _warn_of_guessed_addresses(broker: BrokerProcess[LocalControl], settings: Se
     for given, resolved in zip(settings.advertised_endpoints, broker.endpoints, strict=True):
         if given.host != resolved.host:
             logger.warning(
-                "%s listens on every interface, and clients are told to come to %s:%d; when they cannot reach "
-                "that name, name another by advertised.listeners or --advertise HOST:PORT",
+                "%s listens on every interface, and %s:%d is advertised to clients; if they cannot reach it, "
+                "set another address by advertised.listeners or --advertise HOST:PORT",
                 resolved.listener_name,
                 resolved.host,
                 resolved.port,

@@ -36,7 +36,7 @@ def test_a_broken_promise_is_a_problem_of_the_resource(key: str, value: Any, sho
     assert problem.startswith("spec.brokers.config: ")
     assert shown in problem
     assert problem.endswith(
-        "promises protection that this broker does not have, so everybody who reaches it may do everything"
+        "promises protection that this broker does not have, so every client that reaches it may do everything"
     )
 
 

@@ -146,8 +146,8 @@ class BrokerAdmin:
         )
 
     async def drain(self, broker_id: int, *, bytes_per_second: int | None = None) -> Plan:
-        """Cordon the broker and begin to move all that it has; asked again, what came or was left since, and what is
-        under way gets the new throttle. The plan has both.
+        """Cordon the broker and begin to move all its replicas. A second call moves the replicas that came since, or
+        that the first one left, and gives the new throttle to the moves under way. The plan has both.
 
         With `bytes_per_second` no broker feeds or fetches more for it (`unthrottle` at the end). Raises
         InvalidReplicationFactor when the others are too few (nothing is changed then), InvalidRequest, MovesRefused.
@@ -249,8 +249,9 @@ class BrokerAdmin:
         return plan
 
     async def lift_throttles(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Lift the throttles of moves that have ended: while others go on those of the topics of `partitions` only,
-        else those of every topic and live broker. A topic that is throttled as a whole (`*`) was not so by a move.
+        """Lift the throttles of moves that have ended. While other moves continue, only the topics of `partitions` lose
+        theirs; otherwise every topic and live broker does. A topic that is throttled as a whole (`*`) keeps its
+        throttle, which no move has set.
         """
         if await self.reassignments.under_way():
             await self.reassignments.unthrottle(topics={one.topic for one in partitions}, brokers=())

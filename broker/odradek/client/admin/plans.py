@@ -1,7 +1,7 @@
 """Plans of reassignments, as pure functions: from the present assignment to the partitions that change.
 
-    drain     brokers lose all that they have, to those with the least
-    spread    brokers that have more than others give to those that have less, as when brokers were added
+    drain     brokers give all their replicas to those with the fewest
+    spread    brokers with more replicas give some to those with fewer, as after brokers were added
     factor    partitions get more replicas, or fewer
 
 All plans follow the same rules. A partition has no broker twice, and its replicas are in as many racks as before or

@@ -1,7 +1,8 @@
 """A member of a group in the classic protocol: join, share the partitions by range, heartbeat, commit, leave.
 
     _join → JoinGroup (again with the member id given) → the leader assigns → SyncGroup → offsets → assign
-    heartbeats run beside; "rebalance in progress" makes the next `poll` join again
+
+Heartbeats run in a task of their own. After "rebalance in progress" the next `poll` joins again.
 
 Eager: a rebalance gives up all partitions before it asks for new ones. Positions are committed when the caller says so,
 and before a rebalance. Left out: cooperative rebalances and the newer protocol (KIP-848); the broker serves both.

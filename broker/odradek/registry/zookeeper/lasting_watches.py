@@ -2,9 +2,9 @@
 
 Each watched path keeps the node's last known version: when it was created, and when its bytes and its children last
 changed. To arm a path is to read the node with two watches, on its bytes and on its children. Every later change is
-reported. Between a watch that fired and its successor nothing is lost: arming reads, and the callbacks are called after
-that, so what they read is at least as new. After a reconnection or in a new session every path is armed again, and
-only the callbacks of nodes with another version are called.
+reported. No change is lost between a watch that fired and its successor. Arming reads the node before the callbacks are
+called, so they read nothing older. After a reconnection or in a new session every path is armed again, and only the
+callbacks of nodes with another version are called.
 
 Both reads are sent in the step that adds the watch. ZooKeeper answers requests in their order, so a caller that watches
 first and then reads gets nothing older. While too many reads are in progress, arming waits. The callbacks are then

@@ -175,8 +175,8 @@ class BrokerProcess(Generic[ControlT]):
         if self.settings.cordoned_log_dirs:
             # The controller does not read the file.
             raise SettingError(
-                "cordoned.log.dirs counts only where it is set for a broker that has joined: take it out of the file "
-                "and use `odradek brokers drain`, or `odradek configs set`"
+                "cordoned.log.dirs cannot be set in the file, only for a broker that has joined: remove it from the "
+                "file and use `odradek brokers drain`, or `odradek configs set`"
             )
         self._closing.callback(self.blocking.close)
         self._closing.callback(self._flush_threads.close)

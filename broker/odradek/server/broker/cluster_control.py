@@ -81,8 +81,8 @@ class ClusterControl:
             return "the broker lost its session with the registry"
         if self.outage.refuses_all():
             return (
-                "the registry does not answer, and other brokers may lead what this one led; it goes on by itself "
-                "when the registry or those brokers answer"
+                "the registry does not answer, and other brokers may lead this one's partitions; the broker serves "
+                "again when the registry or those brokers answer"
             )
         return None
 
@@ -164,10 +164,9 @@ class ClusterControl:
         path = os.path.join(self._environment.settings.log_directories[0], REGISTRY_FILE)
         if self._environment.disk.exists(path):
             raise SettingError(
-                f"`odradek start` has served the log directory since it was this cluster's ({path} is there): it may "
-                "have records that no other replica has, and none that others have instead. Move the directory away "
-                "where other replicas have all of it, and this one fetches them anew; or remove that file if nothing "
-                "was written meanwhile"
+                f"`odradek start` has served this cluster's log directory ({path} exists): its records may differ from "
+                "those of the other replicas. Move the directory away where other replicas have all its records, and "
+                "this broker fetches them again. Or remove that file if nothing was written meanwhile"
             )
 
     def _channel(self, purpose: str) -> ControllerChannel:

@@ -1,10 +1,12 @@
 """Compares the log directories with the registry, at the start of a single node.
 
-topic whose deletion was cut short      its logs go, then the rest of its nodes
-topic that the registry does not know   taken in, as when the directory was written by Apache Kafka; producer
-                                        ids that its logs know are given to nobody, and settings are taken over
-                                        from its metadata log (`kraft_metadata`)
-log after an unclean stop               a new leader epoch, so that readers of what may be lost notice
+Each difference has its own treatment:
+
+    topic whose deletion was interrupted    its logs are removed, then the rest of its nodes
+    topic that the registry does not know   adopted, as when Apache Kafka wrote the directory. Producer ids in its
+                                            logs are not allocated again. Its settings come from the metadata log
+                                            (`kraft_metadata`).
+    log after an unclean stop               a new leader epoch, so that readers of lost records notice
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ async def _take_over_settings(
     metadata = read_kraft_metadata(disk, paths)
     if metadata.protection:
         logger.warning(
-            "the Kafka that wrote this directory was protected by %s; none of it is in force here, so everybody who "
-            "reaches this broker may do everything: let only trusted clients reach the listeners",
+            "the Kafka that wrote this directory was protected by %s, which this broker does not have: every client "
+            "that reaches it may do everything. Let only trusted clients reach the listeners",
             ", ".join(metadata.protection),
         )
     known = metadata.settings

@@ -212,7 +212,7 @@ class ControllerProcess:
             logger.info("controller %d stands by; %d is the active one", self.id, controller_id)
         elif self._election.term is None:
             logger.warning(
-                "controller %d stands by; the active one has the same id: it is this one before its restart, whose "
-                "session ends soon, or another process, which needs an id of its own (node.id)",
+                "controller %d stands by; the active one has the same id. It is either this one before its restart, "
+                "whose session ends soon, or another process that needs an id of its own (node.id)",
                 self.id,
             )

@@ -1,9 +1,9 @@
 """The requests at a controller's listener, and what answers them.
 
-follow (cluster_changes)     a broker's long poll                  `controller.metadata_subscribers`
-forward                      a client's request, from its broker   handlers, in the client's name
-leave                        a broker that wants to stop           `ActiveController.leave`
-everything else              Kafka's APIs, as in CONTROLLER_HANDLERS
+    follow (cluster_changes)     a broker's long poll                  `controller.metadata_subscribers`
+    forward                      a client's request, from its broker   handlers, in the client's name
+    leave                        a broker that wants to stop           `ActiveController.leave`
+    everything else              Kafka's APIs, as in CONTROLLER_HANDLERS
 
 A controller that is not the active one answers all of them with NOT_CONTROLLER, except ApiVersions. So does the active
 one when its registry fails during a request: the next term reads whether anything was changed.

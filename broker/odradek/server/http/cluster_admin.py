@@ -4,7 +4,7 @@
 503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
 503 {"can_restart": false, "too_few": 0, "only_here": 0, "never_safe": 0, "partitions": [], "never": [],
      "refused_writes": "the log directory /data is full …"}
-503 {"can_restart": false, "reason": "no controller says whether what the broker knows is still so"}
+503 {"can_restart": false, "reason": "no controller confirms what the broker knows"}
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def restart_answer(
     # This broker's image may be stale, and in-sync sets of other leaders' partitions come with the image. Without a
     # controller no broker takes over this one's leaderships.
     if reason is None and not await broker.control.controller.catch_up(_ANSWER_MS_MAX):
-        reason = "no controller says whether what the broker knows is still so"
+        reason = "no controller confirms what the broker knows"
     if reason is not None:
         return {"can_restart": False, "reason": reason}
     image, settings = broker.images.current, broker.dynamic_settings.current
