@@ -1,1 +1,1 @@
-"""Decisions for all: the only writer of the cluster's shape. Brokers follow the images that come of it."""
+"""The cluster's decisions: the only writer of its metadata. Brokers follow the resulting images."""

@@ -1,4 +1,4 @@
-"""What a change of settings comes to, before anything is written: pure, and all the rules in one place."""
+"""What a change of settings results in, before anything is written: pure, and all the rules in one place."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def incremental_texts(
 ) -> dict[str, str]:
     """The resource's texts after `changes` on top of `before`.
 
-    Raises InvalidRequest for a key named twice or a value that is missing, InvalidConfig for an unknown key, or a list
-    operation on what is no list. Values are not looked at: see `validated`.
+    Raises InvalidRequest for a duplicate key or a missing value. Raises InvalidConfig for an unknown key, or a list
+    operation on a key of another type. Values are not looked at: see `validated`.
     """
     repeated = [key for key, count in Counter(change.key for change in changes).items() if count > 1]
     if repeated:

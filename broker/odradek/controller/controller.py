@@ -1,14 +1,14 @@
 """The active controller: it decides on topics, partitions, settings, producer ids and members.
 
-It alone writes the cluster's metadata to the registry. Every decision reads the current image, plans (`topic_plans` and
-`config_plans`, pure), writes to the registry in one step, and then gives the brokers the resulting image. Decisions run
-one after the other, so that of two requests for one topic the first wins. The image holds nothing that the registry
-does not hold.
+It alone writes the cluster's metadata to the registry. Every decision reads the current image and plans (`topic_plans`
+and `config_plans`, pure). It then writes to the registry in one step, and gives the brokers the resulting image.
+Decisions run one after the other, so that of two requests for one topic the first wins. The image holds nothing that
+the registry does not hold.
 
-A topic is deleted in three steps: a mark in `/admin/delete_topics`, from which on it is deleted whatever happens; an
-image without it, after which every broker deletes its files; and the removal of its nodes with the mark. A start that
-finds marks reports them (`pending_deletions`), so that files of deleted topics are not adopted as logs. It ends them in
-`complete_deletions`.
+A topic is deleted in three steps. The first writes a mark in `/admin/delete_topics`: from then on the deletion always
+completes. The second publishes an image without the topic, after which every broker deletes its files. The third
+removes the topic's nodes and the mark. A start that finds marks reports them (`pending_deletions`), so that files of
+deleted topics are not adopted as logs. It ends them in `complete_deletions`.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionCallbacks:
-    """The owner's callbacks, on the event loop: its term begins; its term is over, and why; who the active controller
-    is (None when there is none).
+    """The owner's callbacks, on the event loop. They report that its term begins, that its term is over and why, and
+    who the active controller is (None without one).
     """
 
     on_elected: Callable[[ControllerTerm], None]
@@ -70,7 +70,7 @@ class ControllerElection(SessionTask):
 
     @property
     def active_id(self) -> int | None:
-        """Who the active controller is, as far as is known here."""
+        """The active controller's id, as far as this process knows."""
         return self._active_id
 
     def start(self) -> None:
@@ -128,7 +128,7 @@ class ControllerElection(SessionTask):
             try:
                 await self._store.multi(self._candidacy(epoch, there))
             except (NodeExists, NoNode, VersionConflict):
-                # Another candidate was faster, or what was read was old.
+                # Another candidate was faster, or the read was stale.
                 await self._store.sync()
                 continue
             self._check_session(session_id)

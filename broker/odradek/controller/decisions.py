@@ -44,9 +44,9 @@ class Decisions:
 
 
 def _report(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for the outcome any more, so a failure is at least logged."""
+    """The caller no longer waits for the outcome, so a failure is at least logged."""
     if not task.cancelled() and task.exception() is not None:
-        logger.warning("a decision that nobody waits for any more failed: %s", task.exception())
+        logger.warning("a decision whose caller no longer waits failed: %s", task.exception())
 
 
 def decision(

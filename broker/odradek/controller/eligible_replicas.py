@@ -1,16 +1,16 @@
 """Who may lead a partition besides its in-sync set: eligible leader replicas (KIP-966), pure.
 
 While fewer than min.insync.replicas are in sync, the high watermark does not move. So a replica that leaves the set
-when it becomes that small, or later, has all that was acknowledged. It stays *eligible* to lead: when the last member
-in sync loses its page cache with the power, a replica that has more is known by name. The list is emptied when enough
-are in sync again, since the high watermark then moves without those outside. A replica that came back without its page
-cache is not eligible either, unless nobody else is left. It is kept as last known, for people to look at and for
-elections that may lose records.
+when it becomes that small, or later, has all that was acknowledged. It stays *eligible* to lead. So when the last
+member in sync loses its page cache in a power failure, a replica that has more is known by name. The list is emptied
+when enough are in sync again, since the high watermark then moves without those outside. A replica that came back
+without its page cache is not eligible either, unless it is the only one left. It is kept as last known, for
+administrators and for elections that may lose records.
 
-The rule holds only where the controller never takes min.insync.replicas to be more than the leader does. So it uses
-the leader's value: the topic's own, or the broker's, which brokers report when they register. Before a value is
-reduced, the replicas that only the greater one made eligible are removed (as in Kafka). Without a leader nothing is
-acknowledged, and nobody is removed.
+The rule holds only where the controller never takes min.insync.replicas to be more than the leader does. So it uses the
+leader's value: the topic's own, or the broker's, which brokers report when they register. Before a value is reduced,
+the replicas that only the greater one made eligible are removed (as in Kafka). Without a leader nothing is
+acknowledged, and no replica is removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the cluster's own topics are made."""
+"""How the cluster's own topics are created."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from odradek.protocol.group_partitions import OFFSETS_TOPIC
 
 
 def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
-    """The request that makes an internal topic. Raises InvalidTopic for one that this broker has no use for.
+    """The request that creates an internal topic. Raises InvalidTopic for one that this broker does not use.
 
-    Kafka refuses to make one while there are fewer brokers than its replication factor (3 by default), which
-    leaves a single broker without groups until the setting is lowered; here there are as many replicas as brokers.
+    Kafka refuses to create one while there are fewer brokers than its replication factor (3 by default). A single Kafka
+    broker has no groups until that setting is lowered. Here such a topic has as many replicas as there are brokers.
     """
     if name == OFFSETS_TOPIC:
         return NewTopic(

@@ -7,7 +7,7 @@ node, and the write that makes the result true raises it.
 Who is eligible to lead outside the in-sync set is read here and kept up by `eligible_replicas`.
 
 Sources: Kafka's design 4.7 (in-sync replicas, unclean election), KIP-497 (AlterPartition), KIP-841 (brokers that are
-shutting down do not come back into the set), KIP-966 (eligible leader replicas).
+shutting down do not join it), KIP-966 (eligible leader replicas).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def elected(
 ) -> PartitionImage | None:
     """A leader for a partition whose leader is not live.
 
-    The first live replica, in the order of assignment, that is in sync; without one the first that is eligible, which
-    is then alone in sync. Without either: with `unclean` the first live replica, those first that once had
-    everything, and whatever it lacks is lost; else nobody, and the in-sync set stays as it is, because its members
-    have what was acknowledged.
+    It is the first live replica in sync, in the order of assignment. Without one it is the first eligible replica,
+    which is then alone in sync. Without either, and with `unclean`, it is the first live replica; those that once had
+    everything come first. Records that it lacks are lost. Otherwise there is no leader. The in-sync set stays as it is,
+    because its members have what was acknowledged.
     """
     if partition.leader in live:
         return None
@@ -43,7 +43,7 @@ def elected(
         return _led_by(partition, in_sync[0], isr=remaining)
     others = [broker for broker in partition.replicas if broker in live and broker in partition.elr]
     if unclean and not others:
-        # One that is only coming (KIP-455) has the least: it leads when there is nobody else.
+        # An adding replica (KIP-455) has the least, so it leads only when there is no other.
         others = [broker for broker in partition.replicas if broker in live]
         others.sort(key=lambda broker: (broker in partition.adding, broker not in partition.last_known_elr))
     if others:
@@ -71,8 +71,8 @@ def after_unclean_stop(
 ) -> PartitionImage | None:
     """After `broker` came back from a stop that may have cost it records it had acknowledged.
 
-    It leaves the in-sync set and those that are eligible, and its leadership goes to another; a partition may be left
-    without a leader until one comes back that has more. Where it is the only one it leads from what it has.
+    It leaves the in-sync set and the eligible replicas, and its leadership moves to another. A partition may have no
+    leader until a replica that has more returns. Where it is the only one it leads from what it has.
     """
     smaller = partition._replace(isr=_without(partition.isr, broker), elr=_without(partition.elr, broker))
     if smaller == partition or not (smaller.isr or smaller.elr):
@@ -119,7 +119,7 @@ def altered(
     isr: tuple[int, ...],
     eligible: Collection[int],
 ) -> PartitionImage | None:
-    """What a leader's AlterPartition comes to: its new in-sync set (KIP-497).
+    """What a leader's AlterPartition results in: its new in-sync set (KIP-497).
 
     `eligible` are the brokers that may be in it: live and not shutting down. Raises NotLeaderOrFollower,
     FencedLeaderEpoch, InvalidUpdateVersion (the leader's state is older than the registry's), InvalidRequest, and

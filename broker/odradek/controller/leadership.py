@@ -1,7 +1,7 @@
 """The active controller's work on partitions while brokers join and leave: elections, written to the registry.
 
 `leader_election` holds the rules. This module applies them to partitions and writes the results, in writes of bounded
-size, before anybody learns of them. Like all decisions of the controller, these run one after the other.
+size, before any broker learns of them. Like all decisions of the controller, these run one after the other.
 
 What it leaves out: topics and settings (`controller`), who the controller is, and when brokers are read again.
 """

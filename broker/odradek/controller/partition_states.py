@@ -1,8 +1,8 @@
 """All partitions as the active controller sees them, and the one way to write new states of them.
 
-A state goes to the registry in a write of bounded size, and who is eligible to lead besides the in-sync set goes with
-it (`eligible`). Where a partition's replicas change, the topic's node is in the same write, so that nobody ever reads
-the one without the other.
+A state goes to the registry in a write of bounded size, together with the replicas that are eligible to lead
+(`eligible`). Where a partition's replicas change, the topic's node is in the same write, so that no broker reads the
+one without the other.
 
 What it leaves out: what the states should be (`leader_election`,
 `reassignment_steps`), and when (`leadership`, `partition_reassignment`).
@@ -26,7 +26,7 @@ from odradek.registry.store import Create, Operation, Put, size_bytes
 Rule = Callable[[str, PartitionImage], PartitionImage | None]
 State = tuple[TopicPartition, PartitionImage]
 
-# About what a topic's node says of one partition: its number and its replicas, and of one that moves two lists more.
+# About what a topic's node holds of one partition: its number, its replicas, and two more lists while it moves.
 _REPLICAS_BYTES: Final = 40
 _ASSIGNMENT_BYTES_MAX: Final = 500
 
@@ -53,7 +53,7 @@ class PartitionStates:
     async def apply_to_all(
         self, rule: Rule, *, lost: Collection[int] = (), image: ClusterImage | None = None
     ) -> None:
-        """Write what `rule` makes of each partition, where that is something; `lost` and `image` as in `write`."""
+        """Write what `rule` returns for each partition, where that is not None; `lost` and `image` as in `write`."""
         await self.write(
             [
                 (where, after)
@@ -65,7 +65,7 @@ class PartitionStates:
         )
 
     async def before_settings(self, kind: ResourceKind, name: str, after: Mapping[str, str]) -> None:
-        """Before settings change: those are forgotten who were eligible to lead by the old ones alone."""
+        """Before settings change, remove the replicas that only the old settings made eligible to lead."""
         image = self._images.current
         if not eligible_replicas.decides_eligibility(kind, image.config(kind, name), after):
             return

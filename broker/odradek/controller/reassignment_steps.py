@@ -6,16 +6,16 @@ sync, another write ends it: the old ones leave, and the leadership moves if its
 between the two writes, so a controller may die at any moment, and the next one continues from what is written.
 
 Where a broker leaves, a new leader epoch begins, also under the same leader. The broker may learn of it late and keep
-fetching. Were it assigned again meanwhile, the leader would count what it has, and the broker would still delete that
+fetching. If it were assigned again before that, the leader would count what it has. The broker would still delete that
 when it learns that it had left. In the new epoch the leader refuses it until it has learned.
 
 As with `leader_election`, None means that nothing changes, and `partition_epoch` keeps its value.
 
 Where a reassignment replaces one under way, replicas that only the first one was adding leave at once. So a
-cancellation returns to the replicas before the first one, as in KIP-455. Such replicas stay until the second one ends
-where, without them, fewer than min.insync.replicas would be in sync or eligible (`eligible_replicas`): acknowledged
-records would be on fewer brokers than promised. (Kafka 4 always keeps such replicas, and for ever if the second
-reassignment is cancelled.)
+cancellation returns to the replicas before the first one, as in KIP-455. There is one exception: without such replicas,
+fewer than min.insync.replicas might be in sync or eligible (`eligible_replicas`). Acknowledged records would be on
+fewer brokers than promised, so such replicas stay until the second one ends. (Kafka 4 always keeps such replicas, and
+for ever if the second reassignment is cancelled.)
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def check_target(
 def begun(
     partition: PartitionImage, wanted: Sequence[int], *, live: Collection[int], min_in_sync: int
 ) -> PartitionImage | None:
-    """The reassignment to `wanted`, which was checked, is under way, in place of any other; or done, where nobody has
-    to catch up. `min_in_sync` is the topic's min.insync.replicas.
+    """The reassignment to `wanted`, which was checked, is under way, in place of any other; or done, where no replica
+    has to catch up. `min_in_sync` is the topic's min.insync.replicas.
     """
     before = original(partition)
     superseded = [broker for broker in partition.adding if broker not in wanted]
@@ -137,8 +137,8 @@ def cancelled(
     min_in_sync: int,
     unclean: bool,
 ) -> PartitionImage:
-    """Back to the replicas of before. Raises NoReassignmentInProgress, and InvalidReplicaAssignment where too few of
-    them have what was acknowledged (Kafka: where none has) and the topic does not allow to lose records (`unclean`).
+    """Back to the original replicas. Raises NoReassignmentInProgress. Raises InvalidReplicaAssignment where too few of
+    them have what was acknowledged (Kafka: where none has) and the topic does not allow unclean elections (`unclean`).
     """
     if not is_under_way(partition):
         raise NoReassignmentInProgress(f"{where} is not being reassigned.")
@@ -148,10 +148,10 @@ def cancelled(
     if not is_safe and not unclean:
         having_all = sorted(_having_all(partition).difference(partition.adding))
         raise InvalidReplicaAssignment(
-            f"the reassignment of {where} cannot be taken back: of {list(replicas)} {list(isr)} are in sync and "
-            f"{having_all} have all that was acknowledged, but one has to be in sync and "
-            f"{_needed(partition, min_in_sync)} have to have all; unclean.leader.election.enable is false. Wait for "
-            "another to catch up, or move the partition elsewhere."
+            f"the reassignment of {where} cannot be cancelled: of {list(replicas)} {list(isr)} are in sync and "
+            f"{having_all} have all that was acknowledged. One has to be in sync and "
+            f"{_needed(partition, min_in_sync)} have to have all, since unclean.leader.election.enable is false. "
+            "Wait for another to catch up, or move the partition elsewhere."
         )
     isr = isr or (next((broker for broker in replicas if broker in live), replicas[0]),)
     after = _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
@@ -166,12 +166,12 @@ def _having_all(partition: PartitionImage) -> set[int]:
 def _needed(partition: PartitionImage, min_in_sync: int) -> int:
     """How many have to keep what was acknowledged; no more than have it now."""
     having_all = len(_having_all(partition))
-    # Without a leader nobody says how many have to be in sync.
+    # Without a leader no value of min.insync.replicas applies.
     return having_all if partition.leader == NO_LEADER else min(min_in_sync, having_all)
 
 
 def _enough_stay(partition: PartitionImage, leaving: Collection[int], *, min_in_sync: int) -> bool:
-    """Whether without `leaving` enough have what was acknowledged, and somebody is in sync if somebody is now."""
+    """Whether without `leaving` enough have what was acknowledged, and one is in sync if one is now."""
     is_in_sync = not partition.isr or not set(partition.isr) <= set(leaving)
     return is_in_sync and len(_having_all(partition).difference(leaving)) >= _needed(partition, min_in_sync)
 

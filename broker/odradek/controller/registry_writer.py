@@ -2,7 +2,7 @@
 
 Every write checks in the same step that this controller's term continues. So a controller that has a successor without
 knowing it (a long pause, an expired session) changes nothing. A write becomes changes of nodes. The image is built from
-them as every broker builds it, and they go to the change log: there is no second interpretation of a write.
+them as every broker builds it, and they go to the change log. So a write has one interpretation only.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RegistryWriter:
     async def write(self, operations: Sequence[Operation]) -> None:
         """Write all or none, then update the image and the change log.
 
-        Raises NotController when another term has begun or this one was ended, PolicyViolation for more than the
+        Raises NotController when another term has begun or this one was ended. Raises PolicyViolation for more than the
         registry takes at once, and what the operations raise.
         """
         if self._ended:

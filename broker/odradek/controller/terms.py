@@ -124,8 +124,8 @@ async def unfinished_deletions(store: Store) -> dict[str, TopicId]:
 
 
 async def topic_removal(store: Store, name: str) -> list[list[Operation]]:
-    """The writes that take away what is there of a topic, in groups that may be written one after the other: the mark
-    of deletion goes with the topic, last.
+    """The writes that remove a topic's nodes, in groups that may be written one after the other. The last group removes
+    the topic and its mark of deletion.
     """
     partitions = [
         [paths.partition_state(name, int(number)), paths.partition(name, int(number))]

@@ -1,6 +1,4 @@
-"""What a request for topics or partitions comes to, before anything is written: pure, and all the rules in one
-place.
-"""
+"""What a request for topics or partitions results in, before anything is written: pure, with all the rules."""
 
 from __future__ import annotations
 
@@ -125,7 +123,7 @@ def _chosen_replicas(
         raise InvalidReplicationFactor(
             f"Replication factor must be larger than 0, or -1 to use the default value; it is {factor}."
         )
-    # Before placing: a number such as two milliards would take the memory of as many partitions.
+    # Checked before placing: a number such as two billion would take the memory of as many partitions.
     check_partition_count(count)
     return place(
         racks,
@@ -136,7 +134,7 @@ def _chosen_replicas(
 
 
 def new_partition(number: int, replicas: tuple[int, ...], *, leader_epoch: int = 0) -> PartitionImage:
-    """A partition at its birth: the first replica leads, all are in sync, having nothing."""
+    """A new partition: the first replica leads, and all are in sync, since all are empty."""
     return PartitionImage(
         partition=number,
         leader=replicas[0],
@@ -157,8 +155,8 @@ def check_partition_count(count: int) -> None:
 
 
 def creation_operations(plan: TopicPlan, *, controller_epoch: int) -> Iterator[list[Operation]]:
-    """The registry's writes that make a topic, in groups that may be written one after the other: a topic of which not
-    all partitions have states is finished by the next controller's first elections.
+    """The registry's writes that create a topic, in groups that may be written one after the other. A topic whose
+    partitions do not all have states is completed by the next controller's first elections.
     """
     topic = plan.topic
     yield [

@@ -67,7 +67,7 @@ class ReplicatedTopicLog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         found = self._partitions.get(self._topic, partition)
-        # To the log's end, as Kafka does: a new leader may know an old high watermark, and the records above it were
+        # To the log's end, as Kafka does. A new leader may know an old high watermark, and the records above it are
         # acknowledged or will be.
         return found.log.log_start_offset, found.log.log_end_offset
 

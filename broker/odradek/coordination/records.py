@@ -2,7 +2,7 @@
 
 A key is an int16 that says the kind of record, then fields without tags. A value is an int16 version, then fields;
 later versions are flexible (KIP-482). Reading believes nothing that a record says about its size: it raises
-CorruptRecord for whatever does not fit.
+CorruptRecord for anything that does not fit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _INT16: Final = Struct(">h")
 def kind_of(key: bytes) -> int:
     """The kind of record that a key says. Raises CorruptRecord for a key shorter than its kind."""
     if len(key) < 2:
-        raise CorruptRecord(f"a record key of {len(key)} bytes does not tell its kind")
+        raise CorruptRecord(f"a record key of {len(key)} bytes is too short to have a kind")
     return int.from_bytes(key[:2], "big", signed=True)
 
 
 def check_version(value: bytes, what: str, version_max: int) -> int:
     """The version of a record's value. Raises CorruptRecord for one that this broker does not read."""
     if len(value) < 2:
-        raise CorruptRecord(f"{what} of {len(value)} bytes does not tell its version")
+        raise CorruptRecord(f"{what} of {len(value)} bytes is too short to have a version")
     version = int.from_bytes(value[:2], "big", signed=True)
     if not 0 <= version <= version_max:
         raise CorruptRecord(f"{what} of version {version}; this broker reads versions 0 to {version_max}")

@@ -43,8 +43,7 @@ def _live_bytes(shard: Shard[StateMachine], sample: int = 500) -> int:
 async def rewrite(shard: Shard[StateMachine], log: InternalTopicLog) -> bool:
     """Write the live state again and delete the rest; returns whether it was done.
 
-    Every live key is written after `begin`: by this, or by a change that it gets meanwhile. Raises what the log
-    raises.
+    Every live key is written after `begin`: by this, or by a change to it in the meantime. Raises what the log raises.
     """
     begin = log.bounds(shard.partition)[1]
     live = shard.live_records()

@@ -131,8 +131,8 @@ class CoordinatorRuntime(Generic[Machine_co]):
     async def _load(self, shard: Shard[Machine_co]) -> None:
         """Load until it succeeds: a disk that fails now may come back, and damage may be repaired.
 
-        What lies before and after damage is not served meanwhile. Members would go back to old offsets, and a rewrite
-        would make the loss permanent.
+        Until then the records before and after the damage are not served. Members would go back to old offsets, and a
+        rewrite would make the loss permanent.
         """
         pause_seconds = LOAD_RETRY_SECONDS
         while shard.is_to_be_loaded:
@@ -184,13 +184,13 @@ class CoordinatorRuntime(Generic[Machine_co]):
         topic = self.topic
         return (
             f"partition {partition} of {topic.name} cannot be loaded ({error}). Its {topic.subject}s are refused, and "
-            f"its log is left as it is, until it can be read: put the partition's directory back from a copy, or stop "
+            f"its log is left as it is, until it can be read. Restore the partition's directory from a copy, or stop "
             f"the broker and delete the directory to begin without {topic.contents}. Loading is tried again "
             f"every {LOAD_RETRY_SECONDS_MAX:.0f} s at the least"
         )
 
     def shards(self) -> list[Shard[Machine_co]]:
-        """All shards, whatever their state."""
+        """All shards, in any state."""
         return list(self._shards.values())
 
     def loaded_shards(self) -> Iterator[Shard[Machine_co]]:

@@ -1,4 +1,4 @@
-"""Session timers: one timer of the loop for each group (or other key) with deadlines, whatever its size.
+"""Session timers: one timer of the loop for each group (or other key) with deadlines, of any size.
 
 A heartbeat moves a member's deadline and never touches a timer. The timer fires at the earliest deadline that was known
 when it was set. By then that deadline has mostly moved: the group looks at all members once, and the timer is set for

@@ -69,7 +69,7 @@ class InternalTopicLog(Protocol):
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
         """Batches from the one that holds `offset`; nothing where `offset` is the end.
 
-        The first batch is whole, the last one may be cut off by `bytes_max`.
+        The first batch is whole; the last one may be incomplete because of `bytes_max`.
         """
         ...
 

@@ -132,7 +132,7 @@ class RecordWriter:
         self._schedule()
 
     def close(self, error: OdradekError) -> None:
-        """Fail every submission that waits or comes with `error`. An append under way goes on."""
+        """Fail every waiting or later submission with `error`. An append under way continues."""
         self._closed = error
         if self._late_timer is not None:
             self._late_timer.cancel()
@@ -280,7 +280,7 @@ class RecordWriter:
             case OdradekError():
                 return error
         logger.error("an unexpected failure while writing %s", self._topic.title, exc_info=error)
-        return UnknownServerError(f"the {subject}'s log could not be written; the broker's log tells why")
+        return UnknownServerError(f"the {subject}'s log could not be written; the broker's log says why")
 
 
 async def _value_of(outcome: Awaitable[int]) -> int:

@@ -1,4 +1,4 @@
-"""Groups change between the classic and the consumer protocol while their members go on (KIP-848's migration).
+"""Groups change between the classic and the consumer protocol while their members continue (KIP-848's migration).
 
 A classic group of consumers becomes a consumer group when the first member of the new protocol joins. The others stay
 and speak the old protocol (see `consumer.classic_members`). When the last member of the new protocol leaves, the group
@@ -141,7 +141,7 @@ class Conversion:
         return converted
 
     def cancelled(self, group_id: str) -> None:
-        """The conversion could not be written: the classic group goes on."""
+        """The conversion could not be written: the classic group continues."""
         group = self._groups.classic(group_id)
         if group is not None:
             self._shard.wake(group.timed)

@@ -98,5 +98,5 @@ def _printable(resource: ConfigResource, key: str, value: str | None) -> str | N
         setting = find_setting(key)
         if setting is None or setting.is_sensitive:
             return "[hidden]"
-    # A line break would start a line that nobody logged.
+    # A line break would start a line that no module logged.
     return value if value is None or value.isprintable() else repr(value)

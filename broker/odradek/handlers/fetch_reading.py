@@ -1,7 +1,7 @@
 """What the partitions of one fetch have now, within its limits.
 
 Limits are Kafka's. The first partition with records gives at least one batch, even above its own limit or the
-request's, so that a reader always gets past a large batch. The others share the rest.
+request's. So a reader always gets past a large batch. The others share the rest.
 """
 
 from __future__ import annotations

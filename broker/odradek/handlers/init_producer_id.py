@@ -1,6 +1,6 @@
 """InitProducerId: a producer id, which identifies the batches of one idempotent producer.
 
-The controller allocates the ids in blocks, so none is given out twice, also after a restart. Transactional ids need a
+The controller allocates the ids in blocks, so none is returned twice, also after a restart. Transactional ids need a
 transaction coordinator, which this broker does not have yet: they are refused with a message that says so.
 """
 

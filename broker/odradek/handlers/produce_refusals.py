@@ -45,7 +45,7 @@ def has_log_start(error: Exception) -> bool:
 
 
 def frame_error(records: Buffer, version: int) -> RequestError | None:
-    """Why a produce request of `version` may not hold `records` for a partition, whatever its log is like.
+    """Why a produce request of `version` may not hold `records` for any partition, independent of its log.
 
     None when nothing is wrong with the frame; checksum and contents are not looked at.
     """

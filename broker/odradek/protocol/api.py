@@ -1,9 +1,8 @@
 """The APIs of the protocol: their numbers, and from which version on each is "flexible".
 
-A flexible version (KIP-482) has compact lengths and tagged fields, and its headers carry tagged fields too,
-so the header of a frame cannot be read without this table. Which versions this broker answers is not here:
-that is the table of handlers. The table is compared with the schemas by a test, so that reading a header
-loads no schema.
+A flexible version (KIP-482) has compact lengths and tagged fields. Its headers carry tagged fields too, so the header
+of a frame cannot be read without this table. Which versions this broker answers is not here: that is the table of
+handlers. The table is compared with the schemas by a test, so that reading a header loads no schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What consumers of a classic group tell each other through the coordinator: subscriptions and assignments.
+"""What consumers of a classic group send each other through the coordinator: subscriptions and assignments.
 
     subscription  version int16, topics [string], user data nullable bytes,
                   v1: owned partitions [topic string, partitions [int32]], v2: generation int32,

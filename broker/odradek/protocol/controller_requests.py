@@ -4,8 +4,8 @@
     Leave (1002)     a broker that wants to stop; what it leads is moved to others first
 
 The rows below are the layout; `own_requests` has the header. Frames of clients are without their size, answers to them
-with it. `next_number` of the term `controller_epoch` is how far the change log had come when the answer was made: a
-broker that has applied that much shows its clients what they asked for. How changes themselves reach the brokers is
+with it. `next_number` of the term `controller_epoch` is the end of the change log when the answer was made. A broker
+that has applied that much shows its clients the outcome of their request. How changes themselves reach the brokers is
 `cluster_changes`.
 """
 

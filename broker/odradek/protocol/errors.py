@@ -223,7 +223,7 @@ def error_message(error: BaseException | None) -> str | None:
         return None
     if isinstance(error, errors.RequestError):
         return str(error) or None
-    return "The broker failed unexpectedly on this request; its log tells why."
+    return "The broker failed unexpectedly on this request; its log says why."
 
 
 def error_of(code: int, message: str | None) -> errors.RequestError | None:

@@ -1,7 +1,7 @@
 """Whole frames as the transport sends them: bytes, or bytes and ranges of files in order.
 
-A range of a file stays one until the socket has room, so that a large answer costs no memory. What it leaves out:
-how a frame is cut out of a stream (`framing`), and how a range is sent (`transport.sendfile`).
+A range of a file stays one until the socket has room, so that a large answer costs no memory. What it leaves out: how a
+frame is taken from a stream (`framing`), and how a range is sent (`transport.sendfile`).
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
     size  int32   bytes that follow, 0 <= size <= the bound
     body  bytes
 
-A `FrameReader` does no I/O. It says where the next bytes should be received (`get_buffer`), is told how
-many arrived (`received`), and gives back the frames that are complete. Many readers share one receive
-buffer, because between two reads a connection keeps only the beginning of an unfinished frame: ten thousand
-idle connections hold no buffers. Bytes are copied out of the shared buffer once for all the frames in it; a
-large frame is received in place, in its own memory.
+A `FrameReader` does no I/O. It says where the next bytes should be received (`get_buffer`). `received` takes how many
+arrived, and returns the frames that are complete. Many readers share one receive buffer, because between two reads a
+connection keeps only the beginning of an unfinished frame. So ten thousand idle connections hold no buffers. Bytes are
+copied out of the shared buffer once for all the frames in it. A large frame is received in place, in its own memory.
 
 A frame's memory is its receiver's alone and writable, so a log may set offsets in a batch where it lies.
 Frames that arrived together share one allocation: a small frame kept for long keeps its neighbours.
@@ -41,8 +40,8 @@ def receive_buffer() -> memoryview:
 class FrameReader:
     """Finds the frames of one connection.
 
-    `size_max` is the largest body allowed, in bytes. After a wrong size `failure` holds the FrameError that
-    says so, and everything received later is ignored: there is no way back to a frame boundary.
+    `size_max` is the largest body allowed, in bytes. After a wrong size `failure` holds the FrameError that says so.
+    Everything received later is ignored, since no frame boundary can be found again.
     """
 
     __slots__ = ("_large", "_large_size", "_position", "_rest", "_shared", "failure", "size_max")
@@ -128,8 +127,8 @@ class FrameReader:
         self._reserve(view[position:], whole=whole)
 
     def _reserve(self, beginning: memoryview, *, whole: int) -> None:
-        # Not the whole announced size at once, but a multiple of what has come: a peer makes the broker
-        # hold no more than that multiple of what it sent, whatever size it announces.
+        # Not the whole announced size at once, but a multiple of what has arrived. So a peer makes the broker hold no
+        # more than that multiple of what it sent.
         arrived = len(beginning)
         large = memoryview(bytearray(min(whole, arrived * FRAME_RESERVE_FACTOR)))
         large[:arrived] = beginning

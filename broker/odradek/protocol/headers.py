@@ -6,8 +6,8 @@
     response v0   correlation_id int32
              v1   the same, then tagged fields
 
-v2 and v1 go with flexible versions. The answer to ApiVersions always has header v0: a client that asked for
-a version the broker does not know must be able to read it.
+v2 and v1 go with flexible versions. The answer to ApiVersions always has header v0. A client that asks for a version
+unknown to the broker must be able to read it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class RequestHeader(NamedTuple):
 def parse_request_header(frame: memoryview) -> RequestHeader:
     """The header at the start of `frame`; the body begins at its `body_position`.
 
-    Raises InvalidRequest when the frame ends within the header, the API does not exist (without its number
-    nobody can say where the body begins) or the client id is no UTF-8. A version that does not exist is not
-    an error here.
+    Raises InvalidRequest when the frame ends within the header or the client id is not UTF-8. It also raises it for an
+    unknown API, since the header's version depends on the API. A version that does not exist is not an error here.
     """
     try:
         api_key, api_version, correlation_id, client_id_bytes = _fixed_at(frame)

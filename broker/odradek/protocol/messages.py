@@ -1,9 +1,9 @@
 """Messages of the version asked for, built from keyword arguments.
 
-A handler names all that it knows, and the fields that the asked version lacks are left out: an answer that
-differs between versions only by its fields has one construction. Nested structures are mappings (or
-finished instances); arrays are any iterables; error codes, spans and times may be plain ints
-(milliseconds). A field not given has the schema's default, as in Apache Kafka's own generated classes.
+A handler gives every field that it knows, and those that the requested version lacks are left out. So one construction
+serves all versions that differ only in their fields. Nested structures are mappings (or finished instances); arrays are
+any iterables; error codes, spans and times may be plain ints (milliseconds). A field not given has the schema's
+default, as in Apache Kafka's own generated classes.
 
 A misspelt name would be left out silently, so tests switch `check_field_names` on: then a name that no
 version of the message has raises TypeError. It is off in a broker because it loads every version.

@@ -1,9 +1,8 @@
 """From bytes to messages: readers compiled once for each structure of each version.
 
-A reader is a function of the data, a position and a budget of array elements; it gives the value and the
-position after it. Neighbouring fields of fixed size are unpacked together. Nothing that a message announces
-is believed: an array's length is compared with the bytes that are left before a list is made, and with the
-budget.
+A reader is a function of the data, a position and a budget of array elements; it gives the value and the position after
+it. Neighbouring fields of fixed size are unpacked together. No length that a message announces is trusted. An array's
+length is compared with the bytes that are left, and with the budget, before a list is made.
 
 A value that kio's type cannot hold stays a plain int: an unknown error code, or milliseconds beyond
 `timedelta` and `datetime`.

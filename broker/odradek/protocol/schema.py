@@ -1,11 +1,10 @@
 """Message schemas: kio's generated classes, loaded when first asked for, and what their fields look like on
 the wire.
 
-kio has one frozen dataclass per message, version and nested structure; each field's metadata holds its wire
-type. Only the classes are used. kio's own reader reserves memory for whatever array length a message
-announces, and the process is aborted when that fails, so five hostile bytes would end the broker; its
-writer costs tens of microseconds for a message that ours writes in a few. `reading` and `writing` take
-their place.
+kio has one frozen dataclass per message, version and nested structure; each field's metadata holds its wire type. Only
+the classes are used. kio's own reader reserves memory for any array length that a message announces. The process is
+aborted when that fails, so five hostile bytes would end the broker. kio's writer costs tens of microseconds for a
+message that ours writes in a few. `reading` and `writing` take their place.
 
 The classes are data to us, so any version of kio with Kafka 4.1's messages in this form will do. Which ones
 have them is checked when this module is imported: an old one would refuse single requests later on.
@@ -34,7 +33,7 @@ DATA: Final = "data"
 STRUCTURE: Final = "structure"
 
 
-# pyproject.toml asks for the same range. 0.6.3 is the first version with the messages of Kafka 4.1; another minor
+# pyproject.toml asks for the same range. 0.6.3 is the first version with the messages of Kafka 4.1. Another minor
 # version may write its classes in another form, or leave out message versions that clients still send.
 KIO_VERSION_MIN: Final = (0, 6, 3)
 KIO_VERSION_LIMIT: Final = (0, 7)

@@ -83,7 +83,7 @@ def advance_sequence(sequence: int, increment: int) -> int:
 
 
 class BatchHeader(NamedTuple):
-    """All fields of a batch's header, as they stand in the bytes."""
+    """All fields of a batch's header, as they are in the bytes."""
 
     base_offset: int
     batch_length: int
@@ -138,7 +138,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Every field of the header at `position`, unchecked. Raises CorruptRecord when it is cut off."""
+    """Every field of the header at `position`, unchecked. Raises CorruptRecord when it is truncated."""
     try:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
@@ -161,7 +161,7 @@ def verified_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if computed != crc:
         raise CorruptRecord(
             f"the batch at byte {position} (base offset {base_offset}, {end - position} bytes) has the checksum"
-            f" {computed:#010x} where its header says {crc:#010x}: it was damaged on the way or on disk"
+            f" {computed:#010x}, but its header says {crc:#010x}. It was damaged on the way or on disk"
         )
     return header
 
@@ -392,7 +392,7 @@ def _short_header(buffer: Buffer, position: int) -> CorruptRecord:
 
 def _wrong_frame(header: BatchHeader, *, position: int, size: int) -> CorruptRecord:
     if header.magic != MAGIC:
-        return CorruptRecord(f"the batch at byte {position} has magic {header.magic}; only 2 can stand here")
+        return CorruptRecord(f"the batch at byte {position} has magic {header.magic}; only 2 can be here")
     if header.size_bytes < HEADER_BYTES:
         return CorruptRecord(
             f"the batch at byte {position} gives its size as {header.size_bytes} bytes;"

@@ -1,8 +1,8 @@
 """Writes batches: for clients and tools, for the topics that the broker keeps for itself, and for compaction.
 
-A record is given as a tuple `(timestamp_ms, key, value)` or `(timestamp_ms, key, value, headers)`: what a
-`record.Record` holds after its offset, so `record[1:]` can be written again. What comes out is a `bytearray`,
-which `batch.assign` can still write to.
+A record is given as a tuple `(timestamp_ms, key, value)` or `(timestamp_ms, key, value, headers)`. This is what a
+`record.Record` holds after its offset, so `record[1:]` can be written again. What comes out is a `bytearray`, which
+`batch.assign` can still write to.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The four codecs of record batches, each in the framing that Kafka's clients read and write.
 
 - gzip: one or more members.
-- snappy: the framing of Java's snappy library, which Java and librdkafka both read: eight magic bytes, two version
-  numbers, then blocks with a four-byte length before each. Raw snappy, which some clients send, is read as well.
+- snappy: the framing of Java's snappy library, which Java and librdkafka both read. It has eight magic bytes, two
+  version numbers, then blocks with a four-byte length before each. Raw snappy, which some clients send, is read as
+  well.
 - lz4: frames with independent blocks, since the Java client reads no others.
 - zstd: plain frames.
 
@@ -74,7 +75,7 @@ def decompress(
 ) -> bytes | bytearray | memoryview:
     """The bytes that were compressed, at most `size_max` of them.
 
-    Raises CorruptRecord when the data is damaged, cut off or would grow beyond `size_max`, and
+    Raises CorruptRecord when the data is damaged, truncated or would grow beyond `size_max`, and
     UnsupportedCompressionType for a codec number that is none.
     """
     if compression == Compression.NONE:
@@ -164,8 +165,7 @@ def _decompress_snappy_block(block: memoryview, size_max: int) -> bytes:
     size = _snappy_size(block)
     if size > size_max:
         raise _too_large("snappy", size_max)
-    # A compressed byte pair copies 64 bytes at most: a larger claim is a lie, and room is not reserved for
-    # it.
+    # A compressed byte pair copies 64 bytes at most. So no room is reserved for a larger claim: it is false.
     if size > 64 * len(block):
         raise CorruptRecord(
             f"a batch compressed with snappy claims {size} bytes in a block of {len(block)},"

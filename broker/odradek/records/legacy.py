@@ -153,7 +153,7 @@ def _read_message(buffer: memoryview, position: int) -> tuple[Record, int, int, 
         raise CorruptRecord(f"{left} bytes are left for a message at byte {position}; it needs 26 at least")
     offset, size, checksum, magic, attributes = _FRONT.unpack_from(buffer, position)
     if magic not in SIZE_MIN_BY_MAGIC:
-        raise CorruptRecord(f"the message at byte {position} has magic {magic}; only 0 and 1 can stand here")
+        raise CorruptRecord(f"the message at byte {position} has magic {magic}; only 0 and 1 can be here")
     end = position + LOG_OVERHEAD_BYTES + size
     if size < SIZE_MIN_BY_MAGIC[magic] or end > len(buffer):
         raise CorruptRecord(

@@ -62,7 +62,7 @@ def decompressed_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH
 def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> Iterator[Record]:
     """The batch's records with their offsets and times, decompressed when need be.
 
-    Raises CorruptRecord when it comes upon damage; the records before it have been given out by then.
+    Raises CorruptRecord when it meets damage; the records before it have been yielded by then.
     """
     header = batch.header
     if header.magic != MAGIC:
@@ -110,8 +110,7 @@ def newest_timestamp_ms(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_
 def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
     """Where each record lies, first to last; keys, values and headers are not copied.
 
-    Raises CorruptRecord when a record is cut off, contradicts itself, or when bytes remain after the last
-    one.
+    Raises CorruptRecord when a record is truncated or contradicts itself, or when bytes remain after the last one.
     """
     if record_count < 0:
         raise CorruptRecord(f"a batch gives its number of records as {record_count}")
@@ -222,7 +221,7 @@ def skip_headers(payload: bytes, position: int, end: int) -> None:
 
 def _header_spans(payload: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     count, position = decode_varint(payload, position)
-    # A header takes two bytes at least; a larger count is a lie that must not become a long loop.
+    # A header takes two bytes at least. A larger count is false, and must not become a long loop.
     if count < 0 or count > (end - position) // 2:
         raise CorruptRecord(f"a record claims {count} headers in {max(end - position, 0)} bytes")
     for _ in range(count):

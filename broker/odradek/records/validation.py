@@ -3,10 +3,10 @@
 Length, magic and CRC come first (`batch.verified_header`). The CRC is the client's own: what it covers arrived as it
 was sent, but the client may have sent nonsense. The header is checked for contradictions as Kafka does.
 
-Kafka also walks through every record, decompressing them. Here that happens only where the answer depends on it: on a
-compacted topic, where every record needs a key, and under a lower bound for timestamps. Elsewhere a batch may have a
-right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the
-header's word alone. `validate_records` is that walk, for callers that always want it.
+Kafka also walks through every record, decompressing them. Here that happens only where the answer depends on it. These
+are compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch
+may have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by
+the header's word alone. `validate_records` is that walk, for callers that always want it.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def validate_records(
 def single_batch_bytes(records: Buffer) -> int:
     """The size of the one batch that a client may send for a partition (produce version 3 and newer).
 
-    What follows it, too short to be another one, is left out, as Kafka does. Raises InvalidRecord where there is
-    no whole batch, one of an older format or more than one; CorruptRecord for a size or format that never was.
+    What follows it, too short to be another one, is left out, as Kafka does. Raises InvalidRecord for no whole batch,
+    one of an older format, or more than one. Raises CorruptRecord for a size or format that never existed.
     """
     size = _next_batch_end(records, 0)
     if size is None:

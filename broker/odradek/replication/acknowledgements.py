@@ -204,7 +204,7 @@ class Acknowledgements:
     def _fire(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
-        # The timer's own tick is due whatever the rounding of the loop's time says.
+        # The timer's own tick is due, however the loop rounds its time.
         now_tick = max(self._timer_tick, math.floor(loop.time() / _TICK_SECONDS))
         for tick in [tick for tick in self._by_tick if tick <= now_tick]:
             for waiting in list(self._by_tick.get(tick, ())):

@@ -8,7 +8,7 @@ The leader knows which brokers may have been elected. A controller elects from t
 replicas (KIP-966). Neither set grows without the leader's own proposal.
 
 A fetch proves that its sender followed when it sent it, not when it arrived. It may have waited in a network that was
-cut, or in the buffers of a process that was stopped. A follower sends the next fetch of its session (KIP-227) only
+broken, or in the buffers of a process that was stopped. A follower sends the next fetch of its session (KIP-227) only
 after the answer to the one before. So the next fetch was sent after that answer, and the answer's time is the proof.
 
 Pure: times are arguments, monotonic seconds. What it leaves out: which partitions a session names

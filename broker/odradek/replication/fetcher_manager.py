@@ -42,7 +42,7 @@ class ReplicaFetcherManager:
         return iter(list(self._fetchers.values()))
 
     def start(self) -> None:
-        """Fetch what is followed now, and whatever is followed later."""
+        """Fetch the partitions that are followed now, and those that are followed later."""
         self._partitions.callbacks.role_changed = self.role_changed
         self._partitions.callbacks.log_start_moved = self._log_start_moved
         for partition in self._partitions:

@@ -1,8 +1,8 @@
 """Flushes that run outside the event loop, and that many callers share.
 
-A log has at most one sync in progress. A caller that comes meanwhile waits for the next one, which begins when the
-first has ended and covers all that was appended until then. Under load many appends share one fsync. Syncs of different
-logs run in parallel in threads of their own, so that a slow device delays no read.
+A log has at most one sync in progress. A later caller waits for the next one, which begins when the first has ended and
+covers all that was appended until then. Under load many appends share one fsync. Syncs of different logs run in
+parallel in threads of their own, so that a slow device delays no read.
 
 What it leaves out: when a flush is due (`housekeeping`, `leader`), and what has to be synced (`log`).
 """

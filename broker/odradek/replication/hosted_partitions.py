@@ -116,7 +116,7 @@ class HostedPartitions:
     # --- look-ups ------------------------------------------------------------------------------------------
 
     def get(self, topic: str, partition: int) -> Partition:
-        """The partition, whatever its role here.
+        """The partition, in any role.
 
         Raises UnknownTopicOrPartition, NotLeaderOrFollower when it is not hosted here, KafkaStorageError.
         """

@@ -110,7 +110,7 @@ class Leader:
 
         Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync; as in Kafka they are
         never more than there are replicas. Raises NotLeaderOrFollower while the registry is silent and another broker
-        may lead (`confirmation`), KafkaStorageError, and whatever `Log.append` raises.
+        may lead (`confirmation`), KafkaStorageError, and what `Log.append` raises.
         """
         replica = self.replica
         if replica.context.is_registry_silent and not self.is_confirmed:

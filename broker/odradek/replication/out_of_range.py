@@ -74,7 +74,7 @@ async def _offset(
     (answer,) = answered.partitions
     if int(answer.error_code) or int(answer.offset) < 0:
         raise NotLeaderOrFollower(
-            f"broker {leader} does not say where {partition.topic_partition} is to go on "
+            f"broker {leader} gives no offset to continue {partition.topic_partition} from "
             f"(error {int(answer.error_code)})."
         )
     return int(answer.offset)

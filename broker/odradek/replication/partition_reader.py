@@ -1,4 +1,4 @@
-"""Reads of one partition, whatever this broker's role: records below the high watermark, and ends of leader epochs.
+"""Reads of one partition, in any role of this broker: records below the high watermark, and ends of leader epochs.
 
 Consumers read from leaders and from followers (KIP-392); followers read up to the log's end. A reader whose log parts
 from this one learns where (KIP-595): the last epoch that both know ends at the smaller of its two ends.
@@ -120,14 +120,14 @@ class PartitionReader:
         if replica.refusal is not None:
             if offset > replica.log.log_end_offset:
                 raise NotLeaderOrFollower(
-                    f"{replica.topic_partition} has come to {replica.log.log_end_offset} on the follower "
-                    f"{replica.context.broker_id}; whether there is {offset} its leader, broker {replica.leader_id}, "
-                    "knows."
+                    f"{replica.topic_partition} ends at {replica.log.log_end_offset} on the follower "
+                    f"{replica.context.broker_id}. Only its leader, broker {replica.leader_id}, knows whether {offset} "
+                    "exists."
                 )
         elif not replica.context.is_leadership_certain():
             raise NotLeaderOrFollower(
-                f"{replica.topic_partition} has no {offset} on broker {replica.context.broker_id}, which has to hear "
-                "from the controller first whether it still leads; try again."
+                f"{replica.topic_partition} has no {offset} on broker {replica.context.broker_id}, which first has "
+                "to confirm with the controller that it still leads. Try again."
             )
 
     def _require_in_range(self, fetch_offset: int) -> None:

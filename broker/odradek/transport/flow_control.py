@@ -33,7 +33,7 @@ class Admission:
     def change_bounds(
         self, *, connections_max: int, connections_per_ip_max: int, per_ip_overrides: Mapping[str, int]
     ) -> None:
-        """Apply other bounds from now on. Open connections stay, whatever their number."""
+        """Apply other bounds from now on. Open connections stay, even above the bounds."""
         self.connections_max = connections_max
         self.connections_per_ip_max = connections_per_ip_max
         self.per_ip_overrides = dict(per_ip_overrides)

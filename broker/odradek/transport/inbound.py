@@ -5,7 +5,7 @@
 
 A turn of the loop answers a bounded number of frames. The rest waits, and reading pauses. Reading also pauses at the
 bound of unanswered requests, and while the peer does not read its answers. TCP then pushes back on the sender, so a
-connection takes bounded memory whatever its peer does.
+connection takes bounded memory for any behaviour of its peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
 while the connection waits.

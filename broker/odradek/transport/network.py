@@ -102,8 +102,8 @@ class SystemNetwork:
         except socket.gaierror as failure:
             raise OSError(
                 failure.errno,
-                f"cannot listen on {host}:{port}: {failure.strerror}; choose an address of this machine, and tell "
-                "clients another by advertised.listeners where they use one",
+                f"cannot listen on {host}:{port}: {failure.strerror}; choose an address of this machine. Clients "
+                "may use another, by advertised.listeners",
             ) from failure
         sockets: list[socket.socket] = []
         try:

@@ -177,7 +177,7 @@ class Rebalance:
         self.members.await_join(member, answer)
 
     def rebalance_or_complete(self) -> None:
-        """Begin a rebalance, or go on with the one under way."""
+        """Begin a rebalance, or continue the one under way."""
         if self.state in _REBALANCEABLE:
             self.prepare()
         else:

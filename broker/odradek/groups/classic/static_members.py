@@ -54,7 +54,7 @@ class StaticMembers:
         leader_before: str,
         before: tuple[Protocols, int, int],
     ) -> None:
-        """Store the new id. Nothing else changes, so the generation goes on without a rebalance."""
+        """Store the new id. Nothing else changes, so the generation continues without a rebalance."""
         new_member_id = member.member_id
 
         def on_stored(error: OdradekError | None) -> None:

@@ -167,7 +167,7 @@ class ClassicMembers:
         chosen, metadata = classic.protocols[0]
         if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol not in (None, chosen):
             raise InconsistentGroupProtocol(
-                f"the member was told to use {chosen!r}, and uses {request.protocol!r}"
+                f"the member was assigned {chosen!r}, and uses {request.protocol!r}"
             )
         if group.epoch > current.member_epoch and current.state is not MemberState.UNREVOKED_PARTITIONS:
             group.deadlines.set_step(request.member_id, member.rebalance_timeout_ms, current.member_epoch)

@@ -7,10 +7,10 @@
                      aborted transactions nullable [ producer id int64, first offset int64 ],
                      from v11 preferred read replica int32, records nullable bytes ] ]
 
-From v12 on lengths are compact and each structure ends with tagged fields; tag 0 of a partition is the
-diverging epoch (epoch int32, end offset int64), tag 1 from v16 on its leader (`current_leaders`). Neighbouring
-partitions of one topic share its entry. Small slices are read here when the page cache has them, so that the usual
-response at the end of a log is one run of bytes. Others stay slices.
+From v12 on lengths are compact and each structure ends with tagged fields. Tag 0 of a partition is the diverging epoch
+(epoch int32, end offset int64). Tag 1, from v16 on, is its leader (`current_leaders`). Neighbouring partitions of one
+topic share its entry. Small slices are read here when the page cache has them. So the usual response at the end of a
+log is one run of bytes. Others stay slices.
 """
 
 from __future__ import annotations

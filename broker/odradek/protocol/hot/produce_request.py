@@ -95,7 +95,7 @@ class OnePartition(NamedTuple):
 def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePartition | None:
     """The usual request of the versions from 9 on: records for one partition, no transaction.
 
-    None for any other request, and for one that is cut off: `parse_produce_request` says what is wrong with it.
+    None for any other request, and for an incomplete one: `parse_produce_request` says what is wrong with it.
     """
     key: str | bytes
     try:

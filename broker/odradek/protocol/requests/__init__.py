@@ -1,7 +1,7 @@
 """The types of the requests that handlers read: each has the fields of every version of its API.
 
-`handlers.request_types` writes the modules from kio's classes. `complete` joins a type with kio's class of one version:
-what decoding gives is both, and has the schema's default for each field that the version lacks.
+`handlers.request_types` writes the modules from kio's classes. `complete` joins a type with kio's class of one version.
+A decoded message is an instance of both, and has the schema's default for each field that the version lacks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Range: each topic is divided into runs of neighbouring partitions, one for each member in a fixed order.
 
-Members of the same topics get the same partition numbers of each topic of the same size, so one member gets all records
+Members of the same topics get the same partition numbers of each topic of the same size. So one member gets all records
 of a key. The order is by instance id for static members, which come first, then by member id.
 """
 
