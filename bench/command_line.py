@@ -1,8 +1,9 @@
 """The command line beside kcat: the same file to the same broker and back, each as a whole process.
 
-A file of lines is written with `odradek produce --file` and `kcat -P -l`, then read from the beginning into a file that
-has to be the one that was sent. One is asked after the other, and the next round begins with the other; the first round
-is discarded. Topics have one partition, so that order can be compared. The files lie in memory, as the logs do.
+A file of lines is written with `odradek produce --file` and `kcat -P -l`. It is then read from the beginning into a
+file, which has to equal the one that was sent. One is asked after the other, and the next round begins with the other;
+the first round is discarded. Topics have one partition, so that order can be compared. The files lie in memory, as the
+logs do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How long a record takes through a broker, one at a time: with Kafka's own clients, and with librdkafka.
 
 Both send a record of 100 B with acks=all and no linger, and the next when a consumer with its default waiting has it.
-Kafka's clients are timed inside their JVM by `EndToEnd.java`, compiled by the compiler that PySpark carries, so that no
-JDK is needed; it has a JVM of its own for each measurement, and the records that warm it are discarded.
+Kafka's clients are timed inside their JVM by `EndToEnd.java`. PySpark carries the compiler for it, so that no JDK is
+needed. Each measurement has a JVM of its own, and the records that warm it are discarded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How long a cluster is without leaders after one of its brokers is killed, and how long a start takes.
 
-A broker that leads a third of 300 partitions is killed. Two times are taken from then on: until another broker's
-metadata names a living leader for each, and until a producer that never stopped has a record acknowledged by each.
-Both hold the time until the dead broker is missed, for which the two clusters have the same setting.
+A broker that leads a third of 300 partitions is killed. Two times are taken from then on. The first ends when another
+broker's metadata names a live leader for each. The second ends when a producer that never stopped has a record
+acknowledged by each. Both hold the time until the dead broker is missed, for which the two clusters have the same
+setting.
 """
 
 from __future__ import annotations

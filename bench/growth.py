@@ -1,9 +1,9 @@
 """Does a longer log slow the broker down? Writes a gigabyte after another to one partition and times each.
 
-In the first and the last quarter of the way, each gigabyte is followed by one to a fresh topic: what both lose is the
-machine's doing (a disk that fills its cache, a neighbour); only what the long log loses against the fresh one is the
-broker's. Then the oldest gigabyte is read again, to see whether old segments are found as fast as new ones, and the
-broker is stopped and started. The log lies on a disk, in /var/tmp unless named, because that much memory is rare.
+In the first and the last quarter, each gigabyte is followed by one to a fresh topic. If both become slower, the machine
+is the cause (a disk that fills its cache, a neighbour). The broker is the cause only of what the long log loses against
+the fresh one. Then the oldest gigabyte is read again, to see whether old segments are found as fast as new ones. Last,
+the broker is restarted. The log lies on a disk, in /var/tmp unless named, because that much memory is rare.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Memory that a virtual machine's host has backed already, handed over as a log grows.
 
-A guest's memory is often given back to the host seconds after it is freed, and the next touch of each page then costs a
-fault in the host: up to 2.5 s of system time a gigabyte where writing takes 0.5 s. It hits whoever writes to fresh
-memory, whatever the program, and drowns what a benchmark is after. So as much memory as a log will take is touched
-before a measurement and let go in step with the log's growth, for both brokers alike. On a machine of one's own it
-changes nothing.
+A guest's memory often returns to the host seconds after it is freed. The next touch of each page then costs a fault in
+the host: up to 2.5 s of system time a gigabyte, where writing takes 0.5 s. It hits whoever writes to fresh memory,
+whatever the program, and drowns what a benchmark is after. So as much memory as a log will take is touched before a
+measurement. It is released in step with the log's growth, for both brokers alike. On a machine of one's own it changes
+nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How fast many new Topics become topics, and what an operator costs that has nothing to do.
 
-A real API server (etcd and kube-apiserver without nodes), a real broker, a real operator process. Told are the seconds
-from the first of N Topics being written to the last one Ready (writing them included), the operator's CPU seconds for
-that, and then, with nothing changing, its share of a core over two resyncs and its resident memory.
+A real API server (etcd and kube-apiserver without nodes), a real broker, a real operator process. The first result is
+the seconds from writing the first of N Topics to the last one Ready, and the operator's CPU seconds for that. The
+second, with nothing changing, is its share of a core over two resyncs and its resident memory.
 """
 
 from __future__ import annotations

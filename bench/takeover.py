@@ -1,7 +1,7 @@
 """How fast a cluster decides: a dead controller's successor takes over, and a dead broker's partitions get leaders.
 
-Both are timed from the moment when ZooKeeper has ended the dead one's session, which a watch on its node tells; when it
-does is a setting. The cluster keeps many partitions with three replicas, on a real ZooKeeper.
+Both are timed from the end of the dead one's session in ZooKeeper, which a watch on its node reports. That time is a
+setting. The cluster keeps many partitions with three replicas, on a real ZooKeeper.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def take_over(*, partitions: int, disk: str | None, is_json: bool) -> int:
     else:
         print(
             f"{partitions} partitions, from the end of the dead one's session: the next controller decides after "
-            f"{found['controller_seconds']:.2f} s; all partitions of a dead broker have leaders, and the others "
-            f"tell clients, after {found['leaders_seconds']:.2f} s"
+            f"{found['controller_seconds']:.2f} s. All partitions of a dead broker have leaders in clients' metadata "
+            f"after {found['leaders_seconds']:.2f} s"
         )
     return 0
 

@@ -1,9 +1,9 @@
 """Chaos on real processes for as long as asked: `make chaos SECONDS=3600 SEED=1`.
 
 One cluster lives through rounds of a minute, each with its seed; what every round did and found is printed. A round
-with an anomaly ends the run: its account, the history and all logs are kept, and the line that plays its schedule
-again is printed (`make chaos SECONDS=30 SEED=n`; the processes' own speed is not in a seed's power). CHAOS_KEEP=FOLDER
-keeps everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces.
+with an anomaly ends the run. Its report, the history and all logs are kept, and the command that repeats its schedule
+is printed (`make chaos SECONDS=30 SEED=n`). A seed does not repeat the processes' own speed. CHAOS_KEEP=FOLDER keeps
+everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """I9: what members of groups took and committed, against the log of commits.
 
-Who owned what is judged by commits, not by what members believe (`tests.support.group_commits` says why). Positions
-are judged by what each member took: without a gap and never backwards for as long as it holds a partition, from no
-earlier than what had been committed when it was assigned it, and in the end every record by somebody.
+Who owned what is judged by commits, not by what members believe (`tests.support.group_commits` says why). Positions are
+judged by the records that each member took. While it holds a partition they have no gap and never go backwards. They
+begin no earlier than the offset that was committed when it was assigned. In the end some member took every record.
 
-One step back is librdkafka's own: it takes the answer to where an older epoch ended, which it asked for before it read
-on, for one about the epoch that it stands in now (`rd_kafka_toppar_leader_update` sets what is to be validated also
-while such a question is under way). Whether brokers tell rightly where epochs end is checked with the leaders.
+One step back is librdkafka's own. It requests the end of an older epoch, reads on, and then takes the answer for one
+about its present epoch. (`rd_kafka_toppar_leader_update` sets what is to be validated also while such a request is
+under way.) Whether brokers tell rightly where epochs end is checked with the leaders.
 """
 
 from __future__ import annotations

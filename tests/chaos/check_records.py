@@ -114,8 +114,8 @@ def _check_log(told: _Told, key: TopicPartitionKey, log: StoredLog) -> Iterator[
 
 
 def _is_another_try(told: _Told, producer: str, first: StoredRecord, second: StoredRecord) -> bool:
-    """Whether the producer itself broke the chain: one that gives a record up takes another epoch, and sends under it
-    again whatever was not answered (librdkafka does, and Java's). No broker can know the two for one. (Where a broker
+    """Whether the producer itself broke the chain. One that gives a record up takes another epoch, and sends all
+    unanswered records under it again (librdkafka does, and Java's). No broker can know the two for one. (Where a broker
     forgot its state the first batch under way is out of order: librdkafka ends for good then, and that is told of.)
     """
     renews = producer in told.have_given_up or told.producers[producer].renews_itself

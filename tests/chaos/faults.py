@@ -1,7 +1,7 @@
 """Does what a schedule says to a world, and undoes it: `begin` gives back what ends the fault.
 
-Faults may overlap, also on one process: each looks at what there is when it begins, and undoing one that something
-else has undone already does nothing. `heal` ends them all and brings everything up again.
+Faults may overlap, also on one process, so each looks at the state when it begins. Undoing a fault that something else
+has already undone does nothing. `heal` ends them all and brings everything up again.
 """
 
 from __future__ import annotations

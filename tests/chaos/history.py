@@ -22,8 +22,8 @@ from typing import Any, Final
 class ProducerBegan:
     """`acks` is -1 for all. `is_ordered` promises that its records of a partition are written in the order sent.
 
-    `renews_itself` is for clients that take another epoch, for all partitions, when one of several batches under way
-    is refused (librdkafka does: "skipped sequence numbers"); what was not answered elsewhere is written again then.
+    `renews_itself` is for clients that take another epoch, for all partitions, when one of several batches under way is
+    refused. (librdkafka does: "skipped sequence numbers".) They then write again what was not answered elsewhere.
     """
 
     at: float

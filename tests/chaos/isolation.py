@@ -1,8 +1,8 @@
 """Runs chaos in namespaces of its own (network, mounts, processes), where the machine lets us.
 
-The kernel then cleans up whatever happens: when the first process in there ends, even by SIGKILL, every other
-one is killed, and interfaces, firewall rules and mounts are gone with the last. Nothing of it can be seen outside.
-Root may make namespaces, others may where user namespaces are allowed; elsewhere chaos runs without them.
+The kernel then always cleans up. When the first process in there ends, even by SIGKILL, every other one is killed. With
+the last one, interfaces, firewall rules and mounts are gone. Nothing of it can be seen outside. Root may make
+namespaces, others may where user namespaces are allowed; elsewhere chaos runs without them.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class Writer:
                 producer=self.name,
                 acks=-1 if self._settings["acks"] == "all" else int(self._settings["acks"]),
                 is_idempotent=is_idempotent,
-                # What the old leader refuses is sent to the new one behind what had never gone to the old: one request
-                # in flight is one for each broker, not for each partition.
+                # Records that the old leader refuses reach the new one after records that never went to the old. One
+                # request in flight is one for each broker, not for each partition.
                 is_ordered=is_idempotent,
                 renews_itself=is_idempotent,
             )

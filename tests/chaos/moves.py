@@ -1,7 +1,7 @@
 """Moves partitions while faults go on: their replicas become fewer or change places, and are three again later.
 
-The offsets topic is moved, too. Requests are made by a thread of its own, since they may have to wait for a controller;
-one that fails is left, as long as in the end every partition has all its replicas again.
+The offsets topic is moved, too. Requests are made by a thread of its own, since they may have to wait for a controller.
+One may fail, as long as in the end every partition has all its replicas again.
 """
 
 from __future__ import annotations

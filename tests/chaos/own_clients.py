@@ -1,7 +1,7 @@
 """A process of writers with the product's own client: `python -m tests.chaos.own_clients OPTIONS`, a JSON object.
 
-It prints `ready` when each has had a record acknowledged, and ends when its standard input does: nothing new is sent
-then, and what was sent is acknowledged or given up first.
+It prints `ready` when each has had a record acknowledged, and ends when its standard input ends. It then sends nothing
+new, and waits until each record is acknowledged or given up.
 """
 
 from __future__ import annotations

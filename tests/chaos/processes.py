@@ -1,7 +1,7 @@
 """The processes of the cluster under test: started without waiting, killed, paused, started again when they give up.
 
-A process that ends though nobody told it to is started again after a moment, as Kubernetes would, and the history
-is told of it with a fault that explains it, or none.
+A process that ends by itself is restarted after a moment, as Kubernetes would restart it. The history records it with
+the fault that explains it, if there is one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cuts between named processes where there are no namespaces: a TCP proxy in front of each process.
 
-All processes are told the proxy's port, and the proxy finds out who comes by asking the system which process has
-the other end of the connection. While a direction is cut its bytes are swallowed; a connection that lost some
-is broken off when the cut is mended, since what came after them would make no sense.
+All processes get the proxy's port. The proxy asks the system which process has the other end of the connection. While a
+direction is blocked its bytes are dropped. A connection that lost some is closed when the direction is unblocked, since
+later bytes would make no sense without them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A process of readers that say exactly what they are told: `python -m tests.chaos.readers OPTIONS`, a JSON object.
 
-One thread for each partition. It asks a broker for metadata, then the leader for records and names the epoch it
-believes in, so that an answer is of that epoch for certain; now and then it asks a follower. It prints `ready` at
-once, and when its standard input ends it reads up to the high watermark and ends, too.
+One thread for each partition. It asks a broker for metadata, then the leader for records. It names the leader epoch
+that it knows, so that an answer certainly is of that epoch. Sometimes it asks a follower. It prints `ready` at once,
+and when its standard input ends it reads up to the high watermark and ends, too.
 """
 
 from __future__ import annotations

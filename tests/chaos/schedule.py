@@ -1,8 +1,8 @@
 """Which faults a round has, and when: all from one seed, before it begins.
 
-Kinds are drawn from a bag that is filled again when it is empty, so that a few rounds have had every kind. What a
-fault hits is told by a number: whom that is (who leads, who is active) is found out when it begins, since no
-seed decides how fast processes are.
+Kinds are drawn from a bag that is filled again when it is empty, so that a few rounds have had every kind. A fault
+names its target by a number. Which process that is (the leader, the active controller) is decided when it begins, since
+no seed decides how fast processes are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A cluster to be hurt: ZooKeeper, two controllers and three brokers, each in its place of the network.
 
-Brokers' disks are small file systems of their own where those can be mounted; elsewhere a limit of the files' sizes
-stands in for a full disk.
+Brokers' disks are small file systems of their own where those can be mounted. Elsewhere a limit of the files' sizes
+stands for a full disk.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 96 * 1024 * 1024
 START_SECONDS_MAX: Final = 120.0
 
-# A dead process is noticed after four seconds, as in the other tests of clusters: three times what one on a busy
-# machine may be silent. A start waits for a ZooKeeper that is away.
+# A dead process is noticed after four seconds, as in the other tests of clusters. That is three times as long as a
+# process on a busy machine is silent. A start waits for a ZooKeeper that is away.
 SETTINGS: Final[Mapping[str, str]] = {
     "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "60000",

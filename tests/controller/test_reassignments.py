@@ -187,8 +187,8 @@ def test_an_unclean_election_prefers_a_replica_that_was_there_before() -> None:
 
 @given(st.integers(0, 2**32))
 def test_whatever_happens_a_member_of_every_set_has_all_and_every_move_ends(seed: int) -> None:
-    """Each broker has what was acknowledged while it was in sync, so a set that shares a member with the set before
-    it has lost nothing.
+    """Each broker has what was acknowledged while it was in sync. So a set that shares a member with the set before it
+    has lost nothing.
     """
     rng = random.Random(seed)
     state = partition(tuple(rng.sample(ALL, rng.randint(1, 3))))

@@ -1,7 +1,7 @@
 """Requests that a schema allows and no sane client sends: every API and version, values chosen to hurt.
 
-Values come from four places: what earlier answers said (member ids, epochs, topic ids, offsets, so that
-requests get past the first check), names and numbers that mean something, the edges of each type, and noise.
+Values come from four sources: earlier answers, names and numbers with a meaning, the edges of each type, and noise.
+Earlier answers give member ids, epochs, topic ids and offsets, so that requests get past the first check.
 """
 
 from __future__ import annotations

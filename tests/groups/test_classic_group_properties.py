@@ -1,8 +1,8 @@
 """The state machine of classic groups under any order of events, against a simple model and what must always hold.
 
-The machine runs on a clock and a store that the test moves by hand; members are simple clients that remember
-what they were told. The model says of each generation who leads it, who is in it, and what its leader assigned:
-whatever anybody is told of that generation must agree.
+The machine runs on a clock and a store that the test moves by hand; members are simple clients that remember what they
+were told. The model says of each generation who leads it, who is in it, and what its leader assigned. All answers for
+that generation must agree.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ OTHER_NAMES = {
     "OutOfOrderSequence": "out_of_order_sequence_number",
     "DuplicateSequence": "duplicate_sequence_number",
 }
-# Kafka's clients try again upon these, and ours raise them: a fetch session is begun again without an exception,
-# elections are asked for by people, and the others are answered to brokers or for features that are not there.
+# Kafka's clients retry upon these, and ours raise them. A fetch session is begun again without an exception, and
+# administrators request elections. The others are answers to brokers, or belong to features that are not there.
 RAISED_AT_ONCE = {
     "REPLICA_NOT_AVAILABLE",
     "NETWORK_EXCEPTION",

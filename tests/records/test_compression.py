@@ -106,8 +106,8 @@ def test_a_snappy_block_cannot_reserve_room_by_its_claim_alone() -> None:
 def test_every_truncation_is_refused_or_shorter(codec: Compression) -> None:
     compressed = compress(TEXT[:3000], codec)
     for size in range(len(compressed)):
-        # Snappy's framing has no end mark: a cut at the end of a block or header cannot be seen here;
-        # the batch's CRC and record count catch it.
+        # Snappy's framing has no end mark, so it does not show truncation at the end of a block or header. The batch's
+        # CRC and record count catch that.
         if codec == Compression.SNAPPY and size == 16:
             assert bytes(decompress(compressed[:size], codec)) == b""
             continue

@@ -1,9 +1,9 @@
 """Somebody who makes, grows, changes and deletes topics all the time, moves partitions and asks for elections, and
 knows what must have come of it.
 
-An answer that is lost leaves open what happened, and when: the question may lie in a cut network, and be answered long
-after the next one was. Of such a topic nothing is asked any more but that all brokers agree. What was answered holds
-for ever, also where the controller died in the middle (a deletion is a mark first).
+A lost answer leaves open what happened, and when. The request may be held in a network partition, and be answered long
+after the next one. Of such a topic nothing is asked any more but that all brokers agree. What was answered holds for
+ever, also where the controller died in the middle (a deletion is a mark first).
 """
 
 from __future__ import annotations

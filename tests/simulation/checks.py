@@ -1,10 +1,16 @@
 """What has to hold, checked while a simulation runs and at its end; named as in the list of invariants.
 
-While it runs: I5 (nothing above the high watermark is acknowledged or read, and it never goes back within an epoch), I6
-(one leader for each epoch), I7 (the in-sync set is part of the replicas, and each member has what is committed), I13
-(while the registry is silent nobody answers clients for a partition that another broker has led for longer than a
-confirmation counts), I2 of what brokers show, and that no fetch session overlooks a partition that has something new
-for its follower. At the end, when all logs are equal: I1, I2, I3, I4 of all that clients were told.
+While it runs:
+
+- I5: nothing above the high watermark is acknowledged or read, and it never goes back within an epoch.
+- I6: there is one leader for each epoch.
+- I7: the in-sync set is part of the replicas, and each member has what is committed.
+- I13: while the registry is silent, a leader does not answer clients for a partition that another broker leads. It may
+  be late by as long as a confirmation counts.
+- I2, of what brokers show.
+- A fetch session overlooks no partition that has something new for its follower.
+
+At the end, when all logs are equal: I1, I2, I3, and I4 of all answers to clients.
 """
 
 from __future__ import annotations

@@ -276,8 +276,8 @@ class SimulatedCluster(WholeCluster):
         loop.work_seconds = (lambda: rng.uniform(0.0, seconds_max)) if seconds_max else None
 
     def rot(self, broker_id: int, *, expire: bool) -> None:
-        """The process dies, and a bit of one of its logs flips while nobody looks: the records behind it are gone, as
-        after a loss of power.
+        """The process dies, and a bit of one of its logs flips while it is stopped. The records behind it are lost, as
+        after a power failure.
         """
         self.memory.forgets(broker_id)
         self.crash(broker_id, power_loss=False, expire=expire)

@@ -1,7 +1,8 @@
 """A small client for members of consumer groups in the newer protocol (KIP-848), which the product's client leaves out.
 
-One heartbeat tells what is owned and learns what is to be owned. What is to go is committed and given up first, and is
-said to be given up with the next heartbeat; what is new is begun at what the group has committed.
+One heartbeat tells what is owned and learns what is to be owned. It first commits and releases the partitions that are
+revoked, and reports that with the next heartbeat. It reads new partitions from the offsets that the group has
+committed.
 """
 
 from __future__ import annotations

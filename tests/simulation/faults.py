@@ -1,7 +1,7 @@
 """What goes wrong in a simulation, chosen by chance: each fault is a method, and what it breaks another one mends.
 
-What is acknowledged is on two brokers, so only one at a time may forget: until a broker that lost power has caught up
-everywhere no other one loses power. Anything else may happen to the others meanwhile.
+Acknowledged records are on two brokers, so only one at a time may lose its page cache. No other broker loses power
+until the first has caught up everywhere. Anything else may happen to the others meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What has to hold of consumer groups (I9), whatever their protocol; told by the members as it happens.
 
 - In one generation no partition is given to two members.
-- Nothing is skipped: whoever takes up a partition is told an offset that was not lower when it was last acknowledged to
-  be committed, and every offset below a committed one was handed out to some member.
+- Nothing is skipped: a new owner of a partition fetches an offset no lower than the last acknowledged commit. Every
+  offset below a committed one was delivered to some member.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def simulate(
     kinds: tuple[str, ...] = KINDS,
     actors: tuple[str, ...] | None = None,
 ) -> History:
-    """Play a seed. `faults` is how many there are, by chance where it is not said; `kinds` those that may happen;
-    `actors` who is there besides two or three clients, by chance where it is not said.
+    """Play a seed. `faults` is how many there are, and `kinds` those that may happen. `actors` run besides two or three
+    clients. Without a value, `faults` and `actors` are chosen by the seed.
     """
     history = History(seed)
     with _repeatable(seed):

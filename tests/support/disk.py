@@ -5,8 +5,8 @@
 - `capacity_bytes` fills up: a write goes as far as there is room and then fails with ENOSPC.
 - `flip_bit` damages a byte at rest.
 
-Every write, sync, truncate, rename, open-to-create and directory call is counted in `calls`, in order, so that a test
-can run once to learn how many there are and then once more for each with that call failing.
+Every write, sync, truncate, rename, open-to-create and directory call is counted in `calls`, in order. A test can run
+once to count them, and then once for each with that call failing.
 """
 
 from __future__ import annotations

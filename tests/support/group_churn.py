@@ -1,8 +1,8 @@
 """Groups of real consumers that come, go and are killed while the broker is killed too, and what must hold of them.
 
-Everything that chance decides comes from one seed. The consumers are processes (`group_member`); a reader thread
-for each turns what they tell into `History`: what was taken, who believes to hold what, and all commits, of which
-`group_commits` says what must hold. CHURN_LOGS names a folder for what the clients' libraries log.
+Everything that chance decides comes from one seed. The consumers are processes (`group_member`). A reader thread for
+each turns its output into `History`: the records taken, the partitions that it believes to hold, and all commits.
+`group_commits` says what must hold of them. CHURN_LOGS names a folder for what the clients' libraries log.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class History:
     def _note_disowned(self, member: int, at: float, given_up: frozenset[int]) -> None:
         """Find out whether a newcomer gives up what it had disowned before it took it.
 
-        librdkafka with KIP-848 tells the broker that it owns nothing while it looks up the name of the first topic that
-        it is assigned, takes the assignment then, and gives up with the answer what the broker, which believed it
-        (Apache Kafka 4.1 does, too), has given to others.
+        librdkafka with KIP-848 reports that it owns nothing while it looks up the name of its first assigned topic. It
+        then takes the assignment. The broker believes the report, as Apache Kafka 4.1 does, and may have assigned the
+        partitions to others. librdkafka gives those up with the next answer.
         """
         assigned_at, partitions = self.first_assigned.pop(member, (0.0, frozenset()))
         if at < assigned_at + DISOWNED_SECONDS_MAX:

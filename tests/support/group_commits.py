@@ -5,8 +5,8 @@ Two members may so believe for a while that a partition is theirs, with any corr
 from an owner alone, and it has a name in the log. So nothing is claimed of what members believe; claimed is, of one
 partition's commits:
 
-- Who was assigned the partition before another member began a commit does not commit after that one, unless it is
-  assigned it anew: it would have been an owner beside the other, or what it had sent was taken after its time.
+- A member that was assigned the partition before another member began a commit does not commit after that one, unless
+  it is assigned again. Otherwise there were two owners, or a commit was accepted too late.
 - What was acknowledged is there, and before all that began later.
 - Positions never go back: who takes over begins where the last owner's commits end.
 """
@@ -23,8 +23,8 @@ from math import inf
 class Commit:
     """One commit as its member told of it; times in seconds of one clock.
 
-    `positions` by partition; `assigned_at` tells since when the member held each; `acknowledged_at` is infinite for a
-    commit that failed, or whose end nobody knows: the log may have it or not. `disowned` are partitions that the member
+    `positions` are by partition; `assigned_at` says since when the member held each. `acknowledged_at` is infinite for
+    a commit that failed or whose end is unknown: the log may have it or not. `disowned` are partitions that the member
     itself had told the broker not to own (`History`): of them it proves nothing.
     """
 

@@ -1,15 +1,15 @@
 """A member of a group in a process of its own, so that it can be killed: `python -m tests.support.group_member`.
 
-It reads one JSON object from its arguments (number, client, protocol, bootstrap, group, topic, session_ms, log),
-consumes until SIGTERM, and tells on standard output what happens to it, one JSON list a line: [what, seconds,
-details]. Times are of the system's monotonic clock, the same in all processes. `got` carries [partition, first,
-last] of records that were taken, told before they are committed: so whatever is committed has been told of.
+It reads one JSON object from its arguments (number, client, protocol, bootstrap, group, topic, session_ms, log), and
+consumes until SIGTERM. It prints what happens to it on standard output, one JSON list a line: [what, seconds, details].
+Times are of the system's monotonic clock, the same in all processes. `got` carries [partition, first, last] of records
+that were taken, told before they are committed: so whatever is committed has been told of.
 
 Each commit has a name, "MEMBER.COUNT", which is its metadata in the log. It is told of before it begins
 (`commits`: its name, then [partition, position] each), and when it is over (`committed` or `commit failed`).
 
-What was taken is told and committed before a partition is given up, as an application that wants each record at
-least once and few of them twice does.
+It reports and commits the records that it took before it gives a partition up. An application that wants each record at
+least once, and few twice, does so too.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def tell(what: str, partitions: Iterable[Any] = ()) -> None:
 
 
 class Commits:
-    """What a member has taken and not yet committed. A commit that fails is made again with the next one, as long as
-    the partition is held: brokers refuse commits in the middle of a rebalance, and clients leave it to the application.
+    """What a member has taken and not yet committed. A failed commit is repeated with the next one, as long as the
+    partition is held. Brokers refuse commits in the middle of a rebalance, and clients leave the retry to the
+    application.
     """
 
     def __init__(self, member: int) -> None:
@@ -108,8 +109,8 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "reconnect.backoff.max.ms": 500,
-        # librdkafka forgets a request for metadata when the connection it went by is replaced, as after a broker's
-        # return, and joins no group before the next one: five minutes later by default.
+        # librdkafka forgets a request for metadata when its connection is replaced, as after a broker's return. It
+        # joins no group before the next request, five minutes later by default.
         "topic.metadata.refresh.interval.ms": 2000,
         "log_level": 7 if options["log"] else 0,
     }

@@ -1,7 +1,7 @@
 """Apache Kafka itself, in KRaft mode on loopback: the peer that says what is right, and how fast.
 
-Formatting its storage takes a JVM start; the formatted folder is the same for every start with the same
-node id and cluster id, so it is kept in `.cache/` and copied. The calls are those of `broker_process.Broker`.
+Formatting its storage takes a JVM start. The formatted folder is the same for every start with the same node id and
+cluster id, so it is kept in `.cache/` and copied. The calls are those of `broker_process.Broker`.
 
 A `KafkaCluster` is several such nodes, each broker and controller. Left out: TLS and SASL.
 """

@@ -1,12 +1,12 @@
 """An event loop whose time is virtual: when nothing is ready it jumps to the next timer, and an hour takes
 no time.
 
-When nothing is ready and no timer is set, nothing can ever happen again: that raises DeadlockError with the
-tasks that wait, where a real loop would hang. Work for executors is done at once on the loop, so that a run
-is repeatable: what is ready runs in the order in which it became so, timers of one moment in the order they were set.
+When nothing is ready and no timer is set, nothing can ever happen again. A real loop would hang; this one raises
+DeadlockError with the tasks that wait. Work for executors is done at once on the loop, so that a run is repeatable.
+Callbacks run in the order in which they became ready, timers of one time in the order they were set.
 
-A simulation is little but turns of this loop, so it has its own turn, its own handles and its own list of timers, a
-third of the price of asyncio's: they ask no selector unless a real socket is watched, and compare no objects.
+A simulation is little but turns of this loop, so it has its own turn, handles and list of timers. They cost a third of
+asyncio's: they ask no selector unless a real socket is watched, and compare no objects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A network in memory with the faults of a real one, repeatable from a seed.
 
-Bytes take `delay_seconds`, arrive in order and in pieces of random size, and wait where the receiver does
-not read: a direction holds `socket_bytes` at most, then its sender's transport fills up as with TCP. Hosts
-can be parted, both ways or one (bytes and connections wait, as behind a dead switch), connections can be reset.
+Bytes take `delay_seconds`, arrive in order and in pieces of random size, and wait where the receiver does not read. A
+direction holds `socket_bytes` at most; then its sender's transport fills up as with TCP. Hosts can be parted, both ways
+or one (bytes and connections wait, as behind a dead switch), connections can be reset.
 
     network = MemoryNetwork(random.Random(seed))
     network.at("broker-1")     # what a process on that host is handed as its Network

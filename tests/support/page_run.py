@@ -1,6 +1,6 @@
 """Runs the blocks of a page (`pages`), in order, as a reader with two terminals would.
 
-The page has a folder that looks like a clone (`page_folder`), and a network of its own where that is possible
+The page has a folder that looks like a clone (`page_folder`). Where possible it also has a network of its own
 (`private_network`), so that 127.0.0.1:9092 is its own. Blocks for Kubernetes are run in the machine's network.
 
 Shell blocks share one terminal: variables and the current folder go on from block to block. A background block has a

@@ -5,9 +5,9 @@ blocks that need special treatment, have an HTML comment before them, which read
 
     <!-- test: background until="ready" -->
 
-CONTRIBUTING.md lists the kinds. A block that nothing classifies is an error, and so is a comment that names
-no known kind: nothing on a page goes untested by accident. Running them is `page_run`'s part. Blocks of the kind
-`kubernetes` are run by `make e2e`, which has one: `sh` as commands, `yaml` by `kubectl apply`.
+CONTRIBUTING.md lists the kinds. A block that nothing classifies is an error, and so is a comment that names no known
+kind. So no block of a page is untested by accident. Running them is `page_run`'s part. Blocks of the kind `kubernetes`
+are run by `make e2e`, which has one: `sh` as commands, `yaml` by `kubectl apply`.
 """
 
 from __future__ import annotations

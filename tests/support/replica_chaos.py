@@ -2,8 +2,8 @@
 
 - What was acknowledged with acks=all is in the log of every in-sync replica, at its offset, with its bytes (I1).
 - Below the high watermark an offset has one value, for ever, on whatever replica it is looked at (I2).
-- A leader's high watermark does not go back within its epoch (I5), and every member of the in-sync set, by the
-  controller, has what is below it (I7).
+- A leader's high watermark does not go back within its epoch (I5). Every member of the controller's in-sync set has
+  what is below it (I7).
 - No fetch session overlooks a partition that has something new for its follower.
 
 Power is lost only where another live member of the in-sync set remains: no log survives the loss of all its copies.

@@ -1,7 +1,7 @@
 """Kafka's VerifiableProducer and VerifiableConsumer as processes, and what their lines of JSON said.
 
-The producer sends rising numbers as fast as it is told and prints each acknowledgement with partition and offset; the
-consumer prints each record it is given. `judged` compares the two. Left out: starting and stopping brokers.
+The producer sends rising numbers at the given rate, and prints each acknowledgement with partition and offset. The
+consumer prints each record that it gets. `judged` compares the two. Left out: starting and stopping brokers.
 """
 
 from __future__ import annotations
