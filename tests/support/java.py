@@ -11,6 +11,7 @@ Left out: choosing versions. They are fixed here, because the tests say what the
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -30,6 +31,9 @@ KAFKA_OLD_VERSION = "3.9.1"
 SPARK_VERSION = "4.0.0"
 FETCH_SECONDS_MAX = 900
 _LOG4J_VERSION = "2.24.3"  # Kafka's own choice; without this binding its log goes nowhere
+
+# A Java that cannot use an archive goes on without it; its warnings would stand in a tool's output.
+_SILENT_ARCHIVE = ("-Xlog:disable", "-Xlog:all=off:stdout")
 
 _LOG4J_CONFIG = """\
 status = error
@@ -162,7 +166,10 @@ def java_arguments(
     options: Sequence[str] = (),
 ) -> list[str]:
     """Command line of a Java program. `quick` trades peak speed for a start that takes half as long."""
+    archive = class_archive(classpath)
     fast_start = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"] if quick else []
+    if quick and archive.exists():
+        fast_start += [f"-XX:SharedArchiveFile={archive}", *_SILENT_ARCHIVE]
     return [
         java_command(),
         f"-Xmx{heap}",
@@ -176,6 +183,33 @@ def java_arguments(
     ]
 
 
+def class_archive(classpath: str) -> Path:
+    """Where the classes of a class path are kept parsed, which halves the CPU time of a tool's start."""
+    of_path = hashlib.sha256(f"{java_command()} {classpath}".encode()).hexdigest()[:16]
+    return CACHE / "class-archives" / f"{of_path}.jsa"
+
+
+@contextmanager
+def _first_of_class_path(classpath: str) -> Iterator[list[str]]:
+    """Options with which the first tool of a class path writes its archive; none for all others."""
+    archive = class_archive(classpath)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{archive}.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield []
+            return
+        if archive.exists():
+            yield []
+            return
+        written = archive.with_suffix(".new")
+        written.unlink(missing_ok=True)
+        yield [f"-XX:ArchiveClassesAtExit={written}", *_SILENT_ARCHIVE]
+        if written.exists():
+            written.replace(archive)  # whole, or not at all: the virtual machine that wrote it has ended
+
+
 def run_kafka_tool(
     main_class: str,
     *arguments: str,
@@ -186,16 +220,17 @@ def run_kafka_tool(
     classpath: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own command-line classes to its end; AssertionError when it fails."""
-    command = java_arguments(main_class, arguments, classpath=classpath or kafka_classpath(version))
-    done = subprocess.run(
-        command,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=seconds_max,
-        check=False,
-        env=java_environment(),
-    )
+    classpath = classpath or kafka_classpath(version)
+    with _first_of_class_path(classpath) as archiving:
+        done = subprocess.run(
+            java_arguments(main_class, arguments, classpath=classpath, options=archiving),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=seconds_max,
+            check=False,
+            env=java_environment(),
+        )
     if check and done.returncode != 0:
         raise AssertionError(
             f"{main_class} {' '.join(arguments)} -> {done.returncode}\n{done.stdout}\n{done.stderr}"
