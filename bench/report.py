@@ -24,12 +24,12 @@ def machine(*, disk: str | None, rounds: int, is_pinned: bool) -> str:
             model = line.partition(":")[2].strip()
             break
     memory = psutil.virtual_memory().total / 2**30
-    place = f"logs below {disk}" if disk else "logs in memory (/dev/shm)"
+    place = f"Logs below {disk}" if disk else "Logs in memory (/dev/shm)"
     cores = "brokers and clients on cores of their own" if is_pinned else "brokers and clients share them"
-    counted = "one round" if rounds == 1 else f"medians of {rounds} interleaved rounds"
+    counted = "One round" if rounds == 1 else f"Medians of {rounds} interleaved rounds"
     return (
         f"{psutil.cpu_count()} cores of {model} ({cores}), {memory:.0f} GiB, Linux {platform.release()}, "
-        f"Python {platform.python_version()}; {place}; {counted} after a discarded one."
+        f"Python {platform.python_version()}. {place}. {counted} after a discarded one."
     )
 
 
