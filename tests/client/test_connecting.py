@@ -15,7 +15,7 @@ from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedBy
 from odradek.foundation.errors import CoordinatorLoadInProgress
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from tests.support.broker_process import free_port
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

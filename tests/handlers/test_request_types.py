@@ -12,7 +12,7 @@ from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_request, decode_typed_request, encode_request
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.protocol.requests import request_type
 from odradek.protocol.schema import versions_of
 

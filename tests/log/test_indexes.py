@@ -38,7 +38,7 @@ def test_offset_index_against_a_list(steps: list[int], writes: set[int], cut: in
         position += step * 70
         index.append(relative, position)
         model.append((BASE + relative, position))
-        if number in writes or index.is_write_due:
+        if number in writes or len(index.unwritten) >= INDEX_ENTRIES_UNWRITTEN_MAX:
             index.write()
     for again in range(2):
         assert len(index) == len(model)
@@ -74,7 +74,7 @@ def test_time_index_against_a_list(entries: list[tuple[int, int]], cut: int, ask
         offset += further
         index.append(timestamp_ms, offset)
         model.append((timestamp_ms, BASE + offset))
-        if index.is_write_due:
+        if len(index.unwritten) >= INDEX_ENTRIES_UNWRITTEN_MAX:
             index.write()
     index.truncate_offsets(BASE + cut)
     model = [entry for entry in model if entry[1] < BASE + cut]

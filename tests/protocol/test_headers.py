@@ -12,7 +12,7 @@ from kio.serial import entity_writer
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol.api import ApiKey, is_flexible
-from odradek.protocol.headers import parse_request_header, parse_response_header, request_header
+from odradek.protocol.framing import parse_request_header, parse_response_header, request_header
 from odradek.protocol.schema import REQUEST, RESPONSE
 from tests.protocol.schemas import API_KEYS, classes
 

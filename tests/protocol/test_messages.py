@@ -17,7 +17,7 @@ from odradek.protocol.codec import (
     encode_request,
     encode_response,
 )
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.protocol.schema import versions_of
 
 LONG_MAX = 2**63 - 1

@@ -14,13 +14,12 @@ from odradek.foundation.errors import (
     UnsupportedCompressionType,
 )
 from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
-from odradek.records.batch import BatchHeader, BatchView, read_header
+from odradek.records.batch import BatchHeader, BatchView, read_header, validate_header
 from odradek.records.builder import BatchBuilder, build_batch, frame
 from odradek.records.compression import Compression
 from odradek.records.validation import (
     TIMESTAMP_BOUND_NONE,
     single_batch_bytes,
-    validate_header,
     validate_keys,
     validate_records,
     validate_timestamps,

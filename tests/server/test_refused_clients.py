@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.protocol.headers import request_header
+from odradek.protocol.framing import request_header
 from tests.support.broker_process import Broker
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from odradek.foundation.errors import CoordinatorNotAvailable
 from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from tests.support.group_world import World, image, topic_id
 
 

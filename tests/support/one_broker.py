@@ -18,7 +18,7 @@ from odradek.foundation.settings import Settings
 from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.registry.memory_store import MemoryStore
 from odradek.registry.store import Store
 

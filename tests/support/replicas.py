@@ -39,7 +39,7 @@ from odradek.handlers.fetch_sessions import FetchSessions
 from odradek.log.log_manager import LogManager
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.broker_transport import BrokerRequest, Response
 from odradek.replication.fetcher_manager import ReplicaFetcherManager

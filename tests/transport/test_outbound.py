@@ -12,7 +12,7 @@ from odradek.foundation.errors import FrameError, InvalidRequest, RequestTimedOu
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_request, encode_response
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.transport.connection import Connection
 from odradek.transport.outbound import OutboundConnection
 from tests.support.loop import run

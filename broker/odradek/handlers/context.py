@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.handlers.counters import RequestCounters
     from odradek.handlers.fetch_sessions import FetchSessions
     from odradek.log.log_manager import LogManager
-    from odradek.protocol.headers import RequestHeader
+    from odradek.protocol.framing import RequestHeader
     from odradek.replication.blocking import BlockingWork
     from odradek.replication.hosted_partitions import HostedPartitions
     from odradek.replication.producer_ids import ProducerIds
@@ -159,19 +159,14 @@ class ControllerParts:
         self.handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
 
 
-class RequestContext:
+class RequestContext(NamedTuple):
     """One request's surroundings. `received_at` is when its frame was received, in monotonic seconds."""
 
-    __slots__ = ("broker", "connection", "header", "principal", "received_at")
-
-    def __init__(
-        self, header: RequestHeader, connection: Connection, broker: BrokerParts, *, received_at: float
-    ) -> None:
-        self.header = header
-        self.connection = connection
-        self.broker = broker
-        self.received_at = received_at
-        self.principal = ANONYMOUS
+    header: RequestHeader
+    connection: Connection
+    broker: BrokerParts
+    received_at: float
+    principal: str = ANONYMOUS
 
     @property
     def client_host(self) -> str:

@@ -1,11 +1,11 @@
-"""Requests counted by API: how many, how long they took, how many bytes. Plain integers, read by a scrape.
+"""Requests counted by API: how many, how long they took, how many bytes.
 
+Plain integers, which the dispatcher counts up and a scrape reads.
 The time of a request is from its frame to its answer; a fetch's includes its wait.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Final
 
 from odradek.protocol.api import API_KEY_MAX
@@ -29,12 +29,6 @@ class ApiCounters:
         self.response_bytes = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(LATENCY_BOUNDS_SECONDS) + 1)
-
-    def observe(self, seconds: float) -> None:
-        """Count one answered request that took `seconds`."""
-        self.requests += 1
-        self.seconds += seconds
-        self.buckets[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)] += 1
 
 
 class RequestCounters:

@@ -24,20 +24,18 @@ from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, frame_error, has_
 from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
 from odradek.log.log import AppendResult
 from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.hot.produce_request import (
+from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
-    OnePartition,
-    ProducedTopic,
-    parse_one_partition,
-    parse_produce_request,
-)
-from odradek.protocol.hot.produce_response import (
     FIRST_WITH_LEADERS,
     NOT_LEADER,
+    OnePartition,
     PartitionResult,
+    ProducedTopic,
     key_of,
     pack_one_partition,
     pack_produce_response,
+    parse_one_partition,
+    parse_produce_request,
 )
 from odradek.replication.partition import Partition
 from odradek.transport.pending import Pending

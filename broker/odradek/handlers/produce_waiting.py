@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from odradek.foundation.errors import KafkaStorageError, RequestError, RequestTimedOut
 from odradek.handlers.context import RequestContext
-from odradek.protocol.hot.produce_response import PartitionResult
+from odradek.protocol.hot.produce import PartitionResult
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
 from odradek.transport.pending import Pending

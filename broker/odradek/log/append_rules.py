@@ -1,7 +1,8 @@
 """What a batch has to pass before it is appended, and what the broker may have to change in it.
 
-The usual batch has create time, goes to a topic without compaction, and is stored as it came: only its header is read.
-The rest is rare: stamping the broker's time, recompressing, checking for keys.
+The usual batch has create time, goes to a topic without compaction, and is stored as it came: only its header is read,
+and `log_appender` sees by itself that it is a usual one. The rest is rare: stamping the broker's time, recompressing,
+checking for keys.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from odradek.records.batch import (
     clear_log_append_time,
     set_log_append_time,
     set_max_timestamp,
+    validate_header,
     verified_header,
 )
 from odradek.records.builder import recompress
 from odradek.records.compression import Compression
 from odradek.records.record import newest_timestamp_ms
-from odradek.records.validation import validate_header, validate_keys, validate_timestamps
+from odradek.records.validation import validate_keys, validate_timestamps
 
 Records = bytes | bytearray | memoryview
 
@@ -70,27 +72,27 @@ class AppendRules:
     """A topic's settings, prepared for the checks of every batch."""
 
     __slots__ = (
-        "_after_max_ms",
         "_before_max_ms",
         "_codec",
         "_level",
         "_name",
         "_need_keys",
-        "_needs_more",
-        "_size_max",
+        "after_max_ms",
         "is_log_append_time",
+        "needs_more",
+        "size_max",
     )
 
     def __init__(self, config: LogConfig, topic_partition: TopicPartition) -> None:
         self._name = topic_partition
-        self._size_max = config.max_message_bytes
+        self.size_max = config.max_message_bytes
         self._before_max_ms = config.message_timestamp_before_max_ms
-        self._after_max_ms = config.message_timestamp_after_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
         self._codec = CODECS.get(config.compression_type)
         self._level = config.compression_level
         self._need_keys = config.cleanup_compact
         self.is_log_append_time = config.is_log_append_time
-        self._needs_more = (
+        self.needs_more = (
             self.is_log_append_time
             or self._need_keys
             or self._codec is not None
@@ -107,9 +109,9 @@ class AppendRules:
         """
         base_offset, length, _, _, _, attributes, _, base_ms, max_ms, _, _, _, _ = header
         size = length + LOG_OVERHEAD_BYTES
-        if size > self._size_max:
+        if size > self.size_max:
             raise RecordTooLarge(
-                f"a batch of {size} bytes for {self._name} is larger than the {self._size_max} bytes that "
+                f"a batch of {size} bytes for {self._name} is larger than the {self.size_max} bytes that "
                 "max.message.bytes allows: send smaller batches or raise it on the topic"
             )
         if is_client:
@@ -123,9 +125,9 @@ class AppendRules:
             if max_ms < base_ms:
                 header, batch = _with_true_max_timestamp(batch)
                 max_ms = header.max_timestamp_ms
-        if self._needs_more:
+        if self.needs_more:
             return self._admit_with_more(header, batch, is_client=is_client, now_ms=now_ms)
-        if max_ms - now_ms > self._after_max_ms:
+        if max_ms - now_ms > self.after_max_ms:
             self._validate_timestamps(header, batch, now_ms)
         return header, batch
 
@@ -164,7 +166,7 @@ class AppendRules:
             header,
             now_ms=now_ms,
             before_max_ms=self._before_max_ms,
-            after_max_ms=self._after_max_ms,
+            after_max_ms=self.after_max_ms,
         )
 
 

@@ -21,7 +21,6 @@ import struct
 from bisect import bisect_right
 from typing import Final
 
-from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX
 from odradek.log.files import Disk, DiskFile
 
 # So many entries are read at once when the binary search has come close.
@@ -37,7 +36,7 @@ class IndexDamagedError(Exception):
 class SparseIndex:
     """Pairs of rising key and value on disk, the newest of them still in memory."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_last_stored", "_stored", "_unwritten", "count", "path")
+    __slots__ = ("_disk", "_entry", "_file", "_last_stored", "_stored", "count", "path", "unwritten")
 
     def __init__(self, path: str, *, disk: Disk, entry: struct.Struct, stored: int) -> None:
         self.path = path
@@ -49,7 +48,8 @@ class SparseIndex:
         self.count = stored
         # The last of them, once it was read: it is asked for with every new entry.
         self._last_stored: tuple[int, int] | None = None
-        self._unwritten: list[tuple[int, int]] = []
+        # Those in memory. The appender writes them when they are INDEX_ENTRIES_UNWRITTEN_MAX.
+        self.unwritten: list[tuple[int, int]] = []
         self._file: DiskFile | None = None
 
     def __len__(self) -> int:
@@ -62,18 +62,13 @@ class SparseIndex:
 
     def append(self, key: int, value: int) -> None:
         """Add an entry whose key is above the last one's; it stays in memory until `write`."""
-        self._unwritten.append((key, value))
+        self.unwritten.append((key, value))
         self.count += 1
-
-    @property
-    def is_write_due(self) -> bool:
-        """Whether memory holds as many entries as it should."""
-        return len(self._unwritten) >= INDEX_ENTRIES_UNWRITTEN_MAX
 
     def last(self) -> tuple[int, int] | None:
         """The newest entry. Raises IndexDamagedError when the file is shorter than it was."""
-        if self._unwritten:
-            return self._unwritten[-1]
+        if self.unwritten:
+            return self.unwritten[-1]
         if not self._stored:
             return None
         if self._last_stored is None:
@@ -83,7 +78,7 @@ class SparseIndex:
     def entry(self, number: int) -> tuple[int, int]:
         """Entry `number`, from 0. Raises IndexDamagedError when the file does not hold it."""
         if number >= self._stored:
-            return self._unwritten[number - self._stored]
+            return self.unwritten[number - self._stored]
         size = self._entry.size
         data = self._open().pread(number * size, size)
         if len(data) != size:
@@ -93,7 +88,7 @@ class SparseIndex:
 
     def floor(self, key: int) -> tuple[int, int] | None:
         """The last entry whose key is not above `key`; None when all are."""
-        unwritten = self._unwritten
+        unwritten = self.unwritten
         if unwritten and key >= unwritten[0][0]:
             return unwritten[bisect_right(unwritten, (key, _VALUE_MAX)) - 1]
         return self._floor_stored(key)
@@ -118,10 +113,10 @@ class SparseIndex:
 
     def truncate(self, key: int) -> None:
         """Forget the entries whose key is `key` or above."""
-        while self._unwritten and self._unwritten[-1][0] >= key:
-            self._unwritten.pop()
+        while self.unwritten and self.unwritten[-1][0] >= key:
+            self.unwritten.pop()
             self.count -= 1
-        if self._unwritten:
+        if self.unwritten:
             return
         stored = self._stored
         while stored and self.entry(stored - 1)[0] >= key:
@@ -141,12 +136,12 @@ class SparseIndex:
         file.truncate(0)
         self._stored = 0
         self._last_stored = None
-        self._unwritten = entries
+        self.unwritten = entries
         self.count = len(entries)
         file.append(packed)
         self._stored = len(entries)
         self._last_stored = entries[-1] if entries else None
-        self._unwritten = []
+        self.unwritten = []
 
     def write(self) -> None:
         """Append the entries in memory to the file, made when absent. Raises OSError, and keeps them then."""
@@ -155,12 +150,12 @@ class SparseIndex:
         if file.size > position:
             # What a crashed or failed write left, or the zeros of a file that Kafka had preallocated.
             file.truncate(position)
-        unwritten = self._unwritten
+        unwritten = self.unwritten
         if unwritten:
             file.append(b"".join([self._entry.pack(key, value) for key, value in unwritten]))
             self._last_stored = unwritten[-1]
             self._stored += len(unwritten)
-            self._unwritten = []
+            self.unwritten = []
 
     def close(self) -> None:
         """Drop the open file; it opens again when it is needed."""
@@ -217,9 +212,9 @@ class TimeIndex(SparseIndex):
         while count and self.entry(count - 1)[1] >= relative:
             count -= 1
         if count >= self._stored:
-            del self._unwritten[count - self._stored :]
+            del self.unwritten[count - self._stored :]
             self.count = count
         else:
-            self._unwritten = []
+            self.unwritten = []
             self.count = self._stored
             self._truncate_stored(count)

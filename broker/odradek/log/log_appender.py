@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import InvalidRecord, OutOfOrderSequence
-from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED
+from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX, PRODUCER_BATCHES_REMEMBERED
 from odradek.log.append_rules import (
     AppendResult,
     AppendRules,
@@ -36,9 +36,11 @@ from odradek.log.segment_set import SegmentSet
 from odradek.log.unsynced_files import UnsyncedFiles
 from odradek.records.batch import (
     CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     BatchView,
+    validate_header,
     verified_header,
 )
 from odradek.records.control import parse_marker
@@ -121,7 +123,7 @@ class LogAppender:
             if not is_client:
                 return self._append_several(records, leader_epoch, now_ms=now_ms)
             records = memoryview(records)[: single_batch_bytes(records)]
-        header, records = self._rules.admit(header, records, is_client=is_client, now_ms=now_ms)
+        header, records = self._admit(header, records, is_client=is_client, now_ms=now_ms)
         _, length, _, _, _, attributes, offset_delta, _, max_timestamp_ms, producer_id, _, _, count = header
         if producer_id >= 0:
             if attributes & CONTROL_FLAG:
@@ -154,7 +156,7 @@ class LogAppender:
         offsets.log_end_offset = last_offset + 1
         if producer_id >= 0:
             self._note_producer(segment, header, first_offset, records, now_ms)
-        if segment.offset_index.is_write_due:
+        if len(segment.offset_index.unwritten) >= INDEX_ENTRIES_UNWRITTEN_MAX:
             self._write_index_entries(segment)
         return _new_tuple(
             AppendResult,
@@ -168,6 +170,23 @@ class LogAppender:
                 size,
             ),
         )
+
+    def _admit(
+        self, header: BatchHeader, records: Records, *, is_client: bool, now_ms: int
+    ) -> tuple[BatchHeader, Records]:
+        """As `AppendRules.admit`, which is asked only about a batch that it may refuse or change."""
+        base_offset, length, _, _, _, attributes, _, base_ms, max_ms, _, _, _, _ = header
+        rules = self._rules
+        if (
+            rules.needs_more
+            or length + LOG_OVERHEAD_BYTES > rules.size_max
+            or max_ms - now_ms > rules.after_max_ms
+            or (is_client and (base_offset or attributes & LOG_APPEND_TIME_FLAG or max_ms < base_ms))
+        ):
+            return rules.admit(header, records, is_client=is_client, now_ms=now_ms)
+        if is_client:
+            validate_header(header)
+        return header, records
 
     def _check_marker(self, records: Records) -> None:
         marker = parse_marker(BatchView(records))
@@ -296,7 +315,7 @@ class LogAppender:
                 self._note_producer(segment, header, base_offset, batch, now_ms)
             position += batch_bytes
             record_count += count
-        if segment.offset_index.is_write_due:
+        if len(segment.offset_index.unwritten) >= INDEX_ENTRIES_UNWRITTEN_MAX:
             self._write_index_entries(segment)
         return AppendResult(
             first_offset, last_offset, -1, offsets.log_start_offset, False, record_count, size

@@ -15,7 +15,7 @@ from typing import Any
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
 from odradek.protocol.api import ApiKey
-from odradek.protocol.headers import parse_response_header, request_header, response_header_is_flexible
+from odradek.protocol.framing import parse_response_header, request_header, response_header_is_flexible
 from odradek.protocol.reading import Reader, structure_reader
 from odradek.protocol.requests import request_type
 from odradek.protocol.schema import REQUEST, RESPONSE, message_class

@@ -30,7 +30,12 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.errors import (
+    CorruptRecord,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    UnsupportedCompressionType,
+)
 from odradek.records.checksum import crc32c
 from odradek.records.compression import Compression
 
@@ -38,6 +43,7 @@ Buffer = bytes | bytearray | memoryview
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61
+_RECORD_BYTES_MIN: Final = 7
 # What every format has at its front: offset and the length of what follows.
 LOG_OVERHEAD_BYTES: Final = 12
 MAGIC_POSITION: Final = 16
@@ -166,6 +172,41 @@ def verified_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
+def validate_header(header: BatchHeader) -> None:
+    """Check a client's batch for contradictions in its header, as Kafka does.
+
+    The CRC is the client's own: what it covers arrived as it was sent, but the client may have sent nonsense. The base
+    offset may be anything: it is about to be replaced. Raises InvalidRecord, UnsupportedCompressionType for an unknown
+    codec, InvalidProducerEpoch for a negative one.
+    """
+    _, length, _, _, _, attributes, delta, _, _, producer_id, producer_epoch, base_sequence, count = header
+    if count <= 0 or delta != count - 1:
+        raise InvalidRecord(
+            f"a batch of {count} records has the last offset delta {delta};"
+            " a client's batch holds one record or more, each one offset further"
+        )
+    if attributes & CONTROL_FLAG:
+        raise InvalidRecord("a client's batch is marked as control records, which only brokers write")
+    codec = attributes & COMPRESSION_MASK
+    if codec > Compression.ZSTD:
+        raise UnsupportedCompressionType(f"a batch names the compression codec {codec}; 0 to 4 are known")
+    if codec == 0 and count * _RECORD_BYTES_MIN > length:
+        raise InvalidRecord(f"a batch claims {count} records in {length} bytes, fewer than they need")
+    if producer_id >= 0:
+        if base_sequence < 0:
+            raise InvalidRecord(
+                f"a batch of producer {producer_id} has the base sequence {base_sequence}; 0 is the lowest"
+            )
+        if producer_epoch < 0:
+            raise InvalidProducerEpoch(
+                f"a batch of producer {producer_id} has the epoch {producer_epoch}; 0 is the lowest"
+            )
+    elif producer_id != -1:
+        raise InvalidRecord(f"a batch has the producer id {producer_id}; -1 is the lowest")
+    elif attributes & TRANSACTIONAL_FLAG:
+        raise InvalidRecord("a batch is marked as transactional and has no producer id")
+
+
 class BatchView:
     """A batch inside a larger buffer, its fields read where they lie.
 
@@ -280,9 +321,7 @@ class BatchView:
     @property
     def bytes_view(self) -> memoryview:
         """The whole batch. Raises CorruptRecord when its length does not fit the buffer."""
-        size = self.size_bytes
-        if size < HEADER_BYTES or self.position + size > len(self.buffer):
-            raise _wrong_frame(self.header, position=self.position, size=len(self.buffer))
+        size = _whole_header(self.buffer, self.position).size_bytes
         return memoryview(self.buffer)[self.position : self.position + size]
 
     @property
@@ -327,13 +366,8 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, *, timest
 
     Readers take the max timestamp for every record then. Raises CorruptRecord when the length does not fit.
     """
-    header = read_header(buffer, position)
-    size = header.size_bytes
-    if size < HEADER_BYTES or position + size > len(buffer):
-        raise _wrong_frame(header, position=position, size=len(buffer))
-    _INT16.pack_into(buffer, position + 21, header.attributes | LOG_APPEND_TIME_FLAG)
-    _pack_int64_into(buffer, position + 35, timestamp_ms)
-    update_crc(buffer, position)
+    header = _whole_header(buffer, position)
+    _restamp(buffer, position, header.attributes | LOG_APPEND_TIME_FLAG, timestamp_ms)
 
 
 def clear_log_append_time(buffer: bytearray | memoryview, position: int) -> None:
@@ -341,11 +375,8 @@ def clear_log_append_time(buffer: bytearray | memoryview, position: int) -> None
 
     Raises CorruptRecord when the length does not fit.
     """
-    header = read_header(buffer, position)
-    if header.size_bytes < HEADER_BYTES or position + header.size_bytes > len(buffer):
-        raise _wrong_frame(header, position=position, size=len(buffer))
-    _INT16.pack_into(buffer, position + 21, header.attributes & ~LOG_APPEND_TIME_FLAG)
-    update_crc(buffer, position)
+    header = _whole_header(buffer, position)
+    _restamp(buffer, position, header.attributes & ~LOG_APPEND_TIME_FLAG, header.max_timestamp_ms)
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, position: int, *, timestamp_ms: int) -> None:
@@ -353,10 +384,20 @@ def set_max_timestamp(buffer: bytearray | memoryview, position: int, *, timestam
 
     Raises CorruptRecord when the length does not fit.
     """
+    _restamp(buffer, position, _whole_header(buffer, position).attributes, timestamp_ms)
+
+
+def _whole_header(buffer: Buffer, position: int) -> BatchHeader:
+    """As `read_header`. Raises CorruptRecord also when the buffer does not hold the whole batch."""
     header = read_header(buffer, position)
     if header.size_bytes < HEADER_BYTES or position + header.size_bytes > len(buffer):
         raise _wrong_frame(header, position=position, size=len(buffer))
-    _pack_int64_into(buffer, position + 35, timestamp_ms)
+    return header
+
+
+def _restamp(buffer: bytearray | memoryview, position: int, attributes: int, max_timestamp_ms: int) -> None:
+    _INT16.pack_into(buffer, position + 21, attributes)
+    _pack_int64_into(buffer, position + 35, max_timestamp_ms)
     update_crc(buffer, position)
 
 

@@ -1,12 +1,15 @@
 """What a broker checks of a batch that a client sent, before it appends it.
 
-Length, magic and CRC come first (`batch.verified_header`). The CRC is the client's own: what it covers arrived as it
-was sent, but the client may have sent nonsense. The header is checked for contradictions as Kafka does.
+Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header
+(`batch.validate_header`). What stands here needs the records, or all bytes of the request.
 
-Kafka also walks through every record, decompressing them. Here that happens only where the answer depends on it. These
-are compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch
-may have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by
-the header's word alone. `validate_records` is that walk, for callers that always want it.
+Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header
+(`batch.validate_header`). What stands here needs the records, or all bytes of the request.
+
+Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
+compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch may
+have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the
+header's word alone. `validate_records` is that walk, for callers that always want it.
 """
 
 from __future__ import annotations
@@ -17,15 +20,11 @@ from typing import Final
 
 from odradek.foundation.errors import (
     CorruptRecord,
-    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
-    UnsupportedCompressionType,
 )
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_PER_BATCH_MAX
 from odradek.records.batch import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
     LOG_OVERHEAD_BYTES,
     MAGIC,
     MAGIC_POSITION,
@@ -33,62 +32,11 @@ from odradek.records.batch import (
     BatchView,
     Buffer,
 )
-from odradek.records.compression import Compression
 from odradek.records.record import decompressed_payload, record_spans
 
 TIMESTAMP_BOUND_NONE: Final = 2**63 - 1
-_RECORD_BYTES_MIN: Final = 7
 # What follows the length field in the smallest message there ever was (magic 0).
 _OLDEST_MESSAGE_BYTES_MIN: Final = 14
-
-
-def validate_header(header: BatchHeader) -> None:
-    """Check a client's batch for contradictions in its header.
-
-    Raises InvalidRecord, UnsupportedCompressionType for an unknown codec, InvalidProducerEpoch for a negative one.
-
-    The base offset may be anything: it is about to be replaced.
-    """
-    (
-        _,
-        length,
-        _,
-        _,
-        _,
-        attributes,
-        last_offset_delta,
-        _,
-        _,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = header
-    if count <= 0 or last_offset_delta != count - 1:
-        raise InvalidRecord(
-            f"a batch of {count} records has the last offset delta {last_offset_delta};"
-            " a client's batch holds one record or more, each one offset further"
-        )
-    if attributes & CONTROL_FLAG:
-        raise InvalidRecord("a client's batch is marked as control records, which only brokers write")
-    codec = attributes & COMPRESSION_MASK
-    if codec > Compression.ZSTD:
-        raise UnsupportedCompressionType(f"a batch names the compression codec {codec}; 0 to 4 are known")
-    if codec == 0 and count * _RECORD_BYTES_MIN > length:
-        raise InvalidRecord(f"a batch claims {count} records in {length} bytes, fewer than they need")
-    if producer_id >= 0:
-        if base_sequence < 0:
-            raise InvalidRecord(
-                f"a batch of producer {producer_id} has the base sequence {base_sequence}; 0 is the lowest"
-            )
-        if producer_epoch < 0:
-            raise InvalidProducerEpoch(
-                f"a batch of producer {producer_id} has the epoch {producer_epoch}; 0 is the lowest"
-            )
-    elif producer_id != -1:
-        raise InvalidRecord(f"a batch has the producer id {producer_id}; -1 is the lowest")
-    elif attributes & 0x10:
-        raise InvalidRecord("a batch is marked as transactional and has no producer id")
 
 
 def validate_timestamps(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response_body, encode_request
-from odradek.protocol.headers import parse_response_header
+from odradek.protocol.framing import parse_response_header
 
 Response = TypeVar("Response")
 Response_co = TypeVar("Response_co", covariant=True)

@@ -28,6 +28,7 @@ from odradek.foundation.errors import (
     UnknownLeaderEpoch,
 )
 from odradek.foundation.words import count
+from odradek.log.config import LONG_MAX
 from odradek.log.log import AppendResult, Origin
 from odradek.replication.confirmation import ALWAYS, confirmed_as_of, is_fresh, others_electable
 from odradek.replication.flush_waiters import FlushWaiters
@@ -138,7 +139,7 @@ class Leader:
             replica.bytes_in += size_bytes
             replica.batches_in += 1
             replica.records_in += result.record_count
-            if self.followers is not None or log.must_flush:
+            if self.followers is not None or (log.config.flush_messages != LONG_MAX and log.must_flush):
                 self._commit_later(result)
                 return result
             replica.high_watermark = result.last_offset + 1

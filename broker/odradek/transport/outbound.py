@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 from odradek.foundation.errors import FrameError, InvalidRequest, RequestTimedOut
 from odradek.foundation.limits import OUTBOUND_REQUESTS_IN_FLIGHT_MAX
 from odradek.protocol.codec import decode_response_body, encode_request
-from odradek.protocol.framing import FrameReader, receive_buffer
-from odradek.protocol.headers import parse_response_header
+from odradek.protocol.framing import FrameReader, parse_response_header, receive_buffer
 from odradek.transport.network import Network
 
 # Stands for an API key: the answer is returned as raw bytes, after the check of its correlation id.

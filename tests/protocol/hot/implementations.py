@@ -10,8 +10,7 @@ import pytest
 from odradek.protocol.hot import (
     fetch_request,
     fetch_response,
-    produce_request,
-    produce_response,
+    produce,
     replica_fetch,
 )
 
@@ -34,10 +33,10 @@ class Implementation(NamedTuple):
 IMPLEMENTATIONS = [
     Implementation(
         name="python",
-        parse_produce_request=produce_request.parse_produce_request,
-        parse_one_partition=produce_request.parse_one_partition,
-        pack_produce_response=produce_response.pack_produce_response,
-        pack_one_partition=produce_response.pack_one_partition,
+        parse_produce_request=produce.parse_produce_request,
+        parse_one_partition=produce.parse_one_partition,
+        pack_produce_response=produce.pack_produce_response,
+        pack_one_partition=produce.pack_one_partition,
         parse_fetch_request=fetch_request.parse_fetch_request,
         pack_fetch_response=fetch_response.pack_fetch_response,
         pack_replica_fetch=replica_fetch.pack_replica_fetch,

@@ -14,14 +14,14 @@ from odradek.log.files import FileSlice
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_request, encode_response
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.protocol.hot.fetch_response import FetchedPartition
-from odradek.protocol.hot.produce_request import (
+from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_TOPIC_IDS,
+    PartitionResult,
     parse_produce_request,
 )
-from odradek.protocol.hot.produce_response import PartitionResult
 from odradek.protocol.varint import unsigned_varint as varint
 from tests.protocol.hot.implementations import Implementation, each_implementation
 

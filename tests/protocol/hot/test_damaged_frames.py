@@ -25,8 +25,8 @@ from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import encode_request, encode_response
-from odradek.protocol.headers import parse_request_header, parse_response_header
-from odradek.protocol.hot.produce_request import FIRST_FLEXIBLE
+from odradek.protocol.framing import parse_request_header, parse_response_header
+from odradek.protocol.hot.produce import FIRST_FLEXIBLE
 from odradek.protocol.hot.replica_fetch import FETCH_VERSION
 from odradek.protocol.reading import Reader, structure_reader
 from odradek.protocol.schema import REQUEST, RESPONSE, STRUCTURE, fields_of, message_class

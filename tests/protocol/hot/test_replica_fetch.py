@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odradek.foundation.errors import FrameError
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.protocol.headers import parse_request_header
+from odradek.protocol.framing import parse_request_header
 from odradek.protocol.hot.replica_fetch import FETCH_VERSION, ReplicaFetch
 from tests.protocol.hot.implementations import Implementation, each_implementation
 
