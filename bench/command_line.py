@@ -82,7 +82,7 @@ def _there_and_back(broker: Peer, tool: str, file: Path) -> tuple[float, float]:
     with fresh_topic(broker, 1) as topic:
         sent = _seconds(_produce(broker, tool, topic, file))
         received = _seconds(_consume(broker, tool, topic), output=back)
-    assert filecmp.cmp(file, back, shallow=False), f"{tool} did not bring {file.name} back as it was"
+    assert filecmp.cmp(file, back, shallow=False), f"{tool} did not return {file.name} as it was"
     back.unlink()
     return sent, received
 

@@ -126,7 +126,7 @@ def start_with_partitions_seconds(cluster: AnyCluster, *, partitions: int) -> fl
 
 
 def partitions_of(admin: AdminClient, topic: str) -> Any:
-    """By number, as some broker tells it."""
+    """By number, as some broker's metadata has it."""
     return admin.list_topics(topic, timeout=30).topics[topic].partitions
 
 
@@ -134,5 +134,5 @@ def await_in_sync(admin: AdminClient, topic: str) -> None:
     """Until all replicas of all partitions are."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not all(len(one.isrs) == REPLICAS for one in partitions_of(admin, topic).values()):
-        assert time.monotonic() < deadline, f"the replicas of {topic} do not come in sync"
+        assert time.monotonic() < deadline, f"the replicas of {topic} do not join the in-sync set"
         time.sleep(0.1)

@@ -1,10 +1,9 @@
 """Memory that a virtual machine's host has backed already, handed over as a log grows.
 
 A guest's memory often returns to the host seconds after it is freed. The next touch of each page then costs a fault in
-the host: up to 2.5 s of system time a gigabyte, where writing takes 0.5 s. It hits whoever writes to fresh memory,
-whatever the program, and drowns what a benchmark is after. So as much memory as a log will take is touched before a
-measurement. It is released in step with the log's growth, for both brokers alike. On a machine of one's own it changes
-nothing.
+the host: up to 2.5 s of system time a gigabyte, where writing takes 0.5 s. It affects every program that writes to
+fresh memory, and hides what a benchmark measures. So as much memory as a log will take is touched before a measurement.
+It is released in step with the log's growth, for both brokers alike. On a machine of one's own it changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 
 _MEGABYTE = 1 << 20
 FRAMING_BYTES = 12  # of a record in its batch, and its share of the batch's header
-AHEAD_BYTES = 64 * _MEGABYTE  # let go before it is asked for
+AHEAD_BYTES = 64 * _MEGABYTE  # released before it is requested
 TICK_SECONDS = 0.01  # a log that grows by 1 GB/s takes 10 MB in that time
 
 
@@ -29,7 +28,7 @@ def log_bytes(*, records: int, record_bytes: int) -> int:
 
 @contextmanager
 def touched(size_bytes: int) -> Iterator[None]:
-    """Hold `size_bytes` of touched memory, and let go of as much as anyone takes within the block."""
+    """Hold `size_bytes` of touched memory, and release as much as others take within the block."""
     with tempfile.TemporaryFile(dir="/dev/shm") as held:
         block = b"x" * _MEGABYTE
         for _ in range(size_bytes // _MEGABYTE):

@@ -98,7 +98,7 @@ class Answer:
 
     @property
     def round_ratios(self) -> list[float]:
-        """Ours / the other's, round by round: how far they lie apart tells how quiet the machine was."""
+        """Ours / the other's, round by round: the spread shows how quiet the machine was."""
         pairs = zip(self.rounds["odradek"], self.rounds[self.other_name], strict=True)
         return [ours / others for ours, others in pairs]
 

@@ -1,7 +1,7 @@
 """Interleaved rounds: every step asked of one broker, then of the other, and the next round begins with the other.
 
-So whatever else the machine does meets both. Both get the same tools with the same settings. The first round warms
-Kafka's JVM and is discarded. Left out: what the numbers mean, which `questions` says.
+So other load on the machine affects both. Both get the same tools with the same settings. The first round warms Kafka's
+JVM and is discarded. Left out: what the numbers mean, which `questions` says.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _rounds(
 
 
 def say(what: str) -> None:
-    """A line for whoever watches."""
+    """A line of progress."""
     print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
 
 

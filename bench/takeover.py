@@ -78,7 +78,7 @@ def _controller_seconds(cluster: OurCluster) -> float:
 
         def decides() -> bool:
             controller = admin.describe_cluster(request_timeout=10).result(20).controller
-            # The other has the office as soon as it stands in the registry; it decides once it has read everything.
+            # The other is the controller as soon as it is in the registry; it decides once it has read everything.
             return (
                 controller is not None
                 and f"controller {next_one} decides" in cluster.controllers[next_one].log()
@@ -136,7 +136,7 @@ def _ended(cluster: OurCluster, path: str) -> Iterator[Callable[[], float]]:
 def _wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
-        assert time.monotonic() < deadline, "it did not come to be"
+        assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(_TICK_SECONDS)
 
 

@@ -1,1 +1,1 @@
-"""`make demo`: a tour of Odradek with real clients, told as it goes, in less than a minute."""
+"""`make demo`: a tour of Odradek with real clients, which explains each step, in less than a minute."""

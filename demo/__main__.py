@@ -1,7 +1,7 @@
 """`python -m demo`, which `make demo` calls: a broker starts, is written to and read from, dies, and has lost nothing.
 
-Ends with 0 when all went as told, so it is a test too. Left out: Spark, when PySpark or Java is not there (`make test`
-brings both); and everything that takes longer than a visitor stays.
+Ends with 0 when all went as described, so it is a test too. Left out: Spark, when PySpark or Java is not there (`make
+test` brings both); and everything that takes longer than a visitor stays.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _counts(broker: Broker, writer: Writer, seen: list[int]) -> None:
     missing = 2 * ORDERS - len(found)
     doubled = sum(count - 1 for count in found.values())
     tell(
-        f"The group went on where it was and got {len(rest):,} more. Of {writer.acknowledged:,} acknowledged orders "
+        f"The group continued where it was and got {len(rest):,} more. Of {writer.acknowledged:,} acknowledged orders "
         f"{missing} are missing and {doubled} came twice."
     )
     _expect(missing == 0 and doubled == 0, "orders were lost or doubled")

@@ -1,4 +1,4 @@
-"""What the tour stands on: a broker process of its own, the command line run as a reader would, and how lines look.
+"""The tour's means: a broker process of its own, the command line run as a reader would, and how lines look.
 
 Everything lies in one temporary folder and listens on free ports, so nothing that runs already is touched, and nothing
 is left behind.
@@ -50,7 +50,7 @@ def _styled(style: str, text: str) -> str:
 
 
 class DemoFailedError(Exception):
-    """Something did not go as the tour says; the text tells what."""
+    """Something did not go as the tour says; the text says what."""
 
 
 @dataclass(slots=True)

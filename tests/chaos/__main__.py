@@ -123,7 +123,7 @@ def _end_in_order(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    # The checkout's own code, whatever the environment has installed; and the same for all processes of it.
+    # The checkout's own code, not what the environment has installed; its processes run the same.
     sys.path[:0] = [str(CHECKOUT / "broker"), str(CHECKOUT)]
     os.environ["PYTHONPATH"] = f"{CHECKOUT / 'broker'}{os.pathsep}{CHECKOUT}"
     os.environ["SEED"] = os.environ.get("SEED") or str(random.randrange(1 << 30))

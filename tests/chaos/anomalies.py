@@ -28,7 +28,8 @@ SECONDS_AROUND: Final = 3.0
 class Anomaly:
     """`invariant` is I1 to I12, or "-" where none of them is meant; `name` says which kind of breach it is.
 
-    `at` is the time to look at, None where only the final logs tell; topic, partition and `group` narrow the account.
+    `at` is the time to look at, None where only the final logs show it; topic, partition and `group` narrow the
+    account.
     """
 
     invariant: str

@@ -6,7 +6,7 @@ begin no earlier than the offset that was committed when it was assigned. In the
 
 One step back is librdkafka's own. It requests the end of an older epoch, reads on, and then takes the answer for one
 about its present epoch. (`rd_kafka_toppar_leader_update` sets what is to be validated also while such a request is
-under way.) Whether brokers tell rightly where epochs end is checked with the leaders.
+under way.) Whether brokers answer the right ends of epochs is checked with the leaders.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _anomaly(group: str, kind: str, what: str, at: float | None) -> Anomaly:
 
 
 def _check_positions(name: str, group: _Group, older_ends: Container[tuple[int, int]]) -> Iterator[Anomaly]:
-    """`older_ends` are partition and offset of where brokers told that an epoch before their own had ended."""
+    """`older_ends` are the partition and offset of ends that brokers answered for an epoch before their own."""
     commits = group.history.commits
     committed: dict[int, int] = {}  # by partition, acknowledged so far
     due: dict[tuple[int, int], int] = {}  # (member, partition) -> the next offset
@@ -125,7 +125,7 @@ def _check_positions(name: str, group: _Group, older_ends: Container[tuple[int, 
 
 
 def _check_whole(name: str, group: _Group, final: FinalState, topic: str) -> Iterator[Anomaly]:
-    """What lies below the last commit was taken by somebody, and nothing above the log's end."""
+    """Some member took every record below the last commit, and no commit is above the log's end."""
     for (of_topic, partition), state in final.partitions.items():
         log = state.logs.get(state.leader)
         if of_topic != topic or log is None:
@@ -135,7 +135,7 @@ def _check_whole(name: str, group: _Group, final: FinalState, topic: str) -> Ite
         end = entries[-1][1] if entries else 0
         missing = [one.offset for one in log.records if one.offset < end and one.offset not in taken]
         if missing:
-            what = f"partition {partition} is committed up to {end}, and nobody took {missing[:10]}"
+            what = f"partition {partition} is committed up to {end}, and no member took {missing[:10]}"
             yield _anomaly(name, "skipped record", what, _begun(group, partition, missing[0]))
         if beyond := sorted(offset for offset in taken if offset >= log.end):
             what = f"partition {partition} ends at {log.end}, and {beyond[:10]} were taken"

@@ -1,4 +1,4 @@
-"""I6 and I7: one leader for each epoch, epochs that only grow and end where it was told, true in-sync sets."""
+"""I6 and I7: one leader for each epoch, epochs that only grow and end where brokers answer, true in-sync sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chaos.anomalies import Anomaly
 from tests.chaos.final_logs import FinalState
 from tests.chaos.history import REGISTRY, EpochEndTold, Event, Fetched, StateSeen
 
-# How far a log's time of day may be from the clock of the history, and the line from what it tells of.
+# How far a log's time of day may be from the clock of the history, and the line from its event.
 _LOG_CLOCK_SECONDS: Final = 0.1
 
 

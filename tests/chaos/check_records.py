@@ -1,4 +1,4 @@
-"""I1 to I4 of what producers were told, against the final logs; and that no log holds what nobody sent."""
+"""I1 to I4 of acknowledgements, against the final logs; and that no log holds what no producer sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.chaos.history import (
 
 @dataclass(slots=True)
 class _Told:
-    """What the history tells of producers."""
+    """What the history has of producers."""
 
     producers: dict[str, ProducerBegan] = field(default_factory=dict)
     sent: dict[str, Sent] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _check_log(told: _Told, key: TopicPartitionKey, log: StoredLog) -> Iterator[
             continue
         number, offset = newest.get(sent.producer, (-1, -1))
         if sent.number < number:
-            what = f"{one.name} at {key}:{one.offset} stands after {sent.producer}.{number} at {offset}"
+            what = f"{one.name} at {key}:{one.offset} is after {sent.producer}.{number} at {offset}"
             yield _anomaly("I3", "reordered records", what, key, sent.at)
         else:
             newest[sent.producer] = (sent.number, one.offset)
@@ -116,7 +116,7 @@ def _check_log(told: _Told, key: TopicPartitionKey, log: StoredLog) -> Iterator[
 def _is_another_try(told: _Told, producer: str, first: StoredRecord, second: StoredRecord) -> bool:
     """Whether the producer itself broke the chain. One that gives a record up takes another epoch, and sends all
     unanswered records under it again (librdkafka does, and Java's). No broker can know the two for one. (Where a broker
-    forgot its state the first batch under way is out of order: librdkafka ends for good then, and that is told of.)
+    forgot its state the first batch under way is out of order: librdkafka then ends, and that is reported.)
     """
     renews = producer in told.have_given_up or told.producers[producer].renews_itself
     return renews and first.identity != second.identity
@@ -125,7 +125,7 @@ def _is_another_try(told: _Told, producer: str, first: StoredRecord, second: Sto
 def _check_acknowledged(
     told: _Told, key: TopicPartitionKey, broker: int, log: StoredLog
 ) -> Iterator[Anomaly]:
-    """I1 on one replica: what was acknowledged is there, where its producer was told."""
+    """I1 on one replica: each acknowledged record is at its acknowledged offset."""
     offsets: dict[str, list[int]] = {}
     for one in log.records:
         offsets.setdefault(one.name, []).append(one.offset)

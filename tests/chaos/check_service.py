@@ -42,7 +42,7 @@ def _check_answers(events: Sequence[Event]) -> Iterator[Anomaly]:
         elif isinstance(event, Acknowledged | Refused):
             waiting.pop(record_name(event.producer, event.number), None)
     for name, sent in waiting.items():
-        what = f"{name} was sent to {sent.topic}-{sent.partition} and its producer heard nothing to the end"
+        what = f"{name} was sent to {sent.topic}-{sent.partition} and its producer got no answer to the end"
         yield Anomaly(
             invariant="I12",
             name="request without an answer",

@@ -1,8 +1,8 @@
-"""Where brokers told their clients that leader epochs ended: they log it for whoever asks for that.
+"""The ends of leader epochs that brokers answered to their clients: they log them at DEBUG.
 
     python -m tests.chaos.epoch_ends broker --id 1 ...     # the command `odradek`, with those lines in its log
 
-A client that is told too early an end throws away what it has read, and reads it again. Said too late it misses that
+A client that gets too early an end discards what it has read, and reads it again. With too late an end it misses that
 records are gone, which its next reads show.
 """
 
@@ -31,7 +31,7 @@ _LINE: Final = re.compile(
 
 def epoch_ends_told(process: str, log: Path, *, topic: str) -> Iterator[EpochEndTold]:
     """All that a broker's log has of partitions of `topic`."""
-    # Logs tell the time of day, a history seconds of the monotonic clock.
+    # Logs have the time of day, a history has seconds of the monotonic clock.
     began = time.time() - time.monotonic()
     for match in _LINE.finditer(log.read_text(errors="replace")):
         if match["topic"] == topic:

@@ -12,7 +12,7 @@ TEXT_MAX: Final = 3000
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _ERROR_LINE: Final = re.compile(rb"^\S+Z (?:ERROR|CRITICAL) .*$", re.MULTILINE)
-# Errors that a process has to tell of when its disk is full, or when nobody answers it.
+# Errors that a process has to log when its disk is full, or when it gets no answer.
 _EXPECTED: Final = re.compile(
     rb"No space left on device|File too large|"  # the disk is full, or as large as it may grow
     rb"every log directory of this broker failed|"  # follows the line that says why; the process ends, which is judged

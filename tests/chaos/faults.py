@@ -69,7 +69,7 @@ class Faults:
             self._end(entry)
         for thread in self._threads:
             thread.join(5 * _READY_SECONDS_MAX)
-            assert not thread.is_alive(), f"{thread.name} does not come to its end"
+            assert not thread.is_alive(), f"{thread.name} does not end"
         self._world.start_zookeeper()
         for process in self._world.processes.values():
             process.start()
@@ -119,7 +119,7 @@ class Faults:
                 return self._cut(planned.kind, some, choice)
 
     def _leader(self, choice: int) -> int:
-        """Who leads one of the partitions, or anybody while nobody can be asked."""
+        """The leader of one of the partitions, or any broker while none answers."""
         leader = self._world.leader_of(self._topic, choice % self._partitions)
         return leader if leader is not None else BROKERS[choice % len(BROKERS)]
 
@@ -180,7 +180,7 @@ class Faults:
                         )
                     )
                 else:
-                    # Killed by another fault, or told to stop before it knew what that means.
+                    # Killed by another fault, or stopped before it handled the signal.
                     if code not in (None, 0, -signal.SIGKILL, -signal.SIGTERM):
                         self._history.add(
                             ProcessEnded(
@@ -222,7 +222,7 @@ class Faults:
                 return self._cut_between({self._active(choice)}, {ZOOKEEPER})
             case Kind.CUT_CLIENTS:
                 return self._cut_between({broker(some)}, {CLIENTS})
-        raise AssertionError(f"nobody does {kind}")
+        raise AssertionError(f"no fault is implemented for {kind}")
 
     def _cut_between(self, these: set[str], those: set[str]) -> tuple[str, Undo]:
         return self._cut_ways(

@@ -72,7 +72,7 @@ class FinalState:
 
 
 def whole_batches(data: bytes) -> bytes:
-    """Without a last batch that is cut off: an answer may end within one, and a file that is being written to."""
+    """Without an incomplete last batch: an answer may end within one, and so may a file that is being written."""
     position = 0
     while position + 12 <= len(data):
         size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")

@@ -57,7 +57,7 @@ class RecordedGroup(Group):
         )
 
     def churn_one(self, chance: random.Random) -> None:
-        """Let one member come, leave or die. Unlike `churn` it waits for nobody: to leave amid faults may take long."""
+        """Let one member join, leave or die. Unlike `churn` it does not wait: leaving may take long during faults."""
         action = chance.choice(("start", "stop", "kill"))
         missing = self.missing()
         if missing and (action == "start" or not self.members):
@@ -78,7 +78,7 @@ class RecordedGroup(Group):
         return missing
 
     def look_after_leaving(self) -> None:
-        """Who was told to leave and does not, because nobody answers it, is killed."""
+        """Kill members that were stopped and do not end, because no broker answers them."""
         for number, (member, deadline) in list(self._leaving.items()):
             if member.process.poll() is not None:
                 member.await_stop()
@@ -124,8 +124,8 @@ class RecordedGroup(Group):
     def _lost_in_a_commit(self, seconds: float) -> list[int]:
         """Members of librdkafka that wait for a commit which its coordinator took with it.
 
-        That can be for ever (confluentinc/librdkafka 3740, confluent-kafka-python 1801). Its thread goes on to send
-        heartbeats, so the group waits for such a member, too. Probes find out whether brokers answer commits.
+        That can be for ever (confluentinc/librdkafka 3740, confluent-kafka-python 1801). Its thread still sends
+        heartbeats, so the group waits for such a member, too. Probes check whether brokers answer commits.
         """
         before = now() - seconds
         words = {number: self._last_words.get(number, ("", now())) for number in self.members}
@@ -145,7 +145,7 @@ class RecordedGroup(Group):
         super().close()
 
     def note_gone(self) -> None:
-        """Tell the history of members that have ended."""
+        """Record members that have ended in the history."""
         for number in range(1, self.started + 1):
             is_there = number in self.members or number in self._leaving
             if not is_there and number not in self._told_gone:
@@ -204,7 +204,7 @@ class Groups:
         group = self.groups[choice % len(self.groups)]
         members = list(group.members.items())
         if not members:
-            return f"nobody is left in the group {group.name}", lambda: None
+            return f"no member is left in the group {group.name}", lambda: None
         number, member = members[choice % len(members)]
         member.process.send_signal(signal.SIGSTOP)
         return (
@@ -213,7 +213,7 @@ class Groups:
         )
 
     def fill_up(self) -> None:
-        """Bring back whoever has gone."""
+        """Start the members that have left."""
 
         def start_missing() -> None:
             for group in self.groups:

@@ -1,4 +1,4 @@
-"""What clients asked and were told, who was seen to lead, which faults were in force: one event a line, only added to.
+"""Clients' requests and answers, leaders that were seen, and faults: an append-only file of one event a line.
 
 Several processes add to one file: each line is one write to a descriptor opened for appending, so lines never mix.
 Times are seconds of the system's monotonic clock, the same in all processes. A client writes an invocation before it
@@ -101,12 +101,12 @@ class Transaction:
     outcome: str
 
 
-REGISTRY: Final = "registry"  # the source of states that ZooKeeper told
+REGISTRY: Final = "registry"  # the source of states from ZooKeeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSeen:
-    """A partition's state as the registry or a broker told it (`source`)."""
+    """A partition's state as the registry or a broker reported it (`source`)."""
 
     at: float
     source: str
@@ -132,7 +132,7 @@ class TopicAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTold:
-    """What a member of a group told of itself (`tests.support.group_member`): what, and details."""
+    """What a member of a group reported (`tests.support.group_member`): what, and details."""
 
     at: float
     group: str
@@ -164,7 +164,7 @@ class FaultTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnded:
-    """A process ended though nobody told it to. `excuse` names the fault that explains it, empty when none does."""
+    """A process ended by itself. `excuse` names the fault that explains it, empty when none does."""
 
     at: float
     process: str
@@ -175,7 +175,7 @@ class ProcessEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorLogged:
-    """Something in a process's log that no fault should bring about: a traceback."""
+    """Something in a process's log that no fault should cause: a traceback."""
 
     at: float
     process: str
@@ -184,7 +184,7 @@ class ErrorLogged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndTold:
-    """A broker, leader of `leader_epoch`, told a client where `epoch` ended."""
+    """A broker, leader of `leader_epoch`, answered a client where `epoch` ended."""
 
     at: float
     process: str

@@ -76,7 +76,7 @@ class Writer:
         try:
             self._write(producer, is_over)
         except KafkaException as failure:
-            # librdkafka gives up for good: it holds what a broker said to be impossible.
+            # A fatal error of librdkafka: it holds a broker's answer to be impossible.
             text = f"the producer {self.name} gave up: {failure}"
             self._history.add(ErrorLogged(at=now(), process="librdkafka", text=text))
             producer.purge()

@@ -1,4 +1,4 @@
-"""Moves partitions while faults go on: their replicas become fewer or change places, and are three again later.
+"""Moves partitions during faults: their replicas become fewer or change places, and are three again later.
 
 The offsets topic is moved, too. Requests are made by a thread of its own, since they may have to wait for a controller.
 One may fail, as long as in the end every partition has all its replicas again.
@@ -67,7 +67,7 @@ class Moves:
 
     def _ask(self, topic: str, number: int, wanted: Sequence[int]) -> str:
         """The error of the last broker that was asked; "" when one did it."""
-        error = "nobody was asked"
+        error = "no broker was asked"
         for address in random.sample(self._addresses, len(self._addresses)):
             try:
                 error = _reassign(address, topic, number, wanted)

@@ -1,11 +1,11 @@
-"""Who can reach whom: a network namespace for each process, and firewall rules that lose what one sends to another.
+"""The network between processes: a namespace for each, and firewall rules that drop what one sends to another.
 
     clients (this process) ── bridge ──┬── broker-1
                                        ├── controller-101
                                        └── zookeeper …
 
-A cut loses packets in one direction, as a broken switch does: nobody is told, connections stay open and time out.
-`proxies` offers the same where there are no namespaces. Left out: delay and loss of single packets, which the
+A fault drops packets in one direction, as a broken switch does. No process is notified: connections stay open and time
+out. `proxies` offers the same where there are no namespaces. Left out: delay and loss of single packets, which the
 simulation has.
 """
 
@@ -23,7 +23,7 @@ _PREFIX: Final = "10.77.0."
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a process listens, and where others are told to find it: HOST:PORT each."""
+    """Where a process listens, and the address that it advertises: HOST:PORT each."""
 
     listen: str
     advertised: str

@@ -1,4 +1,4 @@
-"""Looks at the registry while a round goes on, and tells the history how the states of its partitions change."""
+"""Reads the registry during a round, and records changes of its partitions' states in the history."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ACKS_ALL: Final = -1
 
 
 class Writer:
-    """One producer; everything it asks and is told goes into the history."""
+    """One producer; all its requests and answers go into the history."""
 
     def __init__(self, name: str, options: dict[str, Any], history: HistoryFile, *, acks: int) -> None:
         self.name = name

@@ -61,7 +61,7 @@ class Probes:
         topics = self._admin.list_topics(timeout=_TRY_SECONDS).topics
         for name in (self._topic, "__consumer_offsets"):
             if name not in topics or topics[name].error is not None:
-                return f"the topic {name} is not told of"
+                return f"the topic {name} is not in the metadata"
             for number, part in topics[name].partitions.items():
                 if sorted(part.isrs) != list(BROKERS) or part.leader not in BROKERS:
                     return f"{name}-{number} is led by {part.leader} and has in sync {part.isrs}"

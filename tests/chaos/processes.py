@@ -55,7 +55,7 @@ class Process:
         return self._process.pid
 
     def start(self) -> None:
-        """Begin, or go on where it runs; `is_ready` is set when it says so."""
+        """Start it, unless it runs; `is_ready` is set when it says so."""
         with self._lock:
             self.should_run = True
             if self.is_running:
@@ -93,14 +93,15 @@ class Process:
                 self._wait(self._process)
 
     def stop(self) -> int | None:
-        """SIGTERM and wait; the exit code, None where it had ended before. Raises AssertionError when it goes on."""
+        """SIGTERM and wait; the exit code, None where it had ended before. Raises AssertionError when it does not
+        end."""
         with self._lock:
             self.should_run = False
             process = self._process
             if process is None or process.poll() is not None:
                 return None
             self.go_on()
-            # Whoever wants the same meanwhile waits along: at a second signal it would end at once, out of order.
+            # A second caller waits for the same end: at a second signal the process would end at once, uncleanly.
             if self._told_to_end is not process:
                 self._told_to_end = process
                 self._signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Cuts between named processes where there are no namespaces: a TCP proxy in front of each process.
+"""Network partitions between named processes where there are no namespaces: a TCP proxy in front of each process.
 
 All processes get the proxy's port. The proxy asks the system which process has the other end of the connection. While a
 direction is blocked its bytes are dropped. A connection that lost some is closed when the direction is unblocked, since
@@ -99,7 +99,7 @@ class Proxies:
             ways.append(asyncio.create_task(self._pump(there, writer, (name, source), broken)))
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         except (OSError, asyncio.CancelledError):
-            pass  # nobody listens there, or all ends
+            pass  # no process listens there, or all ends
         finally:
             for way in ways:
                 way.cancel()
@@ -113,7 +113,7 @@ class Proxies:
         way: tuple[str, str],
         broken: asyncio.Event,
     ) -> None:
-        # An end that breaks off ends the other way, too; so one that is cut off must not hear of it.
+        # A closed end closes the other direction, too; so an end behind a block must not be closed.
         with contextlib.suppress(OSError):
             while data := await source.read(65_536):
                 if way in self._cuts:

@@ -1,4 +1,5 @@
-"""A process of readers that say exactly what they are told: `python -m tests.chaos.readers OPTIONS`, a JSON object.
+"""A process of readers that report exactly what they are answered: `python -m tests.chaos.readers OPTIONS`, a JSON
+object.
 
 One thread for each partition. It asks a broker for metadata, then the leader for records. It names the leader epoch
 that it knows, so that an answer certainly is of that epoch. Sometimes it asks a follower. It prints `ready` at once,

@@ -1,4 +1,4 @@
-"""One round: clients begin, faults come and go as planned, all is healed, and everything that was told is checked.
+"""One round: clients begin, faults begin and end as planned, all is healed, and every answer is checked.
 
 A round has a topic and groups of its own, so that its history is whole; the cluster may have been through rounds
 before.
@@ -64,7 +64,7 @@ READERS: Final = "tests.chaos.readers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a round came to. `told` is the readable account of `anomalies`."""
+    """A round's result. `report` is the readable account of `anomalies`."""
 
     seed: int
     anomalies: list[Anomaly]

@@ -1,9 +1,9 @@
 """Ends the ZooKeeper session of a process at once, as an expiry does.
 
-A session belongs to whoever knows its id and its password. The id is in every ephemeral node. The password is derived
-from the id, so that a restarted server recognises its clients. (`SessionTrackerImpl`, `ZooKeeperServer.generatePasswd`:
-sixteen bytes of java.util.Random seeded with the id and a constant.) With both, a second connection takes the session
-over and closes it.
+A session belongs to the client that knows its id and its password. The id is in every ephemeral node. The password is
+derived from the id, so that a restarted server recognises its clients. (`SessionTrackerImpl`,
+`ZooKeeperServer.generatePasswd`: sixteen bytes of java.util.Random seeded with the id and a constant.) With both, a
+second connection takes the session over and closes it.
 """
 
 from __future__ import annotations

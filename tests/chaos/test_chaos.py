@@ -1,4 +1,4 @@
-"""Six rounds of half a minute on real processes, two at a time; `make chaos SECONDS=3600` goes on for longer.
+"""Six rounds of half a minute on real processes, two at a time; `make chaos SECONDS=3600` runs for longer.
 
 CHAOS_SEED=n takes seeds n to n+5. The last is played without namespaces, by proxies, as on machines that have none.
 """

@@ -43,7 +43,7 @@ def test_what_is_allowed_passes_too() -> None:
     story.set_records([*story.records(), *more, StoredRecord(10, 1, "p.5", identity=(7, 1))])
     story.set_partition(high_watermark=11)
     story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("1.2", 5), ("2.1", 8)]}})
-    # So the second member went on from 5.
+    # So the second member continued from 5.
     story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 5, 7]])
     assert story.find() == []
     story = clean()
@@ -64,7 +64,7 @@ def test_a_producer_that_renews_itself_may_write_again_under_another_epoch_alone
 
 
 def test_a_member_may_go_back_to_where_an_older_epoch_ended() -> None:
-    """It was told so rightly, and took it for the end of the epoch that it stands in."""
+    """The answer was right, and it took it for the end of its present epoch."""
     story = clean()
     story.events += [told(7.6, 2, "got", [0, 3, 7])]
     assert story.find() == []
@@ -77,7 +77,7 @@ def test_an_epoch_may_be_told_to_end_before_what_is_not_committed() -> None:
     told_early = epoch_end(epoch=0, end_offset=2, leader_epoch=1)
     story.events.append(
         replace(told_early, at=4.9)
-    )  # by then no more than 2 records were shown to anybody ...
+    )  # by then no more than 2 records were shown to clients ...
     story.events.remove(story.of(Fetched)[0])  # ... but for this reader
     assert story.find() == []
 
@@ -96,7 +96,7 @@ def plants(invariant: str, name: str) -> Callable[[Plant], Plant]:
     return note
 
 
-# --- what producers were told ------------------------------------------------------------------------------------
+# --- what producers were answered ------------------------------------------------------------------------------------
 
 
 @plants("I1", "lost acknowledged record")

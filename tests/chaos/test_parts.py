@@ -1,4 +1,4 @@
-"""Parts of chaos by themselves: schedules replay, sessions end, proxies cut between those that are named."""
+"""Parts of chaos by themselves: schedules replay, sessions end, proxies block traffic between named processes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_two_who_stop_one_process_wait_for_one_orderly_end(tmp_path: Path) -> No
         for count, one in enumerate(stopping, start=1):
             one.start()
             deadline = time.monotonic() + PATIENCE_SECONDS
-            # Each lets the process go on first, in case that it was paused.
+            # Each resumes the process first, in case it was paused.
             while process.signals.count(signal.SIGCONT) < count:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

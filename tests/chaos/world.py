@@ -183,7 +183,7 @@ class World:
         return self._client
 
     def active_controller(self) -> str | None:
-        """The name of the active controller; None while there is none, or nobody to ask."""
+        """The name of the active controller; None while there is none, or no server answers."""
         with contextlib.suppress(KazooException, self.registry().handler.timeout_exception):
             data, _ = self.registry().get_async(paths.CONTROLLER).get(timeout=2)
             return controller(nodes.read_controller(paths.CONTROLLER, data))
@@ -198,7 +198,7 @@ class World:
         return None
 
     def expire(self, path: str) -> bool:
-        """End the session that an ephemeral node stands for; whether there was one."""
+        """End the session of an ephemeral node; returns whether there was one."""
         host, _, port = self.registry_address.rpartition(":")
         with contextlib.suppress(KazooException, OSError, self.registry().handler.timeout_exception):
             stat = self.registry().exists_async(path).get(timeout=2)

@@ -1,4 +1,4 @@
-"""Settings change while the broker runs, by Kafka's rules, and everyone who follows them hears."""
+"""Settings change while the broker runs, by Kafka's rules, and every subscriber is notified."""
 
 import asyncio
 

@@ -25,7 +25,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 class Candidate:
-    """A controller that stands for election, and what it was told."""
+    """A candidate for the controller's election, and the callbacks that it got."""
 
     def __init__(self, store: Store, number: int, *, identity: str | None = None) -> None:
         self.store = store
@@ -87,7 +87,7 @@ def test_the_first_is_elected_and_the_next_when_it_resigns(world: World) -> None
         await second.told.until("elected")
         assert second.term() == ControllerTerm(2, 2, 1)
         assert (await first.store.get(paths.CONTROLLER_EPOCH))[:2] == (b"2", 1)
-        # Who resigned may stand again.
+        # A candidate that resigned may start again.
         first.election.start()
         await until_active(first, 2)
         await second.leave()
@@ -113,7 +113,7 @@ def test_who_expires_has_lost_and_writes_nothing_more(world: World) -> None:
         await first.told.until("lost")
         # Either may be next; what was decided in the first term must not be written in any later one.
         while not (second.terms or first.terms[1:]):
-            # The winner tells the loser through the registry.
+            # The loser learns of the winner through the registry.
             for candidate in (first, second):
                 candidate.news.clear()
             news = [asyncio.ensure_future(candidate.news.wait()) for candidate in (first, second)]
@@ -299,7 +299,7 @@ def test_terms_never_share_an_epoch_and_only_the_newest_writes_however_bad_the_r
         written: list[int] = []
 
         async def campaign(candidate: Candidate) -> None:
-            """Write the epoch of one's term again and again, with its fence, even when told that it is over."""
+            """Write the epoch of one's term repeatedly, with its fence, even after the term was reported over."""
             while True:
                 await asyncio.sleep(chance.uniform(0.1, 1))
                 if not candidate.terms:

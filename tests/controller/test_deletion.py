@@ -1,4 +1,4 @@
-"""A topic that is deleted is gone, at whatever step the controller dies."""
+"""A deleted topic is gone, at every step at which the controller may die."""
 
 import asyncio
 

@@ -191,7 +191,7 @@ def test_the_registry_holds_who_is_eligible() -> None:
 def test_nobody_is_forgotten_while_there_is_no_leader() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2, 3)
-        # Not the topic's own: each broker tells what it was started with.
+        # Not the topic's own: each broker reports the value that it was started with.
         await cluster.make_topic([1, 2, 3], config={})
         for broker_id in (1, 2, 3):
             await cluster.leave(broker_id)
@@ -235,7 +235,7 @@ def test_a_smaller_min_insync_replicas_ends_eligibility_before_it_counts(resourc
         assert of(cluster) == (1, (1,), (3,), ())
         await alter(cluster, resource, "1")
         assert of(cluster) == (1, (1,), (), ())
-        # Never the new value together with those whom only the old one made eligible.
+        # Never the new value together with replicas that only the old one made eligible.
         assert ((3,), "1") not in seen
         await cluster.check_registry()
 

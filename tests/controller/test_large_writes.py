@@ -1,4 +1,4 @@
-"""What is more than the registry takes at once is written in steps; whoever dies in between leaves nothing broken."""
+"""A write larger than the registry's bound is made in steps; a crash between two steps leaves nothing broken."""
 
 import asyncio
 

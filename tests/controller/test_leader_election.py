@@ -1,4 +1,4 @@
-"""Leaders come from the in-sync set, epochs only grow, and nobody who may lack a record is in sync."""
+"""Leaders come from the in-sync set, epochs only grow, and no replica that may lack a record is in sync."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ def test_a_follower_that_went_leaves_the_set_within_the_epoch() -> None:
     assert leader_election.without_brokers(partition(1, 1), [2], live={1}) is None
     assert leader_election.without_brokers(partition(NO_LEADER, 2, 3), [2], live={1}) is None
     assert leader_election.without_brokers(partition(2, 2, 3), [2], live={1, 3}) == partition(3, 3, epoch=6)
-    # Both had everything when nobody was left to write to.
+    # Both had everything when no leader was left to write to.
     assert leader_election.without_brokers(partition(2, 2, 3), [2, 3], live={1}) == partition(
         NO_LEADER, 2, 3, epoch=6
     )
@@ -94,7 +94,7 @@ def test_a_leader_may_change_its_in_sync_set() -> None:
     assert alter(partition(1, 1, 2), (1,)) == partition(1, 1)
     assert alter(partition(1, 1), (1, 2)) == partition(1, 1, 2)
     assert alter(partition(1, 1, 2), (2, 1)) is None
-    # Who is in the set already need not be fit to come in.
+    # A member of the set need not be eligible to join it.
     assert alter(partition(1, 1, 3), (1, 2, 3)) == partition(1, 1, 2, 3)
 
 

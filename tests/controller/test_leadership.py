@@ -104,7 +104,7 @@ class Cluster:
         return outcome
 
     async def check_registry(self) -> None:
-        """What is written, what the controller believes, and what its followers are told are one and the same."""
+        """The registry, the controller's image and its followers' image are equal."""
         written = await load_image(MemoryStore(self.registry))
         log: ChangeLog = self.controller.writer.change_log
         told = apply(ClusterImage(), log.since(-1, 0).changes)
@@ -147,7 +147,7 @@ def test_a_broker_that_restarted_unseen_is_another_one() -> None:
         assert cluster.images.current.topics["single"].partitions[0].leader_epoch == 2
         await cluster.leave(2, look=False)
         await cluster.join(2, stopped_cleanly=False)
-        # Alone in the set it stays: nobody has more.
+        # The only member of the set stays: no replica has more.
         assert cluster.led()[0] == (2, (2,))
         await cluster.check_registry()
 
@@ -197,7 +197,7 @@ def test_a_shutdown_in_order_leaves_nothing_that_another_could_lead() -> None:
             TopicPartition("single", 0)
         ]
         assert cluster.led() == [(2, (2,)), (2, (2,))]
-        # It is still fetching, and may not come back into the set before it has registered anew.
+        # It is still fetching, and may not join the set before it has registered again.
         assert isinstance(await cluster.propose(2, T0, 1, 2), IneligibleReplica)
         assert await cluster.leadership.balance(imbalance_percent_max=0) == 0
         await cluster.leave(1)
@@ -292,7 +292,7 @@ def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         )
         await cluster.leave(1)
         assert images == [0, 3, 6, 7]
-        # The broker is gone, seven states, and the note of whom this was decided for.
+        # The broker's removal, seven states, and the epochs that this was decided for.
         assert cluster.controller.writer.change_log.next_number == before + 1 + 7 + 1
 
     run(story)
@@ -354,7 +354,7 @@ def test_an_unclean_return_that_only_the_next_controller_sees_costs_the_broker_i
         await after.refresh_brokers()
         states = successor.images.current.topics["t"].partitions
         assert [(one.leader, one.isr) for one in states] == [(2, (2,)), (2, (2,))]
-        # Whom it has followed from once, it does not follow from again.
+        # An image that it has already followed from is not used again.
         await after.refresh_brokers()
         assert [one.leader_epoch for one in successor.images.current.topics["t"].partitions] == [1, 0]
 

@@ -1,4 +1,4 @@
-"""Brokers hear of changes as they happen, in order, and the controller knows how far each has come."""
+"""Brokers get changes as they happen, in order, and the controller knows how many each has applied."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

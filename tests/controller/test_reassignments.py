@@ -1,4 +1,4 @@
-"""A reassignment keeps what was acknowledged, whoever dies in between and whatever is asked for meanwhile."""
+"""A reassignment keeps what was acknowledged, through crashes and other requests in between."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_old_and_new_replicas_are_there_together_until_the_new_ones_are_in_sync(
 
 def test_a_leader_that_stays_begins_an_epoch_in_which_who_left_is_refused() -> None:
     moving = begun(partition((1, 2)), 3, 1)
-    assert moving.leader_epoch == 5, "nobody has left yet"
+    assert moving.leader_epoch == 5, "no replica has left yet"
     done = reassignment_steps.completed(moving._replace(isr=(1, 2, 3)), live=ALL)
     assert done == PartitionImage(0, 1, 6, (3, 1), (1, 3), 9)
     assert begun(partition((1, 2, 3)), 1, 3) == PartitionImage(0, 1, 6, (1, 3), (1, 3), 9)

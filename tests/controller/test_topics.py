@@ -1,4 +1,4 @@
-"""Topics come to be, grow, and are found again after a restart, by Kafka's rules."""
+"""Topics are created, grow, and are found again after a restart, by Kafka's rules."""
 
 import asyncio
 import random
@@ -160,7 +160,7 @@ def test_who_gives_up_waiting_leaves_registry_and_image_alike(tmp_path: Path) ->
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            # Whatever became of it, this waits for its end.
+            # This waits for its end, whether it succeeded or failed.
             (outcome,) = await broker.controller.create_topics([NewTopic(name=name)])
             assert isinstance(outcome, CreatedTopic | TopicAlreadyExists)
             assert name in broker.images.current.topics

@@ -16,7 +16,7 @@ _CRC_END = 21
 
 
 def changed(chance: random.Random, data: bytes) -> bytes:
-    """`data` with one to four of its parts changed, moved, doubled or cut off."""
+    """`data` with one to four of its parts changed, moved, repeated or truncated."""
     out = bytearray(data)
     for _ in range(chance.choice((1, 1, 2, 4))):
         if not out:

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer; `make fuzz` goes on for as long as asked, from a seed of its own."""
+"""A short run of the fuzzer; `make fuzz` runs for as long as asked, from a seed of its own."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """One broker in memory under fire, and what must hold all the while.
 
-A world is a whole broker on a simulated disk and network in virtual time. Episode by episode strangers connect,
-send whole, damaged and random frames, and leave. Whatever they send:
+A world is a whole broker on a simulated disk and network in virtual time. Episode by episode strangers connect, send
+whole, damaged and random frames, and leave. For everything that they send:
 
 - no handler fails: nothing is logged as an error, no task dies, no answer says UNKNOWN_SERVER_ERROR;
 - a request that its schema allows is answered or refused by closing, in order, with an answer that can be read;
 - no request takes more than CPU_SECONDS_MAX of processor time;
 - afterwards the broker answers others, and nothing of the strangers is left: connections, waiting fetches, tasks;
-- it stops in order, and starts anew from what they made it write.
+- it stops cleanly, and starts again from what they made it write.
 
 A world is made of its seed alone, so a failure replays.
 """
@@ -290,7 +290,7 @@ class World:
 def left_over() -> list[str]:
     """Parts of brokers that are still in memory; none may be once a world is over."""
     gc.collect()
-    # By type, not isinstance: a lazy proxy of some library would import what it stands for.
+    # By type, not isinstance: a lazy proxy of some library would import its module.
     kinds = (BrokerProcess, Partition, Connection, Log, Stranger)
     return sorted(type(one).__name__ for one in gc.get_objects() if type(one) in kinds)
 

@@ -1,4 +1,4 @@
-"""What the churn of real consumers concludes from their commits: it finds second owners, and accuses nobody of less."""
+"""What the churn of real consumers concludes from their commits: it finds second owners, and reports nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of the classic protocol, told as stories of their members."""
+"""Groups of the classic protocol, as stories of their members."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SESSION_MS = 10_000
 
 
 class HandMovedHost:
-    """Time stands still until `clock` is moved; writes wait in `writes`."""
+    """Time does not move until `clock` is moved; writes wait in `writes`."""
 
     max_size = 5
     initial_rebalance_delay_ms = 3000
@@ -240,7 +240,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(client.instance_id for client in self.clients))
     @rule(data=st.data())
     def restart_static(self, data: st.DataObject) -> None:
-        """A static member's process begins again: it has forgotten its id, its waiting join is nobody's."""
+        """A static member's process restarts: it has forgotten its id, and its waiting join has no owner."""
         client = data.draw(st.sampled_from([client for client in self.clients if client.instance_id]))
         self.clients.remove(client)
         self.clients_gone.append(client)
@@ -285,7 +285,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.host.writes and self.host.stored is not None)
     @rule()
     def move_to_another_broker(self) -> None:
-        """What is stored comes back; whoever waits is told to look for the coordinator again."""
+        """What is stored is loaded; waiting members are answered to look for the coordinator again."""
         self.group.die(CoordinatorNotAvailable("moved"))
         assert self.host.stored is not None
         stored = self.host.stored
@@ -302,7 +302,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     # --- what must hold -------------------------------------------------------------------------------------
 
     def told_generation(self, client: Client, result: JoinResult) -> None:
-        """A member hears of a generation: one leader, who hears of everybody in it; never one that is over."""
+        """A member learns of a generation: it has one leader, which learns of every member; it is never one that is
+        over."""
         assert result.generation == self.group.generation, "a generation that is over"
         self.note_instances()
         told = self.model.setdefault(result.generation, Generation())
@@ -313,7 +314,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         names = {member_id for member_id, _, _ in result.members}
         if result.members and self.group.state is GroupState.COMPLETING_REBALANCE:
             assert result.leader == result.member_id, "the list of members is the leader's alone"
-            assert names >= told.joined, "the leader does not hear of everybody"
+            assert names >= told.joined, "the leader does not learn of every member"
         assert len(told.leaders) <= 1, "two leaders of one generation"
 
     @invariant()
@@ -364,7 +365,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_forgotten(self) -> None:
-        """Whoever is in the group will be heard of again: a deadline, or an answer that waits."""
+        """Every member of the group has a deadline, or an answer that waits."""
         for member in self.group.members:
             assert (
                 member.deadline is not None
@@ -375,7 +376,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 assert self.group.wake_at <= member.deadline
 
     def teardown(self) -> None:
-        """Left to themselves, all groups come to rest, and every join and sync is answered."""
+        """Without further events, all groups become stable, and every join and sync is answered."""
         for _ in range(12):
             while self.host.writes:
                 self.host.write(None)

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848), told as stories of their members."""
+"""Consumer groups (KIP-848), as stories of their members."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_session_that_ends_while_clients_are_turned_away_ends_later_and_holds_
     def counted(self: SessionTimers, group: Any) -> None:
         nonlocal fired
         fired += 1
-        if fired < 1_000:  # else time would stand still for ever
+        if fired < 1_000:  # else time would never move
             fire(self, group)
 
     monkeypatch.setattr(SessionTimers, "_fire", counted)
@@ -155,7 +155,7 @@ def test_a_group_that_cannot_expire_its_members_leaves_the_loop_to_others() -> N
 
         def expire(self) -> None:
             self.tries += 1
-            if self.tries > 100:  # else time would stand still for ever
+            if self.tries > 100:  # else time would never move
                 self.wake_at = math.inf
             raise OSError("it fails")
 

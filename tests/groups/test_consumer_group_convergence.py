@@ -1,4 +1,4 @@
-"""Whatever members do, no partition has two owners, and when they rest the group is complete and even."""
+"""For all actions of members, no partition has two owners, and in the end the group is complete and balanced."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def group_type(world: World) -> str:
 async def classic_step(
     world: World, member_id: str, generation: int, owned: tuple[int, ...]
 ) -> tuple[int, tuple[int, ...]]:
-    """What a classic consumer does: heartbeat, and when told so join and sync. Gives generation and
+    """What a classic consumer does: heartbeat, and join and sync when the answer says so. Gives generation and
     partitions.
     """
     try:

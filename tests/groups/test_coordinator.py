@@ -136,7 +136,7 @@ def test_a_load_that_fails_is_tried_again() -> None:
 
 
 def test_a_load_that_ends_because_another_broker_leads_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """The new leader may have had our log cut in the middle: the advice for damaged logs would be wrong."""
+    """The new leader may have made us truncate our log: the advice for damaged logs would be wrong."""
 
     async def story(world: World) -> None:
         await commit(world, "g", "t", 0, 7)

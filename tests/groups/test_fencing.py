@@ -1,4 +1,4 @@
-"""A fenced group has no members and lets none in, and its offsets may be changed; then all goes on."""
+"""A fenced group has no members and admits none, and its offsets may be changed. Afterwards members join again."""
 
 from __future__ import annotations
 

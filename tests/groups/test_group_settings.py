@@ -222,7 +222,7 @@ def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
             assert (answer.error_code, answer.heartbeat_interval.total_seconds()) == (0, interval)
         await asyncio.sleep(50)
         assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
-        # It goes on with the next heartbeat, and survives a restart.
+        # It continues with the next heartbeat, and survives a restart.
         broker = await broker.restart()
         await broker.broker.groups.runtime.loaded()
         assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10

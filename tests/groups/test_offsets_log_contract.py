@@ -97,7 +97,7 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
             assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
             assert await values_from(log, 0, bytes_max=1) == [(0, b"a"), (1, b"b")]
             for bytes_max in range(1, len(batch(b"a", b"b")) + len(batch(b"c"))):
-                # Wherever the bound cuts the second batch, the first is there.
+                # Wherever the bound ends the second batch, the first is there.
                 assert await values_from(log, 0, bytes_max=bytes_max) == [(0, b"a"), (1, b"b")]
             assert await values_from(log, 1) == [(0, b"a"), (1, b"b"), (2, b"c")]
             assert await values_from(log, 3) == []

@@ -196,7 +196,7 @@ def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
         for _ in range(8 * 24 * 3):
             await rest(1200)
             world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
-        assert fetch(world) == {("t", 0): 1}  # nobody subscribes to the other one
+        assert fetch(world) == {("t", 0): 1}  # no member subscribes to the other one
         await settle(world.groups.leave("g", [(joined.member_id, None)]))
         await rest(6.5 * DAY)
         await world.restart()

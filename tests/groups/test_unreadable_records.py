@@ -28,7 +28,7 @@ STREAMS_GROUP_KEY = b"\0\x11\0\1s"
 FOREIGN = {
     SHARE_GROUP_KEY: b"\0\0\0\0\0\1\0",
     STREAMS_GROUP_KEY: b"\0\0\0\0\0\7\0",
-    b"\0": b"a key too short to tell its kind",
+    b"\0": b"a key too short to have a kind",
     b"\0\1\0\xff": b"an offset key that ends early",
     encode_offset_key("g", "t", 7): b"\0\x63an offset of version 99",
     encode_classic_group_key("later"): b"\0\x63a group of version 99",

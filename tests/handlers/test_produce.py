@@ -98,7 +98,7 @@ GOOD = batch([b"a", b"b", b"c"])
 
 # What was sent, and the error and log start offset that Kafka 4.1.1 answers.
 REFUSALS: dict[str, tuple[bytes, int, int]] = {
-    "cut short": (GOOD[:-3], 87, -1),
+    "truncated": (GOOD[:-3], 87, -1),
     "two batches": (GOOD + GOOD, 87, -1),
     "magic 1": (patched(GOOD, 16, ">b", 1, crc=False), 87, -1),
     "magic 3": (patched(GOOD, 16, ">b", 3, crc=False), 2, -1),

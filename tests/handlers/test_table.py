@@ -1,4 +1,4 @@
-"""The table of APIs: what it says, what modules say, what ApiVersions tells."""
+"""The table of APIs, the versions in modules, and the answer to ApiVersions agree."""
 
 from typing import get_type_hints
 

@@ -1,6 +1,6 @@
 """Every write and every sync fails once, with a full disk and with a broken one.
 
-After a full disk the log goes on when there is room; after a broken one it refuses everything until a restart. Either
+After a full disk the log continues when there is room; after a broken one it refuses everything until a restart. Either
 way nothing that was acknowledged is lost, nothing that was refused appears, and reading never sees a torn batch.
 """
 
@@ -104,7 +104,7 @@ def test_a_full_disk(number: int, part: float) -> None:
     assert log is not None
     if log.failure is None:
         story.check(log)
-    # Only what waits for the device, or cuts, may take the log down for a lack of room.
+    # For lack of room, only a sync or a truncation may make the log fail.
     elif log.failure != "it was closed":
         assert CALLS[number][0] in ("sync", "sync directory", "truncate", "write", "rename", "create")
     recovery_point = log.recovery_point

@@ -107,7 +107,7 @@ def test_kafka_reads_and_verifies_what_we_write(tmp_path: Path) -> None:
     log = _open(directory, clean=False, clock=clock)
     _fill(log, seed=1, count=200)
     log.truncate_to(log.log_end_offset - 5)
-    _fill_more = build_batch([(START_MS + 5000, b"k", b"after the cut")])
+    _fill_more = build_batch([(START_MS + 5000, b"k", b"after the truncation")])
     log.append(_fill_more, leader_epoch=9)
     end = log.log_end_offset
     assert len(log.segments) > 3

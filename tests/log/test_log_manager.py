@@ -176,7 +176,7 @@ def test_a_failed_directory_takes_only_its_own_partitions() -> None:
     assert [one.failure is None for one in manager.describe()] == [False, True]
     manager.close()
 
-    # At the next start the directory is still broken: its partitions are known, and not made anew elsewhere.
+    # At the next start the directory is still broken: its partitions are known, and not created again elsewhere.
     disk.kill()
     manager = _open(disk, "a", "b")
     assert manager.directories.offline == {"a"}
@@ -307,7 +307,7 @@ def test_a_loss_of_power_is_known_until_somebody_took_note() -> None:
     _killed(disk)
     disk.crash()
     assert not _open(disk).is_complete
-    # Killed again before anybody heard of it: the loss is still there.
+    # Killed again before the loss was reported: it is still known.
     disk.kill()
     assert not _open(disk).is_complete
     disk.kill()

@@ -1,4 +1,4 @@
-"""The log against a list: whatever is done to it, it holds what the list holds.
+"""The log against a list: after every operation, it holds what the list holds.
 
 A crash may take what was not flushed, and only from the end; what was flushed must be there.
 """

@@ -18,7 +18,7 @@ PRODUCER = 7
 
 
 def append(log: Log, sequence: int, *, count: int = 1, producer: int = PRODUCER, epoch: int = 0) -> int:
-    """The offset that the batch is told to have."""
+    """The offset that is reported for the batch."""
     values = [b"%d" % (sequence + number) for number in range(count)]
     records = batch(*values, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
     return log.append(records, leader_epoch=0).first_offset

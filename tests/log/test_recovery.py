@@ -27,7 +27,7 @@ def _disk_with(*, segment: bytes, base_offset: int = 0) -> SimulatedDisk:
 def _written(
     count: int, *, size: int = 100, config: LogConfig | None = None
 ) -> tuple[SimulatedDisk, list[int]]:
-    """A log of `count` batches of two records that nobody closed, and where each batch begins and the last ends."""
+    """A log of `count` batches of two records, not closed, and where each batch begins and the last ends."""
     disk = SimulatedDisk()
     log = open_log(disk, config=config)
     for number in range(count):
@@ -43,7 +43,7 @@ def test_every_length_of_the_last_two_batches() -> None:
     for size in range(positions[3], positions[5] + 1):
         log = open_log(_disk_with(segment=whole[:size]))
         kept = sum(1 for end in positions[1:] if end <= size)
-        assert log.log_end_offset == kept * 2, f"cut to {size} bytes"
+        assert log.log_end_offset == kept * 2, f"truncated to {size} bytes"
         assert log.size_bytes == positions[kept]
         assert log.truncated_bytes == size - positions[kept]
         result = log.append(batch(b"after"), leader_epoch=0)

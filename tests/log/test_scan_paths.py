@@ -1,4 +1,4 @@
-"""Recovery's short road: what it takes in, the long one takes in alike, and producers are as if all had been read."""
+"""Recovery's fast path accepts what the slow one accepts, and leaves the same state of producers."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _write(log: Log, steps: list[tuple[str, int, int]]) -> None:
 
 
 def _answers(producers: ProducerStates, log: Log) -> list[Any]:
-    """What each stored batch would be told if it came again."""
+    """What each stored batch would be answered if it arrived again."""
     found: list[Any] = []
     for view in stored_batches(log):
         header = view.header

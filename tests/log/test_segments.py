@@ -261,7 +261,7 @@ def test_a_flush_makes_the_indexes_of_closed_segments_safe() -> None:
     sizes = {suffix: len(disk.read(f"{DIRECTORY}/{0:020d}.{suffix}")) for suffix in ("index", "timeindex")}
     assert min(sizes.values()) > 0
     disk.crash()
-    # Nobody scans a segment below the recovery point: what its indexes lack then stays unknown.
+    # No segment below the recovery point is scanned: what its indexes lack then stays unknown.
     log = open_log(disk, recovery_point=log.recovery_point)
     for suffix, size_bytes in sizes.items():
         assert len(disk.read(f"{DIRECTORY}/{0:020d}.{suffix}")) == size_bytes

@@ -1,4 +1,4 @@
-"""Following the controller: what is packed is what is read, and damage is told."""
+"""Following the controller: packed messages are read back equal, and damage is reported."""
 
 import pytest
 from hypothesis import given

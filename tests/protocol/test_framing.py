@@ -1,4 +1,4 @@
-"""Frames from a stream, however it is cut into pieces, and in bounded memory."""
+"""Frames from a stream, however it is divided, and in bounded memory."""
 
 from __future__ import annotations
 

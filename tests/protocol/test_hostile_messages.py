@@ -1,4 +1,4 @@
-"""Whatever bytes come as a message: it is read or refused, in bounded time and memory."""
+"""Any bytes as a message: it is read or refused, in bounded time and memory."""
 
 from __future__ import annotations
 

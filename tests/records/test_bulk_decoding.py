@@ -1,4 +1,4 @@
-"""Records of a batch read at once: the same as read one by one, whatever their shape, and the same refusals."""
+"""Records of a batch read at once equal those read one by one, for every shape and every refusal."""
 
 from __future__ import annotations
 

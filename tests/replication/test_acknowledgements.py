@@ -1,4 +1,4 @@
-"""Requests that wait for replicas: told once, in time, and never more of them than there may be."""
+"""Requests that wait for replicas: answered once, in time, and never more of them than the bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Outcome = Mapping[Waiters, Exception]
 
 
 class Told:
-    """Takes down what a request is told, and when."""
+    """Records the outcomes of a request, and when."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []

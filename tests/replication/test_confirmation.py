@@ -1,4 +1,4 @@
-"""A leader is confirmed while the registry is silent only where nobody else can lead, as of a moment ago."""
+"""While the registry is silent, a leader is confirmed only where no other broker could have led until just before."""
 
 from __future__ import annotations
 

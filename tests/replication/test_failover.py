@@ -1,4 +1,4 @@
-"""Leaders come and go: logs that parted are cut where they parted, and nothing that was acknowledged is lost."""
+"""Leaders change: logs that diverged are truncated where they diverged, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def same_logs(cluster: ReplicaCluster) -> dict[int, bytes]:
 
 
 def test_a_follower_keeps_what_is_above_the_high_watermark_that_it_knows() -> None:
-    """KIP-101, the first scenario: cut there, the acknowledged record would be gone with the leader."""
+    """KIP-101, the first scenario: truncated there, the acknowledged record would be lost with the leader."""
 
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
@@ -51,7 +51,7 @@ def test_a_follower_keeps_what_is_above_the_high_watermark_that_it_knows() -> No
             assert (await cluster.produce(1, b"1")).error_code == 0
             follower = cluster.nodes[2].partition()
             assert (follower.log.log_end_offset, follower.high_watermark) == (2, 1)
-            cluster.elect(1)  # The follower begins anew, under the same leader,
+            cluster.elect(1)  # The follower begins again, under the same leader,
             await cluster.until(lambda: follower.leader_epoch == 1)
             await cluster.kill_node(1)  # which dies.
             await cluster.until(lambda: follower.is_leader)

@@ -70,7 +70,7 @@ async def _readable(broker: WholeBroker) -> int:
     return len(answer.responses[0].partitions[0].records or b"")
 
 
-# Version 3 goes the long road, 9 the short one.
+# Version 3 takes the slow path, 9 the fast one.
 @pytest.mark.parametrize("version", [3, 9])
 @pytest.mark.parametrize("acks", [1, -1])
 def test_an_answer_waits_for_the_flush_and_readers_do_too(acks: int, version: int) -> None:

@@ -1,4 +1,4 @@
-"""Flushes off the loop: one sync serves all who asked before it began, and nobody's turn waits for the device."""
+"""Flushes outside the loop: one sync serves all earlier requests, and no turn of the loop waits for the device."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_the_loop_goes_on_while_the_device_is_slow() -> None:
         log.append(batch(b"flushed"), leader_epoch=0)
         flushed = asyncio.ensure_future(flusher.flush(log))
         await asyncio.get_running_loop().run_in_executor(None, disk.reached.wait, 60)
-        # The sync is in its thread and stuck; appends and reads of the same log go on here.
+        # The sync is stuck in its thread; appends and reads of the same log continue here.
         for number in range(3):
             assert log.append(batch(b"meanwhile"), leader_epoch=0).first_offset == number + 1
         assert len(log.read(0, bytes_max=1 << 20)) > 0

@@ -1,4 +1,4 @@
-"""Duties that fail are done again at their next time, whatever failed."""
+"""Duties that fail are done again at their next time, after every kind of failure."""
 
 from __future__ import annotations
 

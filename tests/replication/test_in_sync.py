@@ -16,7 +16,7 @@ def test_a_lagging_follower_leaves_the_set_and_comes_back() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
             await cluster.produce(1, b"0")
-            await asyncio.sleep(60)  # Nothing comes, and whoever asks again all the while is not behind.
+            await asyncio.sleep(60)  # Nothing arrives, and a follower that keeps fetching is not behind.
             cluster.cut(1, 3)
             started = asyncio.get_running_loop().time()
             waiting = asyncio.create_task(cluster.produce(1, b"1", timeout_ms=60_000))
@@ -44,7 +44,7 @@ def test_too_few_in_sync_refuse_all_and_take_one() -> None:
             leader = cluster.nodes[1].partition()
             assert leader.log.log_end_offset == 0, "nothing was written"
             assert (await cluster.produce(1, b"v", acks=1)).error_code == 0
-            assert leader.high_watermark == 0, "too few hold it for anybody to see it"
+            assert leader.high_watermark == 0, "too few hold it for a consumer to see it"
             cluster.start_node(2)
             await cluster.until(lambda: cluster.states[0].isr == (1, 2))
             answer = await cluster.produce(1, b"w")
@@ -119,7 +119,7 @@ def test_a_lost_answer_of_the_controller_is_found_out_by_the_image() -> None:
             cluster.cut(1, 3)
             await cluster.produce(1, b"0", acks=1)
             await cluster.until(lambda: bool(cluster.proposals))
-            cluster.is_controller_reachable = False  # The set is taken, the answer is not heard.
+            cluster.is_controller_reachable = False  # The set is accepted, and the answer is lost.
             await asyncio.sleep(1)
             cluster.heal()
             await cluster.until(lambda: cluster.states[0].isr == (1, 2, 3))

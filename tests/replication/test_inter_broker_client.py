@@ -1,4 +1,5 @@
-"""The connections that fetchers use: to the address that the image names, anew when lost or a broker returned."""
+"""The connections that fetchers use: to the address that the image names, replaced when lost or when a broker
+returned."""
 
 from __future__ import annotations
 
@@ -132,7 +133,7 @@ class Unreadable(NamedTuple):
         return self.request.pack(correlation_id, client_id)
 
     def parse(self, frame: memoryview) -> None:
-        raise FrameError(f"{len(frame)} bytes that nobody can read")
+        raise FrameError(f"{len(frame)} unreadable bytes")
 
 
 def test_a_response_that_cannot_be_read_closes_the_connection() -> None:

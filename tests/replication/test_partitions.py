@@ -122,7 +122,7 @@ def test_logs_without_a_registry_are_taken_in() -> None:
         broker = await WholeBroker.start(disk=broker.disk)
         found = broker.broker.partitions.get("t", 1)
         assert (found.topic_id, found.high_watermark) == (topic_id, 1)
-        assert found.leader_epoch == 1, "leadership begins anew"
+        assert found.leader_epoch == 1, "leadership begins again"
         assert (await broker.produce("t", b"b", partition=1)).base_offset == 1
         await broker.broker.stop()
 
@@ -284,7 +284,7 @@ def test_a_leader_that_a_full_disk_kept_from_noting_its_epoch_leads_when_there_i
         broker.disk.capacity_bytes = broker.disk.used_bytes
         broker.broker.images.replace(image)
         assert not partitions.get("t", 0).is_leader
-        assert told == [moved.leader_epoch], "whoever followed or fetched hears of the epoch all the same"
+        assert told == [moved.leader_epoch], "followers and consumers learn of the epoch in any case"
         assert partitions.retry_offline() == 1
         broker.disk.capacity_bytes = None
         assert partitions.retry_offline() == 0

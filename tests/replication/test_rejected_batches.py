@@ -62,7 +62,7 @@ def test_only_a_batch_that_is_wanted_and_was_refused_holds_others_back() -> None
     world.has(5)
     assert world.is_skipping(7)
     world.has(6)
-    assert not world.is_skipping(8), "a gap that nobody refused is told as it is"
+    assert not world.is_skipping(8), "a gap that was not refused is reported as it is"
 
 
 def test_sequences_wrap_around() -> None:

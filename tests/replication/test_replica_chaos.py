@@ -1,4 +1,4 @@
-"""Random schedules of produces, cuts, elections and crashes keep every promise, and bugs planted on purpose do not."""
+"""Random schedules of produces, network partitions, elections and crashes keep every invariant; planted bugs do not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 def _truncate_by_offset_alone(patch: pytest.MonkeyPatch) -> None:
-    """A follower takes the end that the leader names, whatever epoch it is of, as before KIP-279."""
+    """A follower takes the end that the leader names, of any epoch, as before KIP-279."""
     patch.setattr(
         follower, "truncation_offset", lambda log, _, end_offset: min(end_offset, log.log_end_offset)
     )

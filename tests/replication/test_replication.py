@@ -153,7 +153,7 @@ def test_only_replicas_of_this_life_may_fetch_as_followers() -> None:
             epoch = cluster.nodes[2].epoch
             assert await code(2, epoch) == 0
             assert await code(2, epoch - 1) == NOT_LEADER_OR_FOLLOWER, "an older life of the broker"
-            assert await code(4, -1) == 75, "the leader may not have heard of it"
+            assert await code(4, -1) == 75, "the leader may not know it yet"
             assert await code(4, -1, leader_epoch=-1) == NOT_LEADER_OR_FOLLOWER
             assert await code(2, epoch, leader_epoch=1) == 75
             cluster.elect(1)

@@ -87,7 +87,7 @@ def test_a_follower_with_nothing_to_fetch_stays_in_sync_and_one_that_is_silent_d
             await asyncio.sleep(20)
             leader = cluster.nodes[1].partition(2)
             assert all(len(changes.unchanged) == 4 for changes in _changes(cluster.nodes[1]))
-            # It has asked all the time, though nobody looked.
+            # It has fetched all the time, though nothing checked it.
             caught_up_at = follower_states(leader).known[3].caught_up_at
             assert asyncio.get_running_loop().time() - caught_up_at < 1
             cluster.cut(1, 3)
@@ -117,7 +117,7 @@ def test_each_partition_has_its_turn_when_answers_are_small() -> None:
                 if min(ends) == 6:
                     break
                 await asyncio.sleep(0.002)
-            assert max(lows) <= 2, "nobody is far ahead of the others"
+            assert max(lows) <= 2, "none is far ahead of the others"
 
     run(story())
 
@@ -191,7 +191,7 @@ def _only_wakes(self: _UnchangedTarget) -> None:
 
 
 def _forget_roles(patch: pytest.MonkeyPatch) -> None:
-    """Nobody hears of another in-sync set."""
+    """No subscriber learns of another in-sync set."""
     patch.setattr(Replica, "notify_followers", lambda _: None)
 
 
@@ -201,7 +201,7 @@ def _forget_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def _leave_fetches_deaf(patch: pytest.MonkeyPatch) -> None:
-    """A fetch that waits hears nothing more of a partition that was noted."""
+    """A fetch that waits learns nothing more of a partition that was noted."""
     patch.setattr(WaitingFetch, "watch_also", lambda *_: None)
 
 

@@ -32,7 +32,7 @@ def test_it_is_proposed_now_and_then_and_told_of_in_one_line(caplog: pytest.LogC
             assert 5 <= proposed <= 5 * 10, "each partition's twice a second"
             lines = [one for one in caplog.messages if "not taken" in one]
             assert 0 < len(lines) < proposed
-            # It goes on after all, as after a new controller's election.
+            # It continues after all, as after a new controller's election.
             cluster.stopping.clear()
             await cluster.until(lambda: all(2 in state.isr for state in cluster.states))
 

@@ -13,7 +13,7 @@ class World:
         self.throttle = Throttle(lambda: self.rate, now=lambda: self.time)
 
     def moved(self, *, size: int, seconds: float) -> int:
-        """The bytes that go through in so much time when somebody always wants `size` more."""
+        """The bytes that pass in that time when a client always requests `size` more."""
         end = self.time + seconds
         before = self.throttle.bytes_total
         while self.time < end:

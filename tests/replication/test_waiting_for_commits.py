@@ -1,4 +1,4 @@
-"""Whoever waits for replicas to take a record is told when they do not."""
+"""A request that waits for replicas to take a record is answered when they do not."""
 
 from __future__ import annotations
 

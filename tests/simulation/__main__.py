@@ -1,7 +1,7 @@
 """Many seeds on all cores: `make sim SEEDS=1000 SEED=1 JOBS=2`.
 
 Says now and then how many held and at which rate. One that fails prints its history and how to play it again, and the
-others go on; after FAILURES_MAX failures it is enough.
+others continue; after FAILURES_MAX failures all end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def outcome_of(seed: int) -> Outcome:
     except InvariantBroken as broken:
         return Outcome(seed, str(broken))
     except Exception:
-        # Whatever else ends a run is a finding too: the product's, or the simulation's own.
+        # Any other end of a run is a finding too: the product's, or the simulation's own.
         return Outcome(seed, traceback.format_exc())
     finally:
         gc.collect()

@@ -1,5 +1,5 @@
-"""Somebody who makes, grows, changes and deletes topics all the time, moves partitions and asks for elections, and
-knows what must have come of it.
+"""An administrator that creates, grows, changes and deletes topics, moves partitions and requests elections, and knows
+what must have come of it.
 
 A lost answer leaves open what happened, and when. The request may be held in a network partition, and be answered long
 after the next one. Of such a topic nothing is asked any more but that all brokers agree. What was answered holds for
@@ -67,7 +67,7 @@ class Administrator:
         self._client = workload.client_of_kind(_CountingClient, "admin", random.Random(rng.getrandbits(64)))
         self._topics = TopicAdmin(self._client)
         self._configs = ConfigAdmin(self._client)
-        # What is known for certain: None for a topic that is not there; a name that is not here is in doubt.
+        # What is known for certain: None for a topic that does not exist. A name that is not here is unknown.
         self._partitions: dict[str, int | None] = dict.fromkeys(NAMES)
         self._retention: dict[str, str] = {}
         self._doubted: set[str] = set()

@@ -40,7 +40,7 @@ class Checker:
         self._shown: dict[tuple[int, int], bytes] = {}
         self._looked: dict[tuple[int, int], int] = {}
         self._marks: dict[tuple[int, int, int], int] = {}
-        # By partition: the epochs in which somebody was seen to lead, who and since when.
+        # By partition: the epochs in which a broker was seen to lead, which broker and since when.
         self._led_since: dict[int, dict[int, tuple[int, float]]] = {}
         self._first_failure: AssertionError | None = None
         cluster.on_state = self._state_written
@@ -194,7 +194,7 @@ class Checker:
         return True
 
     def has_read_all(self) -> bool:
-        """Whether the reader has come to the end of every partition."""
+        """Whether the reader has reached the end of every partition."""
         read = self._workload.operations.read
         return all(
             len(read.get(index, {})) >= self._cluster.high_watermark(index)
@@ -202,7 +202,7 @@ class Checker:
         )
 
     def finish(self) -> None:
-        """When all is quiet: compare what clients were told with every replica."""
+        """When all is quiet: compare the answers to clients with every replica."""
         self.look()
         for index in range(self._cluster.partition_count):
             self._finish(index)
@@ -242,7 +242,9 @@ class Checker:
         # Of those that asked for little only that they sent what is there.
         weak = [value for value in values if value.startswith(WEAK.encode())]
         self._require(
-            set(weak) <= set(self._workload.operations.sent[index]), "I2", f"{index} holds what nobody sent"
+            set(weak) <= set(self._workload.operations.sent[index]),
+            "I2",
+            f"{index} holds what no producer sent",
         )
         values = [value for value in values if not value.startswith(WEAK.encode())]
         self._require(len(values) == len(set(values)), "I4", f"{index} holds twice {_twice(values)}")
@@ -252,7 +254,7 @@ class Checker:
             producer = value.split(b"-")[0]
             self._require(value in place, "I2", f"{value!r} is in {index} and was never sent")
             self._require(
-                last.get(producer, -1) < place[value], "I3", f"{value!r} stands in {index} behind a later one"
+                last.get(producer, -1) < place[value], "I3", f"{value!r} is in {index} behind a later one"
             )
             last[producer] = place[value]
 

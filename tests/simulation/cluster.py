@@ -1,6 +1,6 @@
-"""The cluster of a simulation: `WholeCluster` with crashes of every kind, cuts by number, and a registry that tells.
+"""The cluster of a simulation: `WholeCluster` with crashes of every kind, network partitions, and an observed registry.
 
-Clients reach brokers by names that last (`broker-1.test`), whatever host a broker runs on after its restart.
+Clients reach brokers by stable names (`broker-1.test`), also when a broker runs on another host after its restart.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ENTRIES: Final = {
 
 
 class TellingRegistry(MemoryRegistry):
-    """Tells every state of a partition that is written: `on_state` gets topic, partition and state."""
+    """Reports every state of a partition that is written: `on_state` gets topic, partition and state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class SimulatedCluster(WholeCluster):
         )
 
     def take_registry_away(self, seconds: float, *, with_sessions: bool) -> bool:
-        """The registry answers nobody for so long; whether it was there."""
+        """The registry does not answer for that long; returns whether it was there."""
         registry = self.registry
         if registry.is_away:
             return False
@@ -249,7 +249,7 @@ class SimulatedCluster(WholeCluster):
         self._dead.append(broker)
 
     def on_refused(self, broker_id: int, reason: str) -> None:
-        """A broker cannot go on, as with a failed disk: its process ends in order, and the disk is mended."""
+        """A broker cannot continue, as with a failed disk: its process shuts down cleanly, and the disk is repaired."""
         super().on_refused(broker_id, reason)
         self.history.add(f"broker {broker_id}", f"must end: {reason}")
         if broker_id in self.brokers:
@@ -303,7 +303,7 @@ class SimulatedCluster(WholeCluster):
             self.begin_start(number)
 
     def make_peace(self) -> None:
-        """Restore it for good."""
+        """Restore it permanently."""
         self._is_peace = True
         self.restore()
 
@@ -314,7 +314,7 @@ class SimulatedCluster(WholeCluster):
         return [self.host(number) for number in (*sorted(self.brokers), *sorted(self.controllers))]
 
     def partition_of(self, broker: ClusterBroker, index: int) -> Partition | None:
-        """A broker's replica; None while it has not heard of it."""
+        """A broker's replica; None while the broker does not know of it."""
         try:
             found = broker.partitions.get(TOPIC, index)
         except RequestError:

@@ -1,7 +1,7 @@
 """A small client for members of consumer groups in the newer protocol (KIP-848), which the product's client leaves out.
 
-One heartbeat tells what is owned and learns what is to be owned. It first commits and releases the partitions that are
-revoked, and reports that with the next heartbeat. It reads new partitions from the offsets that the group has
+A heartbeat reports what is owned, and its answer says what is to be owned. It first commits and releases the partitions
+that are revoked, and reports that with the next heartbeat. It reads new partitions from the offsets that the group has
 committed.
 """
 

@@ -202,7 +202,7 @@ class Faults:
             store = self._cluster.stores[host]
             seconds = self._rng.choice([5.0, 15.0])
             is_heard = self._rng.random() < 0.5
-            how = ", which still hear it" if is_heard else ""
+            how = ", which still receive its messages" if is_heard else ""
             self._tell("FAULT", f"broker {broker_id} is cut off from all but clients{how} for {seconds:g} s")
             for other in self._cluster.hosts():
                 if other != host:
@@ -212,7 +212,7 @@ class Faults:
             store.sever()
 
             def rejoin() -> None:
-                # The registry is out of its reach for longer, and what waited behind the cut arrives before.
+                # The registry is unreachable for longer, and held messages arrive before.
                 for other in self._cluster.hosts():
                     self._cluster.network.rejoin(host, other)
 

@@ -1,4 +1,4 @@
-"""What has to hold of consumer groups (I9), whatever their protocol; told by the members as it happens.
+"""What has to hold of consumer groups (I9) of both protocols; the members report as it happens.
 
 - In one generation no partition is given to two members.
 - Nothing is skipped: a new owner of a partition fetches an offset no lower than the last acknowledged commit. Every
@@ -71,5 +71,5 @@ class GroupWatch:
             self._history.require(
                 not missing,
                 "I9",
-                f"{self.group_id} is at {partition}:{offset}, and nobody was given {sorted(missing)[:5]}",
+                f"{self.group_id} is at {partition}:{offset}, and no member was given {sorted(missing)[:5]}",
             )

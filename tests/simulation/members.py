@@ -22,13 +22,13 @@ from tests.simulation.group_checks import GroupWatch
 from tests.simulation.workload import Workload
 
 SESSION_MS: Final = 6_000
-# Longer than a session: whoever is silent for it comes back as a stranger.
+# Longer than a session: a member that is silent for it comes back as a new one.
 STALL_SECONDS: Final = 8.0
 MEMBERS: Final = 2
 
 
 class Member(Protocol):
-    """One life of a member, whatever its protocol."""
+    """One life of a member, of either protocol."""
 
     async def poll(self, *, timeout_ms: int) -> Sequence[ConsumerRecord]:
         """What there is to read."""
@@ -76,7 +76,7 @@ class Members:
                 raise failure
 
     async def check(self) -> None:
-        """Compare what is committed with what was told."""
+        """Compare the committed offsets with the acknowledged ones."""
         client = self._workload.client("auditor", random.Random(self._rng.getrandbits(64)))
         try:
             found = await GroupAdmin(client).offsets(self.watch.group_id)
@@ -127,7 +127,7 @@ class Members:
 
 
 class _TellingConsumer(GroupConsumer):
-    """Tells what it is given, where it begins and what it commits."""
+    """Reports what it is given, where it begins and what it commits."""
 
     def __init__(self, client: Client, watch: GroupWatch, name: str) -> None:
         super().__init__(

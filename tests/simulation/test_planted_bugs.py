@@ -34,7 +34,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 SEED_FIRST: Final = 11
 SEEDS_MAX: Final = 200
 FAULTS: Final = 8
-# The faults that bring out the bugs of a kind, so that not many seeds are needed.
+# The faults that show the bugs of a kind, so that not many seeds are needed.
 CRASHES: Final = ("crash", "power_loss")
 PARTITIONS: Final = ("isolate_broker", "expire_broker", "heal", "crash")
 CONTROLLERS: Final = ("crash_controller", "expire_controller", "lossy_registry")
@@ -43,7 +43,7 @@ SILENCE: Final = ("registry_away", "cut_from_all", "sever_broker", "isolate_brok
 
 
 def _serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Consumers get whatever is in the log."""
+    """Consumers get everything that is in the log."""
     read = PartitionReader.read
 
     def read_all(self: PartitionReader, *args: Any, **named: Any) -> PartitionRead:
@@ -102,14 +102,14 @@ def _forget_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lead_from_less(patch: pytest.MonkeyPatch) -> None:
-    """Nobody is eligible to lead besides the in-sync set: its last member leads with what a loss of power left."""
+    """No replica outside the in-sync set is eligible: its last member leads with what a power failure left."""
     patch.setattr(
         eligible_replicas, "remembered", lambda before, after, **_: after._replace(elr=(), last_known_elr=())
     )
 
 
 def _vouch_for_what_is_gone(patch: pytest.MonkeyPatch) -> None:
-    """A broker says that it has all that it had, whatever happened to the machine."""
+    """A broker always reports a clean stop, also after a power failure."""
     patch.setattr(LogManager, "is_complete", property(lambda self: True))
 
 

@@ -20,7 +20,7 @@ from tests.simulation.cluster import TOPIC, SimulatedCluster
 REQUEST_TIMEOUT_MS: Final = 5_000
 DELIVERY_TIMEOUT_MS: Final = 20_000
 START_MS: Final = 1_700_000_000_000
-# Producers without acks=all, to whom little is promised: no loss, no order, no record only once.
+# Producers without acks=all. They may lose records, and get them reordered or written twice.
 WEAK: Final = "weak"
 
 SomeClient = TypeVar("SomeClient", bound=Client)
@@ -28,7 +28,7 @@ SomeClient = TypeVar("SomeClient", bound=Client)
 
 @dataclass(slots=True)
 class Operations:
-    """What clients asked for and were told, by partition."""
+    """Clients' requests and their answers, by partition."""
 
     sent: dict[int, list[bytes]] = field(default_factory=dict)
     """In each producer's order."""
@@ -39,7 +39,7 @@ class Operations:
 
 
 class Actor(Protocol):
-    """Somebody besides the producers and the reader."""
+    """A client besides the producers and the reader."""
 
     def start(self) -> None:
         """Begin."""
@@ -50,7 +50,7 @@ class Actor(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Nothing fails any more: come to an end that can be checked."""
+        """Nothing fails any more: end in a state that can be checked."""
         ...
 
     def is_settled(self) -> bool:
@@ -62,12 +62,12 @@ class Actor(Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise InvariantBroken unless all that it was told holds."""
+        """Raise InvariantBroken unless all its answers hold."""
         ...
 
 
 class Workload:
-    """Producers and a consumer over all partitions of the topic. `on_acknowledged` and `on_read` are told at once."""
+    """Producers and a consumer over all partitions of the topic. `on_acknowledged` and `on_read` are called at once."""
 
     def __init__(
         self, cluster: SimulatedCluster, rng: random.Random, *, producers: int, has_weak: bool = False
@@ -100,7 +100,7 @@ class Workload:
         self._reader = asyncio.create_task(self._consume(random.Random(self._rng.getrandbits(64))))
 
     async def finish(self) -> None:
-        """No more is sent; returns when all that was sent is acknowledged or given up. Readers go on."""
+        """Send no more; returns when all sent records are acknowledged or given up. Readers continue."""
         self._is_over = True
         await asyncio.gather(*self._tasks)
 

@@ -25,7 +25,7 @@ STOP_SECONDS_MAX = 60
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """A port of 127.0.0.1 that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -146,7 +146,7 @@ def _await_line(process: subprocess.Popen[str], beginning: str, log: object) -> 
         printed: list[str] = []
         for line in process.stdout:
             if line.startswith(beginning):
-                # Nobody reads what comes next: without a reader a full pipe would stop the process.
+                # The rest is discarded: without a reader a full pipe would stop the process.
                 threading.Thread(target=_drain, args=(process.stdout,), daemon=True).start()
                 return
             printed.append(line)

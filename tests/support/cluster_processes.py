@@ -87,7 +87,7 @@ class Cluster:
             list(threads.map(Member.start, members))
 
     def active_controller(self) -> int:
-        """Who is named by /controller; -1 for nobody, as between two."""
+        """The controller that /controller names; -1 for none, as between two."""
         client = KazooClient(hosts=self.connect)
         client.start()
         try:

@@ -14,8 +14,8 @@ Parts = dict[UUID, frozenset[int]]
 
 
 class ConsumerMember:
-    """Obeys at once: what it is told to give up is given up, and said with the next heartbeat. While `is_slow` it
-    still works on what it was told to give up, and owns it.
+    """Releases revoked partitions at once, and reports it with the next heartbeat. While `is_slow` it still works on
+    revoked partitions, and owns them.
     """
 
     def __init__(self, world: World, member_id: str, *, group_id: str = "g", **fields: Any) -> None:
@@ -110,7 +110,7 @@ async def converge(members: list[ConsumerMember], *, rounds: int = 12) -> None:
             check_exclusive(members)
         if before == [(member.epoch, member.owned) for member in members]:
             return
-    raise AssertionError(f"the group did not come to rest in {rounds} rounds of heartbeats")
+    raise AssertionError(f"the group is not stable after {rounds} rounds of heartbeats")
 
 
 def check_exclusive(members: list[ConsumerMember]) -> Mapping[tuple[UUID, int], str]:

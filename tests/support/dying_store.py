@@ -10,7 +10,7 @@ from odradek.registry.store import Operation
 
 
 class DyingStore(MemoryStore):
-    """A session that is cut off after so many more writes."""
+    """A session that ends after that many more writes."""
 
     writes_left = 10**9
 

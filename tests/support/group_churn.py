@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(slots=True)
 class History:
-    """What the members of one group told. `held` has partitions by member, and since when it holds each."""
+    """What the members of one group reported. `held` has partitions by member, and since when it holds each."""
 
     taken: dict[int, set[int]] = field(default_factory=dict)
     held: dict[int, dict[int, float]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class History:
             self.commits[details[0]].acknowledged_at = at
 
     def _note_disowned(self, member: int, at: float, given_up: frozenset[int]) -> None:
-        """Find out whether a newcomer gives up what it had disowned before it took it.
+        """Check whether a new member gives up what it had disowned before it took it.
 
         librdkafka with KIP-848 reports that it owns nothing while it looks up the name of its first assigned topic. It
         then takes the assignment. The broker believes the report, as Apache Kafka 4.1 does, and may have assigned the
@@ -222,7 +222,7 @@ class Group:
         return f"{self.name}: {number} ({member.kind.client}, {member.kind.protocol}) {action}"
 
     def take_notes(self, *, seconds: float = 0.0) -> None:
-        """Read what members have told, and what they tell within `seconds` from now."""
+        """Read what members have reported, and what they report within `seconds` from now."""
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
@@ -233,14 +233,14 @@ class Group:
             self.history.note(*event)
 
     def check_alive(self) -> None:
-        """Raises AssertionError with what a member said that has ended though nobody told it to."""
+        """Raises AssertionError with the output of a member that has ended by itself."""
         for member in self.members.values():
             if member.process.poll() is not None:
                 member.await_stop()
                 raise AssertionError(f"{member.kind} of the group {self.name} ended by itself")
 
     def describe(self) -> str:
-        """What members hold and told last."""
+        """What members hold and reported last."""
         taken = {partition: len(offsets) for partition, offsets in sorted(self.history.taken.items())}
         lines = [f"group {self.name} has taken of each partition {taken}:"]
         for number, member in self.members.items():

@@ -1,9 +1,9 @@
-"""What the log of committed positions says of who owned a partition, compared with what the members told.
+"""What the log of committed offsets says of a partition's owners, compared with the members' reports.
 
-Members are processes: what they tell comes late, and one that is held up learns late, or never, that it was fenced.
-Two members may so believe for a while that a partition is theirs, with any correct broker. But a commit is accepted
-from an owner alone, and it has a name in the log. So nothing is claimed of what members believe; claimed is, of one
-partition's commits:
+Members are processes: their reports arrive late, and a delayed one learns late, or never, that it was fenced. So with
+any correct broker, two members may both believe for a while that they own a partition. But a commit is accepted from an
+owner alone, and it has a name in the log. So nothing is claimed of what members believe. Of one partition's commits,
+these claims are checked:
 
 - A member that was assigned the partition before another member began a commit does not commit after that one, unless
   it is assigned again. Otherwise there were two owners, or a commit was accepted too late.
@@ -21,11 +21,11 @@ from math import inf
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """One commit as its member told of it; times in seconds of one clock.
+    """One commit as its member reported it; times in seconds of one clock.
 
     `positions` are by partition; `assigned_at` says since when the member held each. `acknowledged_at` is infinite for
     a commit that failed or whose end is unknown: the log may have it or not. `disowned` are partitions that the member
-    itself had told the broker not to own (`History`): of them it proves nothing.
+    itself had reported not to own (`History`): of them it proves nothing.
     """
 
     name: str

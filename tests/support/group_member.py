@@ -3,10 +3,10 @@
 It reads one JSON object from its arguments (number, client, protocol, bootstrap, group, topic, session_ms, log), and
 consumes until SIGTERM. It prints what happens to it on standard output, one JSON list a line: [what, seconds, details].
 Times are of the system's monotonic clock, the same in all processes. `got` carries [partition, first, last] of records
-that were taken, told before they are committed: so whatever is committed has been told of.
+that were taken, reported before they are committed: so everything that is committed has been reported.
 
-Each commit has a name, "MEMBER.COUNT", which is its metadata in the log. It is told of before it begins
-(`commits`: its name, then [partition, position] each), and when it is over (`committed` or `commit failed`).
+Each commit has a name, "MEMBER.COUNT", which is its metadata in the log. It is reported before it begins (`commits`:
+its name, then [partition, position] each), and when it is over (`committed` or `commit failed`).
 
 It reports and commits the records that it took before it gives a partition up. An application that wants each record at
 least once, and few twice, does so too.
@@ -72,13 +72,13 @@ class Commits:
 
 
 def tell_taken(taken: Taken) -> None:
-    """Offsets of one partition come in order; records of producers without transactions leave no gaps."""
+    """Offsets of one partition arrive in order; records of producers without transactions leave no gaps."""
     if taken:
         tell("got", [[partition, offsets[0], offsets[-1]] for partition, offsets in taken.items()])
 
 
 class Held:
-    """What a client with whole assignments holds: when it is fenced, some of them tell only of the next one."""
+    """What a client with whole assignments holds: when it is fenced, some of them report only the next one."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits

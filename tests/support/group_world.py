@@ -36,7 +36,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time stands still while anything happens, and else jumps to the next timer."""
+    """An event loop whose time does not move while callbacks are ready, and then jumps to the next timer."""
 
     def __init__(self) -> None:
         self._jumping = _Selector()

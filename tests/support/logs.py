@@ -1,4 +1,4 @@
-"""What tests of the log share: a clock that stands still, batches, and a log on a simulated disk."""
+"""What tests of the log share: a clock that does not move, batches, and a log on a simulated disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START_MS = 1_700_000_000_000
 
 
 class StillClock:
-    """Time moves only when told to."""
+    """Time moves only when a test moves it."""
 
     def __init__(self, wall_ms: int = START_MS) -> None:
         self._wall_ms = wall_ms

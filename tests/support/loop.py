@@ -29,7 +29,7 @@ class DeadlockError(AssertionError):
 
 
 class _Handle:
-    """What is to be run once; an `asyncio.Handle` or `asyncio.TimerHandle` as far as anybody looks."""
+    """What is to be run once; it has what callers use of `asyncio.Handle` and `asyncio.TimerHandle`."""
 
     __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when")
 
@@ -43,7 +43,7 @@ class _Handle:
         self._when = 0.0
 
     def cancel(self) -> None:
-        # What it holds must not wait for its time to come to be forgotten.
+        # What it holds is released now, not when its time is due.
         self._cancelled = True
         self._callback = self._args = None
 

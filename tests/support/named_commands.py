@@ -89,7 +89,7 @@ def _in_shell(lines: list[str], source: str, programs: Mapping[str, click.Comman
 
 
 def _begins_a_command(before: list[str]) -> bool:
-    """Whether what stands before a word lets it be a program, and not somebody's argument."""
+    """Whether the text before a word allows it to be a program, and not an argument."""
     rest = [word for word in before if not _ASSIGNMENT.match(word)]
     return not rest or rest[-1] in _ENDS | {"time", "exec", "sudo", "do", "then", "(", "$("}
 

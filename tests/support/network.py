@@ -77,7 +77,7 @@ class MemoryNetwork:
             event.set()
 
     def isolate(self, host: str) -> None:
-        """Nobody reaches the host any more, nor it them, `heal` or not; who connects to it is refused."""
+        """The host is unreachable in both directions, also after `heal`; connections to it are refused."""
         self._isolated.add(host)
         for address in [one for one in self.listening if one[0] == host]:
             del self.listening[address]

@@ -76,7 +76,7 @@ class MemoryOffsetsLog:
         found = [one for one in self.batches[partition] if BatchView(memoryview(one)).last_offset >= offset]
         if not found:
             return b""
-        # As a log does: the last is cut off by the bound, the first never.
+        # As a log does: the bound may truncate the last batch, never the first.
         return b"".join(found)[: max(bytes_max, len(found[0]))]
 
     async def flush(self, partition: int) -> None:

@@ -3,7 +3,7 @@
 The page has a folder that looks like a clone (`page_folder`). Where possible it also has a network of its own
 (`private_network`), so that 127.0.0.1:9092 is its own. Blocks for Kubernetes are run in the machine's network.
 
-Shell blocks share one terminal: variables and the current folder go on from block to block. A background block has a
+Shell blocks share one terminal: variables and the current folder last from block to block. A background block has a
 terminal to itself until the page ends.
 """
 
@@ -134,7 +134,7 @@ class PageRun:
     def _play(self, block: Block) -> None:
         for other, process, _ in self._running:
             if process.poll() is not None:
-                raise self._failed(other, f"ended with {process.returncode} while the page went on", "")
+                raise self._failed(other, f"ended with {process.returncode} while the page continued", "")
         if block.kind == "file":
             path = self._folder / block.directive.words
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """A replica that begins to follow cuts its log at the high watermark that it knows, as before KIP-101."""
+    """A replica that begins to follow truncates its log to the high watermark that it knows, as before KIP-101."""
     stop_leading = Partition._stop_leading
 
     def cut_too(self: Partition) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for what others bring about, in real time, for as long as it takes and no longer."""
+"""Waiting for a condition of other processes, in real time, for as long as it takes and no longer."""
 
 from __future__ import annotations
 

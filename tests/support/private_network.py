@@ -1,4 +1,4 @@
-"""A network namespace with a loopback of its own: well-known ports such as 9092 are free in it, whatever runs beside.
+"""A network namespace with a loopback of its own: well-known ports such as 9092 are always free in it.
 
 A process holds the namespace and ends with the test's (its stdin closes). Commands enter it by `nsenter`.
 As root it needs nothing else; other users need user namespaces. Where neither is allowed `available` is False.

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback, in the test's own event loop, that loses what it is told to lose.
+"""A TCP proxy on loopback, in the test's own event loop, that loses traffic on request.
 
 Left out: slowness; it would make tests slow.
 """
@@ -64,7 +64,7 @@ class Proxy:
             ways.append(asyncio.create_task(self._pump(there, writer, is_answer=True)))
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         except (OSError, asyncio.CancelledError):
-            pass  # nobody there, or cut
+            pass  # no peer, or blocked
         finally:
             for way in ways:
                 way.cancel()

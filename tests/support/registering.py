@@ -13,7 +13,7 @@ from tests.support.registries import Told, World
 
 
 class Member:
-    """One broker, and what it was told."""
+    """One broker, and the callbacks that it got."""
 
     def __init__(
         self,

@@ -78,7 +78,7 @@ class ZookeeperWorld:
 
 
 class Told:
-    """What an owner was told, in order, and a way to wait for the next."""
+    """The callbacks that an owner got, in order, and a way to wait for the next."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -94,7 +94,7 @@ class Told:
         return noted
 
     async def until(self, *words: str) -> None:
-        """Wait until exactly these words were told since the last call, which forgets them."""
+        """Wait until exactly these callbacks were made since the last call, which forgets them."""
         while len(self.words) < len(words):
             self._news.clear()
             await self._news.wait()

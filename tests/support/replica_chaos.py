@@ -1,7 +1,7 @@
-"""Random schedules over a `ReplicaCluster`, and what has to hold whatever happens.
+"""Random schedules over a `ReplicaCluster`, and what always has to hold.
 
 - What was acknowledged with acks=all is in the log of every in-sync replica, at its offset, with its bytes (I1).
-- Below the high watermark an offset has one value, for ever, on whatever replica it is looked at (I2).
+- Below the high watermark an offset has one value, for ever, on every replica (I2).
 - A leader's high watermark does not go back within its epoch (I5). Every member of the controller's in-sync set has
   what is below it (I7).
 - No fetch session overlooks a partition that has something new for its follower.

@@ -57,7 +57,7 @@ from tests.support.loop import LoopClock
 from tests.support.whole_broker import batch, decoded
 
 TOPIC_ID = uuid.UUID(int=77)
-# For parts of a broker that these requests do not come to.
+# For parts of a broker that these requests do not reach.
 _NOTHING: Any = None
 SETTINGS = {
     "log.dirs": "/logs",
@@ -402,7 +402,7 @@ class ReplicaCluster:
         return self.states[state.partition]
 
     def _publish(self) -> None:
-        """Tell every live broker in its own time, in order."""
+        """Notify every live broker, each at its own time and in order."""
         topics = {}
         if self.states:
             topics["t"] = TopicImage("t", TOPIC_ID, tuple(self.states), is_internal=False)

@@ -34,5 +34,5 @@ SAMPLES = (
 
 
 def numbered(count: int, *, start: int = 0) -> list[bytes]:
-    """Values that tell their number, so that a lost or doubled one can be named."""
+    """Values that contain their number, so that a lost or repeated one can be named."""
     return [b"value-%07d" % number for number in range(start, start + count)]

@@ -1,4 +1,4 @@
-"""What has to hold of followers' fetch sessions at any moment: nobody overlooks a partition that has something new."""
+"""What always has to hold of followers' fetch sessions: none overlooks a partition that has something new."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wrong_changes(parts: BrokerParts) -> str:
     for partition in parts.partitions:
         for one in partition.replica.log_end_watch.waiting:
             if isinstance(one, _UnchangedTarget) and one not in listening:
-                return f"somebody listens at {partition.topic_partition} for a session that is over"
+                return f"{partition.topic_partition} has a listener for a session that is over"
     return ""
 
 
@@ -52,14 +52,14 @@ def _changed_by(target: Target, changes: SessionChanges) -> str:
     replica = partition.replica
     followers = None if partition.leader is None else partition.leader.followers
     if changes.unchanged[target] not in replica.log_end_watch.waiting:
-        return "nobody listens"
+        return "there is no listener"
     if replica.refusal is not None or target.matching_epoch != replica.leader_epoch or followers is None:
         return f"its role is another one: {replica.refusal}, epoch {replica.leader_epoch}"
     if changes.broker_id not in followers.in_sync:
         return "the follower is not in sync"
     ends = (partition.log.log_end_offset, partition.high_watermark, target.high_watermark)
     if set(ends) != {target.fetch_offset}:
-        return f"the log's end, the high watermark and what was told of it are {ends}"
+        return f"the log's end, the high watermark and what was answered of it are {ends}"
     if target.log_start_offset != partition.log.log_start_offset:
-        return f"the log starts at {partition.log.log_start_offset}, told was {target.log_start_offset}"
+        return f"the log starts at {partition.log.log_start_offset}, the answer was {target.log_start_offset}"
     return ""

@@ -65,7 +65,7 @@ class SteadyLoad:
         return told
 
     def forget(self) -> float:
-        """The longest time so far, which begins anew."""
+        """The longest time so far, which is reset."""
         longest, self.longest_seconds = self.longest_seconds, 0.0
         return longest
 

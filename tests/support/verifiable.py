@@ -124,7 +124,7 @@ class Receiver(_Tool):
             places.add(place)
 
     def wait_for(self, values: set[str], *, seconds_max: float) -> None:
-        """Until all `values` were received; also returns when the time is up: `judged` tells what is missing."""
+        """Until all `values` were received; also returns when the time is up: `judged` says what is missing."""
         deadline = time.monotonic() + seconds_max
         while not values <= self.received.keys() and time.monotonic() < deadline and self.is_running:
             time.sleep(0.1)

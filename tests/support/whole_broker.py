@@ -74,7 +74,7 @@ class WholeBroker:
         return cls(broker, disk, registry, network)
 
     async def restart(self) -> WholeBroker:
-        """Stop in order, and start anew on the same disk and registry."""
+        """Stop cleanly, and start again on the same disk and registry."""
         await self.broker.stop()
         return await WholeBroker.start(disk=self.disk, registry=self.registry)
 

@@ -148,7 +148,7 @@ class WholeCluster:
         self._kill(self.host(controller_id), self.controllers.pop(controller_id))
 
     def _kill(self, host: str, process: object) -> None:
-        """A process cannot be stopped in the middle here: what is left of it is cut off from everything for ever."""
+        """A process cannot be killed at any point here: the rest of it is isolated from everything for ever."""
         store = self.stores.pop(host)
         store.sever()
         store.expire()

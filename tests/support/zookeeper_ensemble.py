@@ -110,7 +110,7 @@ class Server:
         return self._process.wait(SECONDS_MAX)
 
     def answer(self, word: str) -> str:
-        """What it says to a four-letter word; empty when nobody listens."""
+        """Its answer to a four-letter word; empty when no server listens."""
         try:
             with socket.create_connection(("127.0.0.1", self.client), timeout=5) as asked:
                 asked.sendall(word.encode())
@@ -148,7 +148,7 @@ class Server:
         self._until(lambda: not self.serves)
 
     def watch_for_seconds(self, seconds: float) -> None:
-        """It must go on, and not serve, for so long."""
+        """It must keep running, and not serve, for that long."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             assert self.is_running and not self.serves, self.log[-3000:]
@@ -180,7 +180,7 @@ class Server:
 
 
 class Ensemble:
-    """Up to `count` servers; those that are started are told of each other as the operator does it."""
+    """Up to `count` servers; those that are started learn of each other as under the operator."""
 
     def __init__(self, folder: Path, count: int, *, jars: str | None = None) -> None:
         found = jars or f"{pyspark_jars()}/*"
@@ -212,7 +212,7 @@ class Ensemble:
             self[id].wait()
 
     def tell(self, found: Configuration) -> None:
-        """Servers that start from now on are told of this configuration."""
+        """Servers that start from now on get this configuration."""
         self.voters, self.version = found.voters, found.version
 
     def close(self) -> None:

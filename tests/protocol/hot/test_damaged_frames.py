@@ -1,6 +1,6 @@
 """Damaged frames: the decoders by hand read what the schemas read, or refuse it as they do, and take no memory for it.
 
-Each sample is cut off after every byte, has every byte and every number replaced, and is followed by frames of random
+Each sample is truncated after every byte, has every byte and every number replaced, and is followed by frames of random
 bytes. The schemas are those of kio, read by `odradek.protocol.reading`; of the tagged fields they know those that the
 decoder by hand makes use of. DAMAGE_SEED=n takes other random bytes.
 """
@@ -45,7 +45,7 @@ NUMBERS = [
     *(struct.pack(">h", number) for number in (-1, -2, 2**15 - 1)),
     *(struct.pack(">i", number) for number in (-1, -2, 2**31 - 1, -(2**31))),
 ]
-TAGS = b"\x01\x09\x02ab"  # one field that nobody knows
+TAGS = b"\x01\x09\x02ab"  # one unknown field
 # Produce and Fetch change their layout in these versions.
 PRODUCE_VERSIONS = (3, 8, 9, 12, 13)
 FETCH_VERSIONS = (4, 5, 7, 9, 11, 12, 13, 15, 17, 18)
@@ -109,7 +109,7 @@ def topic_key(topic: Any, name: str) -> str | bytes:
 
 
 def damaged(sample: Sample) -> Iterator[bytes]:
-    """The sample whole, cut off after every byte of its body, and with every byte and number of it replaced."""
+    """The sample whole, truncated after every byte of its body, and with every byte and number of it replaced."""
     frame, start = sample
     yield frame
     for at in range(start, len(frame)):
@@ -138,7 +138,7 @@ def random_frames(sample: Sample) -> Iterator[bytes]:
 
 
 def within(content: bytes) -> memoryview:
-    """The frame amid a larger buffer, as it stands in what a connection received."""
+    """The frame in the middle of a larger buffer, as a connection receives it."""
     return memoryview(b"\0" + content + bytes(range(64)))[1 : 1 + len(content)]
 
 
