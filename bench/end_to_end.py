@@ -57,8 +57,8 @@ def kafkas_clients(peer: Served, topic: str, *, records: int, discarded: int) ->
         for argument in (topic, records, discarded, RECORD_BYTES):
             arguments.add(argument)
         nanoseconds = measure.invoke(None, arguments.toArray())
-        told: str = jvm.java.util.Arrays.toString(nanoseconds)  # one call instead of one for each number
-    return Latency.of([int(one) / 1e6 for one in told.strip("[]").split(",")])
+        text: str = jvm.java.util.Arrays.toString(nanoseconds)  # one call instead of one for each number
+    return Latency.of([int(one) / 1e6 for one in text.strip("[]").split(",")])
 
 
 def librdkafka(peer: Served, topic: str, *, records: int, discarded: int) -> Latency:

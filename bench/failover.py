@@ -83,7 +83,7 @@ class _Writer:
         """One record more for each, sent at once: the producer tries until a leader takes it."""
         self._missing = set(self._partitions)
         for partition in self._partitions:
-            self._producer.produce(self._topic, b"x", partition=partition, on_delivery=self._told)
+            self._producer.produce(self._topic, b"x", partition=partition, on_delivery=self._on_delivery)
 
     def write(self) -> None:
         self._producer.poll(_TICK_SECONDS)
@@ -92,7 +92,7 @@ class _Writer:
         self.begin_again()
         assert self._producer.flush(PATIENCE_SECONDS) == 0, "records are still waiting"
 
-    def _told(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         assert error is None, error
         self._missing.discard(message.partition())
         self.done_at = time.monotonic()

@@ -117,6 +117,6 @@ def _print(name: str, job: Job, *, is_json: bool) -> None:
             flush=True,
         )
         return
-    told = ", ".join(f"{what} {rate:,.0f}" for what, rate in rates.items())
+    rates_text = ", ".join(f"{what} {rate:,.0f}" for what, rate in rates.items())
     verdict = "all there, none changed" if job.is_right else "NOT WHAT WAS SENT"
-    print(f"Spark and {name}: {job.records:,} records, {verdict}; records/s: {told}", flush=True)
+    print(f"Spark and {name}: {job.records:,} records, {verdict}; records/s: {rates_text}", flush=True)

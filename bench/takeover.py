@@ -115,12 +115,12 @@ def _ended(cluster: OurCluster, path: str) -> Iterator[Callable[[], float]]:
     gone = threading.Event()
     at: list[float] = []
 
-    def told(event: Any) -> None:
+    def on_event(event: Any) -> None:
         del event
         at.append(time.monotonic())
         gone.set()
 
-    assert client.exists(path, watch=told) is not None, f"{path} is not there"
+    assert client.exists(path, watch=on_event) is not None, f"{path} is not there"
 
     def ended_at() -> float:
         assert gone.wait(PATIENCE_SECONDS), f"{path} does not go"

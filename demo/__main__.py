@@ -17,7 +17,7 @@ from pathlib import Path
 
 from demo import spark
 from demo.clients import Writer, read
-from demo.stage import Broker, DemoFailedError, act, command_line, quote, run, tell
+from demo.stage import Broker, DemoFailedError, act, command_line, explain, quote, run
 
 ORDERS = 30_000
 READ_FIRST = 20_000
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--without-spark", action="store_true")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    tell("Odradek speaks Apache Kafka's protocol. Here it meets clients that know nothing of it.")
+    explain("Odradek speaks Apache Kafka's protocol. Here it meets clients that know nothing of it.")
     with tempfile.TemporaryDirectory(prefix="odradek-demo-") as folder:
         broker = Broker(Path(folder))
         try:
@@ -47,7 +47,7 @@ def main() -> int:
         finally:
             broker.close()
     print()
-    tell(
+    explain(
         f"That was all, in {time.perf_counter() - began:.0f} s; nothing is left of it. Your own broker: make run"
     )
     return 0
@@ -57,7 +57,7 @@ def _starts(broker: Broker) -> None:
     act("A broker in the blink of an eye")
     command_line("odradek start --listen 127.0.0.1:0 --admin 127.0.0.1:0 --data …")
     took = broker.start()
-    tell(
+    explain(
         f"Ready in {took * 1000:.0f} ms at {broker.listen} with {broker.resident_megabytes():.0f} MB of memory. "
         "No ZooKeeper, no JVM, no settings."
     )
@@ -75,7 +75,7 @@ def _writes(broker: Broker) -> Writer:
     _expect(
         writer.acknowledged == ORDERS, f"{writer.acknowledged} of {ORDERS} acknowledged: {writer.failed[:3]}"
     )
-    tell(
+    explain(
         f"{ORDERS:,} orders, idempotent and lz4, all acknowledged after {took:.2f} s. The last of partition 0:"
     )
     run(["consume", "orders", "--partition", "0", "--offset", "-2", "--keys"])
@@ -86,11 +86,11 @@ def _reads(broker: Broker) -> list[int]:
     act("kafka-python reads, in a group")
     seen = read(broker.listen, "orders", group="shipping", count_max=READ_FIRST)
     _expect(len(seen) == READ_FIRST, f"{len(seen)} orders came")
-    tell(
+    explain(
         f"It took {len(seen):,} orders, committed its place and left. The broker knows how far behind the group is:"
     )
     run(["groups", "describe", "shipping"])
-    tell("So does Prometheus:")
+    explain("So does Prometheus:")
     command_line(f"curl -s http://{broker.admin}/metrics | grep lag_messages")
     quote("\n".join(line for line in broker.metrics() if line.startswith("odradek_group_lag_messages")))
     return seen
@@ -105,7 +105,7 @@ def _dies(broker: Broker, writer: Writer) -> None:
             command_line(f"kill -9 {broker.pid}")
             broker.end(signal.SIGKILL)
             took = broker.start()
-            tell(
+            explain(
                 f"{writer_knew:,} more orders were acknowledged by then. Started again, ready in {took * 1000:.0f} ms; "
                 "of its files it checked what was not yet known to be on the disk:"
             )
@@ -115,7 +115,7 @@ def _dies(broker: Broker, writer: Writer) -> None:
     writer.write("orders", range(ORDERS, 2 * ORDERS), between=strike)
     writer.flush()
     _expect(writer.acknowledged == 2 * ORDERS, f"{writer.acknowledged} acknowledged: {writer.failed[:3]}")
-    tell(f"The producer only saw a lost connection: all of its {2 * ORDERS:,} orders are acknowledged.")
+    explain(f"The producer only saw a lost connection: all of its {2 * ORDERS:,} orders are acknowledged.")
 
 
 def _counts(broker: Broker, writer: Writer, seen: list[int]) -> None:
@@ -124,7 +124,7 @@ def _counts(broker: Broker, writer: Writer, seen: list[int]) -> None:
     found = Counter([*seen, *rest])
     missing = 2 * ORDERS - len(found)
     doubled = sum(count - 1 for count in found.values())
-    tell(
+    explain(
         f"The group continued where it was and got {len(rest):,} more. Of {writer.acknowledged:,} acknowledged orders "
         f"{missing} are missing and {doubled} came twice."
     )
@@ -133,26 +133,26 @@ def _counts(broker: Broker, writer: Writer, seen: list[int]) -> None:
 
 def _travels(broker: Broker) -> None:
     act("Back in time")
-    tell(
+    explain(
         "A group's place can be moved: to an offset, to a time, or back by a few. Without --execute it is only shown:"
     )
     run(["groups", "reset-offsets", "shipping", "--topic", "orders", "--shift-by", "-100"])
-    tell("The files are Kafka's own, byte for byte, and can be looked into while the broker runs:")
+    explain("The files are Kafka's own, byte for byte, and can be looked into while the broker runs:")
     run(["dump-log", str(broker.data / "orders-0"), "--verify-only"], shortened=broker.data)
 
 
 def _meets_spark(broker: Broker) -> None:
     act("Spark 4 reads the topic")
     if not spark.is_here():
-        tell("PySpark is not installed here, so this part is left out; `make test` brings it.")
+        explain("PySpark is not installed here, so this part is left out; `make test` brings it.")
         return
     from tests.support.java import JavaUnavailableError
 
-    tell("With its stock Kafka connector, once its JVM is up (the first time, the connector is fetched):")
+    explain("With its stock Kafka connector, once its JVM is up (the first time, the connector is fetched):")
     try:
         shown = spark.totals(broker.listen, "orders", broker.folder)
     except JavaUnavailableError as error:
-        tell(f"Left out: {error}")
+        explain(f"Left out: {error}")
         return
     quote(shown)
 
@@ -161,7 +161,7 @@ def _stops(broker: Broker) -> None:
     act("And it stops")
     command_line(f"kill {broker.pid}")
     took = broker.end(signal.SIGTERM)
-    tell(f"Everything is on the disk and the broker has ended, after {took * 1000:.0f} ms.")
+    explain(f"Everything is on the disk and the broker has ended, after {took * 1000:.0f} ms.")
 
 
 def _expect(is_so: bool, otherwise: str) -> None:

@@ -30,7 +30,7 @@ def act(title: str) -> None:
     print(f"\n{_styled('1;36', f'── {title}')}", flush=True)
 
 
-def tell(sentence: str) -> None:
+def explain(sentence: str) -> None:
     print(textwrap.fill(sentence, width=100), flush=True)
 
 

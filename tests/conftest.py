@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    """A real ZooKeeper for all tests together: each keeps to a chroot of its own, and nobody stops it."""
+    """A real ZooKeeper for all tests together: each has a chroot of its own, and none stops it."""
     from tests.support.zookeeper import ZooKeeper
 
     server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"))

@@ -88,7 +88,7 @@ def _rounds(world: World, kept: Path, seconds: float, seed: int) -> bool:
             playing.close()
         print(f"{time.monotonic() - began:7.0f} s {summary(outcome)}", flush=True)
         if outcome.anomalies:
-            _tell(outcome, kept / f"round-{number}", replay)
+            _report(outcome, kept / f"round-{number}", replay)
             return False
         if "CHAOS_KEEP" not in os.environ:
             shutil.rmtree(kept / f"round-{number}", ignore_errors=True)
@@ -98,9 +98,9 @@ def _rounds(world: World, kept: Path, seconds: float, seed: int) -> bool:
     return True
 
 
-def _tell(outcome: Outcome, folder: Path, replay: str) -> None:
-    (folder / "account.txt").write_text(outcome.told)
-    print(f"FAILED: {outcome.told}\n{replay}", flush=True)
+def _report(outcome: Outcome, folder: Path, replay: str) -> None:
+    (folder / "account.txt").write_text(outcome.report)
+    print(f"FAILED: {outcome.report}\n{replay}", flush=True)
 
 
 def _keep(world: World, kept: Path) -> None:

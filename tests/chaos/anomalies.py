@@ -10,9 +10,9 @@ from tests.chaos.history import (
     REGISTRY,
     ErrorLogged,
     Event,
-    FaultTold,
+    FaultReported,
     Fetched,
-    GroupTold,
+    GroupReported,
     Probed,
     ProcessEnded,
     StateSeen,
@@ -62,7 +62,7 @@ def _around(anomaly: Anomaly, events: Sequence[Event], began: float) -> Iterable
     at = anomaly.at
     if at is None:
         yield "no moment is known; all faults of the round:"
-        yield from (_told(event, began) for event in events if isinstance(event, FaultTold))
+        yield from (_line(event, began) for event in events if isinstance(event, FaultReported))
         return
     yield f"faults in force at {at - began:.3f} s:"
     yield from (f"    {what}" for what in _in_force(events, at))
@@ -72,13 +72,13 @@ def _around(anomaly: Anomaly, events: Sequence[Event], began: float) -> Iterable
     near.sort(key=lambda event: abs(event.at - at))
     yield "what happened around it:"
     for event in sorted(near[:EVENTS_SHOWN_MAX], key=lambda event: event.at):
-        yield _told(event, began)
+        yield _line(event, began)
 
 
 def _in_force(events: Sequence[Event], at: float) -> Iterable[str]:
-    begun: dict[int, FaultTold] = {}
+    begun: dict[int, FaultReported] = {}
     for event in events:
-        if isinstance(event, FaultTold) and event.at <= at:
+        if isinstance(event, FaultReported) and event.at <= at:
             if event.has_ended:
                 begun.pop(event.number, None)
             else:
@@ -87,9 +87,9 @@ def _in_force(events: Sequence[Event], at: float) -> Iterable[str]:
 
 
 def _is_of_interest(event: Event, anomaly: Anomaly) -> bool:
-    if isinstance(event, FaultTold | Probed | ProcessEnded):
+    if isinstance(event, FaultReported | Probed | ProcessEnded):
         return True
-    if isinstance(event, GroupTold):
+    if isinstance(event, GroupReported):
         return event.group == anomaly.group
     if isinstance(event, Fetched) and not event.records and anomaly.invariant not in ("I5", "I8"):
         return False
@@ -101,8 +101,8 @@ def _is_of_interest(event: Event, anomaly: Anomaly) -> bool:
     return anomaly.group is None and isinstance(event, StateSeen | TopicAsked | ErrorLogged)
 
 
-def _told(event: Event, began: float) -> str:
-    if isinstance(event, FaultTold):
+def _line(event: Event, began: float) -> str:
+    if isinstance(event, FaultReported):
         return f"  {event.at - began:8.3f} {'  ended' if event.has_ended else 'FAULT '} {event.what}"
     if isinstance(event, StateSeen):
         return (

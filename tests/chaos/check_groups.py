@@ -18,15 +18,15 @@ from typing import Final
 
 from tests.chaos.anomalies import Anomaly
 from tests.chaos.final_logs import FinalState
-from tests.chaos.history import EpochEndTold, Event, GroupTold
+from tests.chaos.history import EpochEndAnswered, Event, GroupReported
 from tests.support.group_churn import History
 from tests.support.group_commits import faults
 
 # What `group_commits` says of each kind of fault, the more particular first.
 _NAMES: Final = (
     ("is not in the log", "lost commit"),
-    ("stands after another member's", "two members own a partition"),
-    ("stands after", "commit out of order"),
+    ("is after another member's", "two members own a partition"),
+    ("is after", "commit out of order"),
     ("follows", "committed offset went back"),
 )
 
@@ -34,7 +34,7 @@ _NAMES: Final = (
 @dataclass(slots=True)
 class _Group:
     history: History = field(default_factory=History)
-    events: list[GroupTold] = field(default_factory=list)
+    events: list[GroupReported] = field(default_factory=list)
 
 
 def check_groups(events: Sequence[Event], final: FinalState, *, topic: str) -> Iterator[Anomaly]:
@@ -43,10 +43,10 @@ def check_groups(events: Sequence[Event], final: FinalState, *, topic: str) -> I
     older_ends = {
         (event.partition, event.end_offset)
         for event in events
-        if isinstance(event, EpochEndTold) and event.topic == topic and event.epoch < event.leader_epoch
+        if isinstance(event, EpochEndAnswered) and event.topic == topic and event.epoch < event.leader_epoch
     }
     for event in sorted(
-        (event for event in events if isinstance(event, GroupTold)), key=lambda told: told.at
+        (event for event in events if isinstance(event, GroupReported)), key=lambda event: event.at
     ):
         group = groups.setdefault(event.group, _Group())
         group.events.append(event)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.chaos.anomalies import Anomaly
 from tests.chaos.final_logs import FinalState
-from tests.chaos.history import REGISTRY, EpochEndTold, Event, Fetched, StateSeen
+from tests.chaos.history import REGISTRY, EpochEndAnswered, Event, Fetched, StateSeen
 
 # How far a log's time of day may be from the clock of the history, and the line from its event.
 _LOG_CLOCK_SECONDS: Final = 0.1
@@ -44,7 +44,7 @@ def _check_ends(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]
     """
     committed: dict[tuple[str, int], int] = {}
     for event in sorted(
-        (event for event in events if isinstance(event, EpochEndTold | Fetched)), key=_moment
+        (event for event in events if isinstance(event, EpochEndAnswered | Fetched)), key=_moment
     ):
         key = event.topic, event.partition
         if isinstance(event, Fetched):
@@ -59,8 +59,8 @@ def _check_ends(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]
         if event.end_offset < end:
             yield Anomaly(
                 invariant="I6",
-                name="epoch was told to end too early",
-                what=f"{event.topic}-{event.partition}: {event.process} in epoch {event.leader_epoch} told that "
+                name="epoch ends too early",
+                what=f"{event.topic}-{event.partition}: {event.process} in epoch {event.leader_epoch} answered that "
                 f"epoch {event.epoch} ended at {event.end_offset}; it was committed up to {end}",
                 at=event.at,
                 topic=event.topic,
@@ -68,7 +68,7 @@ def _check_ends(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]
             )
 
 
-def _moment(event: EpochEndTold | Fetched) -> float:
+def _moment(event: EpochEndAnswered | Fetched) -> float:
     """What was answered, at the latest; what was asked, by the clock of a log, with a little patience."""
     return event.at if isinstance(event, Fetched) else event.at - _LOG_CLOCK_SECONDS
 

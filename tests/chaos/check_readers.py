@@ -84,16 +84,16 @@ def _check_values(fetches: Sequence[Fetched], final: FinalState) -> Iterator[Ano
         for key, partition in final.partitions.items()
         if partition.leader in partition.logs
     }
-    told: set[tuple[TopicPartitionKey, int]] = set()
+    reported: set[tuple[TopicPartitionKey, int]] = set()
     for fetched in fetches:
         key = (fetched.topic, fetched.partition)
         if key not in logs:
             continue
         for offset, name in fetched.records:
             there = logs[key].get(offset)
-            if there == name or offset < starts[key] or (key, offset) in told:
+            if there == name or offset < starts[key] or (key, offset) in reported:
                 continue
-            told.add((key, offset))
+            reported.add((key, offset))
             if there is None:
                 what = f"{name} was read at {offset}, which the final log does not have"
                 yield _anomaly("I1", "record that was read is lost", what, fetched)

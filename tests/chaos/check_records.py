@@ -20,7 +20,7 @@ from tests.chaos.history import (
 
 
 @dataclass(slots=True)
-class _Told:
+class _ProducerHistory:
     """What the history has of producers."""
 
     producers: dict[str, ProducerBegan] = field(default_factory=dict)
@@ -45,19 +45,19 @@ class _Told:
 
 
 def check_records(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:
-    told = _Told()
+    history = _ProducerHistory()
     for event in events:
-        told.note(event)
+        history.note(event)
     for key, partition in final.compared.items():
         yield from _check_equal(key, partition)
     for key, partition in final.partitions.items():
         yield from _check_equal(key, partition)
         leader = partition.logs.get(partition.leader)
         if leader is not None:
-            yield from _check_log(told, key, leader)
+            yield from _check_log(history, key, leader)
         for broker in partition.in_sync:
             if broker in partition.logs:
-                yield from _check_acknowledged(told, key, broker, partition.logs[broker])
+                yield from _check_acknowledged(history, key, broker, partition.logs[broker])
 
 
 def _anomaly(invariant: str, name: str, what: str, key: TopicPartitionKey, at: float | None) -> Anomaly:
@@ -83,27 +83,27 @@ def _check_equal(key: TopicPartitionKey, partition: FinalPartition) -> Iterator[
                 break
 
 
-def _check_log(told: _Told, key: TopicPartitionKey, log: StoredLog) -> Iterator[Anomaly]:
+def _check_log(history: _ProducerHistory, key: TopicPartitionKey, log: StoredLog) -> Iterator[Anomaly]:
     """Phantoms, I3 and I4 of one log."""
     seen: dict[str, StoredRecord] = {}
     newest: dict[str, tuple[int, int]] = {}
     for one in log.records:
         if one.is_control:
             continue
-        sent = told.sent.get(one.name)
+        sent = history.sent.get(one.name)
         if sent is None or (sent.topic, sent.partition) != key:
             yield _anomaly(
                 "-", "phantom record", f"{one.name!r} at {key}:{one.offset} was never sent there", key, None
             )
             continue
-        producer = told.producers[sent.producer]
+        producer = history.producers[sent.producer]
         if one.name in seen:
-            if producer.is_idempotent and not _is_another_try(told, sent.producer, seen[one.name], one):
+            if producer.is_idempotent and not _is_another_try(history, sent.producer, seen[one.name], one):
                 what = f"{one.name} of an idempotent producer is at {key}:{seen[one.name].offset} and {one.offset}"
                 yield _anomaly("I4", "duplicate record", what, key, sent.at)
             continue
         seen[one.name] = one
-        if not producer.is_ordered or one.name in told.refused:
+        if not producer.is_ordered or one.name in history.refused:
             continue
         number, offset = newest.get(sent.producer, (-1, -1))
         if sent.number < number:
@@ -113,29 +113,31 @@ def _check_log(told: _Told, key: TopicPartitionKey, log: StoredLog) -> Iterator[
             newest[sent.producer] = (sent.number, one.offset)
 
 
-def _is_another_try(told: _Told, producer: str, first: StoredRecord, second: StoredRecord) -> bool:
+def _is_another_try(
+    history: _ProducerHistory, producer: str, first: StoredRecord, second: StoredRecord
+) -> bool:
     """Whether the producer itself broke the chain. One that gives a record up takes another epoch, and sends all
     unanswered records under it again (librdkafka does, and Java's). No broker can know the two for one. (Where a broker
     forgot its state the first batch under way is out of order: librdkafka then ends, and that is reported.)
     """
-    renews = producer in told.have_given_up or told.producers[producer].renews_itself
+    renews = producer in history.have_given_up or history.producers[producer].renews_itself
     return renews and first.identity != second.identity
 
 
 def _check_acknowledged(
-    told: _Told, key: TopicPartitionKey, broker: int, log: StoredLog
+    history: _ProducerHistory, key: TopicPartitionKey, broker: int, log: StoredLog
 ) -> Iterator[Anomaly]:
     """I1 on one replica: each acknowledged record is at its acknowledged offset."""
     offsets: dict[str, list[int]] = {}
     for one in log.records:
         offsets.setdefault(one.name, []).append(one.offset)
-    for name, acknowledged in told.acknowledged.items():
+    for name, acknowledged in history.acknowledged.items():
         if (acknowledged.topic, acknowledged.partition) != key or 0 <= acknowledged.offset < log.start:
             continue
-        acks = told.producers[acknowledged.producer].acks
+        acks = history.producers[acknowledged.producer].acks
         # With acks=1 a record may go with its leader; without a change of leaders it may not.
         if acks != -1 and (
-            acks == 0 or len(told.epochs.get(key, set()) | {one.epoch for one in log.records}) > 1
+            acks == 0 or len(history.epochs.get(key, set()) | {one.epoch for one in log.records}) > 1
         ):
             continue
         where = f"{key[0]}-{key[1]}:{acknowledged.offset}"

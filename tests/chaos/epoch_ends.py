@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.history import EpochEndTold
+from tests.chaos.history import EpochEndAnswered
 
 _LOGGER: Final = "odradek.handlers.offset_for_leader_epoch"
 _LINE: Final = re.compile(
@@ -29,13 +29,13 @@ _LINE: Final = re.compile(
 )
 
 
-def epoch_ends_told(process: str, log: Path, *, topic: str) -> Iterator[EpochEndTold]:
+def answered_epoch_ends(process: str, log: Path, *, topic: str) -> Iterator[EpochEndAnswered]:
     """All that a broker's log has of partitions of `topic`."""
     # Logs have the time of day, a history has seconds of the monotonic clock.
     began = time.time() - time.monotonic()
     for match in _LINE.finditer(log.read_text(errors="replace")):
         if match["topic"] == topic:
-            yield EpochEndTold(
+            yield EpochEndAnswered(
                 at=datetime.fromisoformat(match["at"]).timestamp() - began,
                 process=process,
                 topic=topic,

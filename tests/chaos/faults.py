@@ -17,7 +17,7 @@ from typing import Final
 
 from odradek.cluster import paths
 from tests.chaos.groups import Groups
-from tests.chaos.history import FaultTold, HistoryFile, Probed, ProcessEnded, now
+from tests.chaos.history import FaultReported, HistoryFile, Probed, ProcessEnded, now
 from tests.chaos.moves import Moves
 from tests.chaos.network import CLIENTS
 from tests.chaos.schedule import Kind, Planned
@@ -48,7 +48,7 @@ class Faults:
     def begin(self, planned: Planned) -> None:
         what, undo = self._do(planned)
         self.begun += 1
-        self._history.add(FaultTold(at=now(), number=planned.number, what=what, has_ended=False))
+        self._history.add(FaultReported(at=now(), number=planned.number, what=what, has_ended=False))
         ends_at = time.monotonic() + planned.lasts_seconds
         self._in_force.append((ends_at, planned, what, undo))
 
@@ -61,7 +61,7 @@ class Faults:
         self._in_force.remove(entry)
         _, planned, what, undo = entry
         undo()
-        self._history.add(FaultTold(at=now(), number=planned.number, what=what, has_ended=True))
+        self._history.add(FaultReported(at=now(), number=planned.number, what=what, has_ended=True))
 
     def heal(self) -> None:
         """End all faults; every process runs, or is about to."""

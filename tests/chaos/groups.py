@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.chaos.history import GroupTold, HistoryFile, now
+from tests.chaos.history import GroupReported, HistoryFile, now
 from tests.support.group_churn import Group, Kind, MemberProcess
 
 NOTE_SECONDS: Final = 0.1
@@ -34,7 +34,7 @@ class RecordedGroup(Group):
     ) -> None:
         super().__init__(name, bootstrap=bootstrap, topic=topic, kinds=kinds)
         self._file = history
-        self._told_gone: set[int] = set()
+        self._reported_gone: set[int] = set()
         self._last_words: dict[int, tuple[str, float]] = {}
         self._leaving: dict[int, tuple[MemberProcess, float]] = {}
         self.replaced = 0
@@ -53,7 +53,9 @@ class RecordedGroup(Group):
     def _add(self, member: int, what: str, at: float, details: list[object]) -> None:
         protocol = "consumer" if member in self.history.modern else "classic"
         self._file.add(
-            GroupTold(at=at, group=self.name, member=member, protocol=protocol, what=what, details=details)
+            GroupReported(
+                at=at, group=self.name, member=member, protocol=protocol, what=what, details=details
+            )
         )
 
     def churn_one(self, chance: random.Random) -> None:
@@ -148,8 +150,8 @@ class RecordedGroup(Group):
         """Record members that have ended in the history."""
         for number in range(1, self.started + 1):
             is_there = number in self.members or number in self._leaving
-            if not is_there and number not in self._told_gone:
-                self._told_gone.add(number)
+            if not is_there and number not in self._reported_gone:
+                self._reported_gone.add(number)
                 self._add(number, "gone", now(), [])
 
 

@@ -131,7 +131,7 @@ class TopicAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTold:
+class GroupReported:
     """What a member of a group reported (`tests.support.group_member`): what, and details."""
 
     at: float
@@ -153,7 +153,7 @@ class Probed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultTold:
+class FaultReported:
     """A fault that begins or ends; `number` pairs the two."""
 
     at: float
@@ -183,7 +183,7 @@ class ErrorLogged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEndTold:
+class EpochEndAnswered:
     """A broker, leader of `leader_epoch`, answered a client where `epoch` ended."""
 
     at: float
@@ -204,12 +204,12 @@ Event = (
     | Transaction
     | StateSeen
     | TopicAsked
-    | GroupTold
+    | GroupReported
     | Probed
-    | FaultTold
+    | FaultReported
     | ProcessEnded
     | ErrorLogged
-    | EpochEndTold
+    | EpochEndAnswered
 )
 
 _KINDS: Final[dict[str, type[Any]]] = {
@@ -223,12 +223,12 @@ _KINDS: Final[dict[str, type[Any]]] = {
         Transaction,
         StateSeen,
         TopicAsked,
-        GroupTold,
+        GroupReported,
         Probed,
-        FaultTold,
+        FaultReported,
         ProcessEnded,
         ErrorLogged,
-        EpochEndTold,
+        EpochEndAnswered,
     )
 }
 _FIELDS: Final = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}

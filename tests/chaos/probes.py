@@ -84,7 +84,7 @@ class Probes:
         )
         failed: list[str] = []
 
-        def told(partition: int) -> Any:
+        def delivered(partition: int) -> Any:
             def delivered(error: Any, message: Any) -> None:
                 where: dict[str, Any] = {
                     "producer": name,
@@ -104,7 +104,7 @@ class Probes:
                 Sent(at=now(), producer=name, number=partition, topic=self._topic, partition=partition)
             )
             value = record_name(name, partition).encode() + b" "
-            producer.produce(self._topic, value, partition=partition, on_delivery=told(partition))
+            producer.produce(self._topic, value, partition=partition, on_delivery=delivered(partition))
         left = producer.flush(SECONDS_MAX)
         return "; ".join(failed) or (f"{left} records are without an answer" if left else "")
 

@@ -40,7 +40,7 @@ class Process:
         """Until when it may end by itself, and why, on the monotonic clock."""
         self._on_started = on_started
         self._process: subprocess.Popen[str] | None = None
-        self._told_to_end: subprocess.Popen[str] | None = None
+        self._ending: subprocess.Popen[str] | None = None
         # Faults that overlap may want to end and to start it at once.
         self._lock = threading.RLock()
         self._ended_at = 0.0
@@ -87,7 +87,7 @@ class Process:
         """SIGKILL, also of one that is paused."""
         with self._lock:
             self.should_run = False
-            self._told_to_end = self._process
+            self._ending = self._process
             self._signal(signal.SIGKILL)
             if self._process is not None:
                 self._wait(self._process)
@@ -102,8 +102,8 @@ class Process:
                 return None
             self.go_on()
             # A second caller waits for the same end: at a second signal the process would end at once, uncleanly.
-            if self._told_to_end is not process:
-                self._told_to_end = process
+            if self._ending is not process:
+                self._ending = process
                 self._signal(signal.SIGTERM)
         return self._wait(process)  # it may take long, and may be killed meanwhile
 
@@ -123,7 +123,7 @@ class Process:
     def _look(self) -> Event | None:
         if not self.should_run or self.is_running or self._process is None:
             return None
-        if self._process is self._told_to_end:
+        if self._process is self._ending:
             self._start()
             return None
         if not self._ended_at:

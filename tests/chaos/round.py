@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.anomalies import Anomaly, account
 from tests.chaos.checker import check
-from tests.chaos.epoch_ends import epoch_ends_told
+from tests.chaos.epoch_ends import answered_epoch_ends
 from tests.chaos.faults import Faults
 from tests.chaos.final_logs import (
     OFFSETS_TOPIC,
@@ -34,8 +34,8 @@ from tests.chaos.final_logs import (
 from tests.chaos.groups import CLASSIC, COOPERATIVE, MODERN, Groups
 from tests.chaos.history import (
     Acknowledged,
-    EpochEndTold,
-    FaultTold,
+    EpochEndAnswered,
+    FaultReported,
     HistoryFile,
     Probed,
     Sent,
@@ -68,7 +68,7 @@ class Outcome:
 
     seed: int
     anomalies: list[Anomaly]
-    told: str
+    report: str
     faults: int
     sent: int
     acknowledged: int
@@ -140,7 +140,7 @@ class Round:
         final = self._final_state()
         self._end_watch()
         times.append(time.monotonic())
-        events = [*read_events(self._path), *self._epoch_ends_told()]
+        events = [*read_events(self._path), *self._answered_epoch_ends()]
         anomalies = check(events, final, topic=self._topic)
         times.append(time.monotonic())
         names = ("begin", "faults", "probes", "finish", "check")
@@ -151,8 +151,8 @@ class Round:
         return Outcome(
             seed=self._seed,
             anomalies=anomalies,
-            told=account(anomalies, events) if anomalies else "",
-            faults=sum(isinstance(event, FaultTold) and not event.has_ended for event in events),
+            report=account(anomalies, events) if anomalies else "",
+            faults=sum(isinstance(event, FaultReported) and not event.has_ended for event in events),
             sent=sum(isinstance(event, Sent) for event in events),
             acknowledged=sum(isinstance(event, Acknowledged) for event in events),
             seconds=times[-1] - times[0],
@@ -178,7 +178,7 @@ class Round:
     def _clear_away(self) -> None:
         """Topics of the round before are deleted amid this one's faults; what was left of older ones goes now."""
         topics: set[str] = set()
-        self._probes.probe("all topics are told", lambda: _tell_topics(self._probes, topics))
+        self._probes.probe("all topics are in the metadata", lambda: _read_topics(self._probes, topics))
         topics.discard(OFFSETS_TOPIC)
         newest = max((_round_of(topic) for topic in topics), default=-1)
         self._options["obsolete"] = sorted(topic for topic in topics if _round_of(topic) == newest)
@@ -240,7 +240,7 @@ class Round:
         for module in WRITERS:
             self._finish(module)
         ends: dict[int, int] = {}
-        if self._probes.probe("the ends of all partitions are told", lambda: _tell_ends(self._probes, ends)):
+        if self._probes.probe("all partitions answer their ends", lambda: _read_ends(self._probes, ends)):
             begun_at = now()
             missing = self._groups.at_rest(ends, seconds_max=FINISH_SECONDS_MAX)
             what = "every group takes and commits everything"
@@ -268,9 +268,9 @@ class Round:
 
     def _final_state(self) -> FinalState:
         ends: dict[int, int] = {}
-        self._probes.probe("the ends of all partitions are told", lambda: _tell_ends(self._probes, ends))
+        self._probes.probe("all partitions answer their ends", lambda: _read_ends(self._probes, ends))
         topics: set[str] = set()
-        self._probes.probe("all topics are told", lambda: _tell_topics(self._probes, topics))
+        self._probes.probe("all topics are in the metadata", lambda: _read_topics(self._probes, topics))
         self._probes.probe("the logs of all replicas end alike", self._end_alike)
         self._observer.look()
         partitions: dict[TopicPartitionKey, FinalPartition] = {}
@@ -293,10 +293,10 @@ class Round:
             groups_rewritten=rewritten,
         )
 
-    def _epoch_ends_told(self) -> Iterator[EpochEndTold]:
+    def _answered_epoch_ends(self) -> Iterator[EpochEndAnswered]:
         for number in BROKERS:
             process = self._world.processes[broker(number)]
-            yield from epoch_ends_told(process.name, process.log, topic=self._topic)
+            yield from answered_epoch_ends(process.name, process.log, topic=self._topic)
 
     def _logs(self, partition: int) -> dict[int, StoredLog]:
         folders = {number: self._world.data(number) / f"{self._topic}-{partition}" for number in BROKERS}
@@ -348,12 +348,12 @@ def _round_of(topic: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def _tell_ends(probes: Probes, ends: dict[int, int]) -> str:
+def _read_ends(probes: Probes, ends: dict[int, int]) -> str:
     ends.update(probes.high_watermarks())
     return ""
 
 
-def _tell_topics(probes: Probes, topics: set[str]) -> str:
+def _read_topics(probes: Probes, topics: set[str]) -> str:
     topics.clear()
     topics.update(probes.topics())
     return ""

@@ -10,11 +10,11 @@ from tests.chaos.final_logs import FinalPartition, FinalState, StoredLog, Stored
 from tests.chaos.history import (
     REGISTRY,
     Acknowledged,
-    EpochEndTold,
+    EpochEndAnswered,
     Event,
-    FaultTold,
+    FaultReported,
     Fetched,
-    GroupTold,
+    GroupReported,
     Probed,
     ProcessEnded,
     ProducerBegan,
@@ -77,8 +77,10 @@ def identity_of(name: str) -> tuple[int, int]:
     return (7, 0) if name.startswith("p.") else (-1, -1)
 
 
-def told(at: float, member: int, what: str, *details: Any) -> GroupTold:
-    return GroupTold(at=at, group=GROUP, member=member, protocol="classic", what=what, details=list(details))
+def reported(at: float, member: int, what: str, *details: Any) -> GroupReported:
+    return GroupReported(
+        at=at, group=GROUP, member=member, protocol="classic", what=what, details=list(details)
+    )
 
 
 def fetched(at: float, offset: int, count: int, **more: Any) -> Fetched:
@@ -115,8 +117,8 @@ def state(
     )
 
 
-def epoch_end(*, epoch: int, end_offset: int, leader_epoch: int) -> EpochEndTold:
-    return EpochEndTold(
+def epoch_end(*, epoch: int, end_offset: int, leader_epoch: int) -> EpochEndAnswered:
+    return EpochEndAnswered(
         at=14.0,
         process=f"broker-{leader_epoch + 1}",
         topic=TOPIC,
@@ -159,29 +161,29 @@ def clean() -> Story:
         fetched(9.8, 8, 0),
     ]
     events += [
-        told(2.0, 1, "started"),
-        told(2.1, 1, "assigned", 0),
-        told(2.2, 1, "got", [0, 0, 2]),
-        told(2.3, 1, "commits", "1.1", [0, 3]),
-        told(2.4, 1, "committed", "1.1"),
-        told(5.0, 1, "got", [0, 3, 4]),
-        told(5.1, 1, "commits", "1.2", [0, 5]),
-        told(5.5, 1, "commit failed", "1.2", "no answer"),
-        told(6.0, 1, "revoked", 0),
-        told(6.1, 1, "ended"),
-        told(6.2, 1, "gone"),
-        told(6.5, 2, "assigned", 0),
-        told(7.0, 2, "got", [0, 3, 7]),
-        told(7.1, 2, "commits", "2.1", [0, 8]),
-        told(7.2, 2, "committed", "2.1"),
+        reported(2.0, 1, "started"),
+        reported(2.1, 1, "assigned", 0),
+        reported(2.2, 1, "got", [0, 0, 2]),
+        reported(2.3, 1, "commits", "1.1", [0, 3]),
+        reported(2.4, 1, "committed", "1.1"),
+        reported(5.0, 1, "got", [0, 3, 4]),
+        reported(5.1, 1, "commits", "1.2", [0, 5]),
+        reported(5.5, 1, "commit failed", "1.2", "no answer"),
+        reported(6.0, 1, "revoked", 0),
+        reported(6.1, 1, "ended"),
+        reported(6.2, 1, "gone"),
+        reported(6.5, 2, "assigned", 0),
+        reported(7.0, 2, "got", [0, 3, 7]),
+        reported(7.1, 2, "commits", "2.1", [0, 8]),
+        reported(7.2, 2, "committed", "2.1"),
     ]
     events += [
         TopicAsked(at=2.0, begun_at=1.0, topic="made", is_deletion=False, outcome="done"),
         TopicAsked(at=2.0, begun_at=1.0, topic="gone", is_deletion=False, outcome="done"),
         TopicAsked(at=3.0, begun_at=2.5, topic="gone", is_deletion=True, outcome="done"),
         TopicAsked(at=3.0, begun_at=2.5, topic="perhaps", is_deletion=False, outcome="unknown"),
-        FaultTold(at=3.5, number=1, what="kill -9 of broker-1", has_ended=False),
-        FaultTold(at=8.5, number=1, what="kill -9 of broker-1", has_ended=True),
+        FaultReported(at=3.5, number=1, what="kill -9 of broker-1", has_ended=False),
+        FaultReported(at=8.5, number=1, what="kill -9 of broker-1", has_ended=True),
         ProcessEnded(at=4.0, process="broker-3", exit_code=1, said="no room", excuse="its disk is full"),
         Probed(at=14.0, begun_at=13.5, what="a topic is made", error=""),
         # The first leader was asked before it had written all of its epoch.

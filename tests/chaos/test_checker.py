@@ -13,10 +13,10 @@ from tests.chaos.checker import check
 from tests.chaos.final_logs import StoredLog, StoredRecord
 from tests.chaos.history import (
     Acknowledged,
-    EpochEndTold,
+    EpochEndAnswered,
     ErrorLogged,
     Fetched,
-    GroupTold,
+    GroupReported,
     HistoryFile,
     Probed,
     ProcessEnded,
@@ -27,7 +27,7 @@ from tests.chaos.history import (
     Transaction,
     read_events,
 )
-from tests.chaos.story import GROUP, KEY, NAMES, TOPIC, Story, clean, epoch_end, fetched, state, told
+from tests.chaos.story import GROUP, KEY, NAMES, TOPIC, Story, clean, epoch_end, fetched, reported, state
 
 
 def test_a_clean_history_passes() -> None:
@@ -44,14 +44,14 @@ def test_what_is_allowed_passes_too() -> None:
     story.set_partition(high_watermark=11)
     story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("1.2", 5), ("2.1", 8)]}})
     # So the second member continued from 5.
-    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 5, 7]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 7.0), details=[[0, 5, 7]])
     assert story.find() == []
     story = clean()
     story.without({"one.1"})
     story.change(story.of(Fetched)[3], records=[(one, NAMES[one]) for one in range(2, 7)])
     story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("2.1", 7)]}})
-    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 3, 6]])
-    story.change(next(one for one in story.of(GroupTold) if one.at == 7.1), details=["2.1", [0, 7]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 7.0), details=[[0, 3, 6]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 7.1), details=["2.1", [0, 7]])
     assert story.find() == []
 
 
@@ -66,9 +66,9 @@ def test_a_producer_that_renews_itself_may_write_again_under_another_epoch_alone
 def test_a_member_may_go_back_to_where_an_older_epoch_ended() -> None:
     """The answer was right, and it took it for the end of its present epoch."""
     story = clean()
-    story.events += [told(7.6, 2, "got", [0, 3, 7])]
+    story.events += [reported(7.6, 2, "got", [0, 3, 7])]
     assert story.find() == []
-    story.events = [event for event in story.events if not isinstance(event, EpochEndTold)]
+    story.events = [event for event in story.events if not isinstance(event, EpochEndAnswered)]
     assert story.find() == [("I9", "consumer position went back")]
 
 
@@ -125,7 +125,7 @@ def acks_of_one_lose_without_a_change_of_leaders(story: Story) -> None:
 
 
 @plants("I1", "acknowledged record at another offset")
-def a_record_is_not_where_its_producer_was_told(story: Story) -> None:
+def a_record_is_not_at_its_acknowledged_offset(story: Story) -> None:
     event = next(one for one in story.of(Acknowledged) if one.producer == "p" and one.number == 4)
     story.change(event, offset=5)
 
@@ -164,7 +164,7 @@ def a_reader_saw_another_value(story: Story) -> None:
 
 
 @plants("-", "phantom record")
-def a_record_nobody_sent(story: Story) -> None:
+def a_record_never_sent(story: Story) -> None:
     story.set_records([*story.records(), StoredRecord(8, 1, "stranger.0")])
 
 
@@ -299,13 +299,13 @@ def an_acknowledged_commit_is_not_in_the_log(story: Story) -> None:
 
 @plants("I9", "two members own a partition")
 def the_first_member_commits_after_the_second(story: Story) -> None:
-    story.events.append(told(8.0, 1, "assigned", 0))
+    story.events.append(reported(8.0, 1, "assigned", 0))
     story.events = [
         event
         for event in story.events
-        if not (isinstance(event, GroupTold) and event.member == 1 and event.at in (6.0, 6.1, 6.2, 8.0))
+        if not (isinstance(event, GroupReported) and event.member == 1 and event.at in (6.0, 6.1, 6.2, 8.0))
     ]
-    story.events += [told(7.5, 1, "commits", "1.3", [0, 8]), told(7.6, 1, "committed", "1.3")]
+    story.events += [reported(7.5, 1, "commits", "1.3", [0, 8]), reported(7.6, 1, "committed", "1.3")]
     logged(story, ("1.1", 3), ("2.1", 8), ("1.3", 8))
 
 
@@ -317,42 +317,42 @@ def a_commit_comes_after_a_later_one(story: Story) -> None:
 @plants("I9", "committed offset went back")
 def positions_in_the_log_go_back(story: Story) -> None:
     logged(story, ("1.1", 3), ("2.1", 8), ("2.2", 4))
-    story.events += [told(7.5, 2, "commits", "2.2", [0, 4]), told(7.6, 2, "committed", "2.2")]
+    story.events += [reported(7.5, 2, "commits", "2.2", [0, 4]), reported(7.6, 2, "committed", "2.2")]
 
 
 @plants("I9", "committed offset went back")
 def a_member_begins_before_what_was_committed(story: Story) -> None:
-    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 1, 7]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 7.0), details=[[0, 1, 7]])
 
 
-@plants("I6", "epoch was told to end too early")
+@plants("I6", "epoch ends too early")
 def a_leader_tells_that_the_epoch_before_it_ended_earlier(story: Story) -> None:
     story.events.append(epoch_end(epoch=0, end_offset=2, leader_epoch=1))
 
 
 @plants("I9", "consumer position went back")
 def a_member_takes_a_record_again(story: Story) -> None:
-    story.change(next(one for one in story.of(GroupTold) if one.at == 5.0), details=[[0, 2, 4]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 5.0), details=[[0, 2, 4]])
 
 
 @plants("I9", "skipped record")
 def a_member_leaves_a_record_out(story: Story) -> None:
-    story.change(next(one for one in story.of(GroupTold) if one.at == 5.0), details=[[0, 4, 4]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 5.0), details=[[0, 4, 4]])
 
 
 @plants("I9", "skipped record")
-def nobody_takes_a_record_below_the_last_commit(story: Story) -> None:
-    story.change(next(one for one in story.of(GroupTold) if one.at == 5.0), details=[[0, 3, 3]])
-    story.change(next(one for one in story.of(GroupTold) if one.at == 7.0), details=[[0, 5, 7]])
+def no_member_takes_a_record_below_the_last_commit(story: Story) -> None:
+    story.change(next(one for one in story.of(GroupReported) if one.at == 5.0), details=[[0, 3, 3]])
+    story.change(next(one for one in story.of(GroupReported) if one.at == 7.0), details=[[0, 5, 7]])
 
 
 @plants("I9", "phantom record")
 def a_member_takes_what_the_log_does_not_have(story: Story) -> None:
-    story.events.append(told(9.0, 2, "got", [0, 8, 8]))
+    story.events.append(reported(9.0, 2, "got", [0, 8, 8]))
 
 
 @plants("I9", "phantom commit")
-def a_commit_nobody_made(story: Story) -> None:
+def a_commit_never_made(story: Story) -> None:
     logged(story, ("1.1", 3), ("2.1", 8), ("7.1", 8))
 
 

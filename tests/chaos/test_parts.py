@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient, KazooState
 
-from tests.chaos.epoch_ends import epoch_ends_told
+from tests.chaos.epoch_ends import answered_epoch_ends
 from tests.chaos.error_log import Found, new_errors
 from tests.chaos.network import CLIENTS
 from tests.chaos.processes import Process
@@ -45,13 +45,13 @@ def test_all_faults_of_a_schedule_are_over_by_its_end(seed: int) -> None:
 # Ends in order once `may-end` is there; at a second signal at once, as a broker does.
 STOPPING_SLOWLY = """
 import os, signal, sys, time
-told = []
+signalled = []
 def stop(*_):
-    if told: os._exit(130)
-    told.append(True)
+    if signalled: os._exit(130)
+    signalled.append(True)
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
-while not (told and os.path.exists(sys.argv[1])): time.sleep(0.01)
+while not (signalled and os.path.exists(sys.argv[1])): time.sleep(0.01)
 """
 
 
@@ -244,7 +244,7 @@ def test_what_a_broker_says_of_where_epochs_ended_is_read_from_its_log(tmp_path:
         "2026-11-21T21:46:59.854Z DEBUG   odradek.handlers.offset_for_leader_epoch: "
         "records-7-round-2-0: epoch 1 ended at 5, says the leader of epoch 2\n"
     )
-    (told,) = epoch_ends_told("broker-1", log, topic="records-7-round-3")
-    assert (told.partition, told.epoch, told.end_offset, told.leader_epoch) == (0, 6, 2892, 7)
+    (answered,) = answered_epoch_ends("broker-1", log, topic="records-7-round-3")
+    assert (answered.partition, answered.epoch, answered.end_offset, answered.leader_epoch) == (0, 6, 2892, 7)
     said_at = datetime(2026, 11, 21, 21, 46, 59, 853_000, tzinfo=UTC).timestamp()
-    assert told.at - time.monotonic() == pytest.approx(said_at - time.time(), abs=1.0)
+    assert answered.at - time.monotonic() == pytest.approx(said_at - time.time(), abs=1.0)

@@ -39,7 +39,7 @@ def test_a_broker_is_a_member_from_its_start_to_its_stop(world: World) -> None:
         assert again.epoch > broker.epoch
         await member.leave()
         await watcher.close()
-        assert member.told.words == []
+        assert member.callbacks.words == []
 
     world.run(scenario())
 
@@ -58,7 +58,7 @@ def test_a_live_id_is_refused_and_named(world: World) -> None:
         assert (await third.start()).epoch > broker.epoch
         for each in (other, third, member):
             await each.leave()
-        assert member.told.words == []
+        assert member.callbacks.words == []
 
     world.run(scenario())
 
@@ -101,7 +101,7 @@ def test_a_broker_that_is_given_up_is_fenced_and_comes_back_with_a_new_epoch(wor
         fenced_at: list[tuple[SessionState, BrokerImage | None]] = []
         member.store.on_session_change(lambda state: fenced_at.append((state, member.serving_as())))
         await world.expire(member.store)
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert (SessionState.EXPIRED, None) in fenced_at
         second = member.serving_as()
         assert second is not None
@@ -119,11 +119,11 @@ def test_what_a_broker_may_have_lost_is_said_until_the_controller_has_seen_it(wo
         member = await Member.of(world)
         assert not (await member.start()).stopped_cleanly
         await world.expire(member.store)
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert not (await registered(member.store)).stopped_cleanly
         member.registration.mark_seen()
         await world.expire(member.store)
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert (await registered(member.store)).stopped_cleanly
         await member.leave()
 
@@ -135,7 +135,7 @@ def test_a_registration_that_somebody_deletes_is_made_anew(world: World) -> None
         member, operator = await Member.of(world), await world.open()
         first = await member.start()
         await operator.delete(paths.broker(1))
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert (await registered(member.store)).epoch > first.epoch
         await member.leave()
         await operator.close()
@@ -162,7 +162,7 @@ def test_a_broker_whose_id_was_taken_meanwhile_stays_fenced_and_says_so(world: W
         await world.expire(member.store)
         taken = await waiting
         is_free.set()
-        await member.told.until("fenced", "refused")
+        await member.callbacks.until("fenced", "refused")
         assert member.serving_as() is None
         assert await registered(other.store) == taken
         await member.leave()

@@ -36,14 +36,14 @@ def test_silence_is_told_after_the_sessions_timeout_and_fences_once_the_session_
         broker = await member.start()
         store.sever()
         await asyncio.sleep(9.9)
-        assert member.told.words == []
+        assert member.callbacks.words == []
         await asyncio.sleep(0.2)
-        await member.told.until("silent")
+        await member.callbacks.until("silent")
         assert member.serving_as() == broker
         await asyncio.sleep(100)
-        assert member.told.words == []
+        assert member.callbacks.words == []
         store.mend()
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         # The registry had given it up at the same time.
         again = member.serving_as()
         assert again is not None
@@ -63,10 +63,10 @@ def test_a_session_that_outlived_the_silence_keeps_its_epoch() -> None:
         store._stop_timer()
         for _ in range(2):
             await asyncio.sleep(30)
-            await member.told.until("silent")
+            await member.callbacks.until("silent")
             assert member.serving_as() == broker
             store.mend()
-            await member.told.until("answering")
+            await member.callbacks.until("answering")
             assert member.serving_as() == broker
             store.sever()
             store._stop_timer()
@@ -86,16 +86,16 @@ def test_who_stood_still_for_longer_than_a_session_is_fenced_at_once_and_looks()
         await asyncio.sleep(100)
         loop.stand_still(7)
         await asyncio.sleep(3)
-        assert member.told.words == []
+        assert member.callbacks.words == []
         loop.stand_still(11)
         # Meanwhile the registry went away: nobody says that the session is over.
         store.sever()
         store._stop_timer()
         await asyncio.sleep(0.001)
         assert member.serving_as() is None
-        assert member.told.words == ["fenced"]
+        assert member.callbacks.words == ["fenced"]
         store.mend()
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert member.serving_as() == broker
         await member.leave()
 
@@ -112,15 +112,15 @@ def test_who_stands_still_while_the_registry_is_silent_is_fenced() -> None:
         store.sever()
         store._stop_timer()
         await asyncio.sleep(30)
-        await member.told.until("silent")
+        await member.callbacks.until("silent")
         loop.stand_still(9)
         await asyncio.sleep(3)
-        assert member.told.words == []
+        assert member.callbacks.words == []
         loop.stand_still(11)
         await asyncio.sleep(0.001)
-        assert member.told.words == ["fenced"]
+        assert member.callbacks.words == ["fenced"]
         store.mend()
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert member.serving_as() == broker
         await member.leave()
 
@@ -138,7 +138,7 @@ def test_short_cuts_do_not_fence() -> None:
             store.mend()
             await asyncio.sleep(8)
         assert member.serving_as() == broker
-        assert member.told.words == []
+        assert member.callbacks.words == []
         await member.leave()
 
     in_memory(scenario)
@@ -218,9 +218,9 @@ def test_a_broker_gives_way_to_a_later_run_of_itself() -> None:
         first, second = await Member.of(world, wait_seconds=1), await Member.of(world)
         await first.start()
         broker = await second.start()
-        await first.told.until("fenced", "refused")
+        await first.callbacks.until("fenced", "refused")
         assert await registered(first.store) == broker == second.serving_as()
-        assert second.told.words == []
+        assert second.callbacks.words == []
         await first.leave()
         await second.leave()
 
@@ -276,7 +276,7 @@ def test_a_single_node_registers_in_its_file(tmp_path: Any) -> None:
         member = Member(store)
         broker = await member.start()
         await store.multi([Delete(paths.broker(1))])
-        await member.told.until("fenced", "registered")
+        await member.callbacks.until("fenced", "registered")
         assert (await registered(store)).epoch > broker.epoch
         await member.leave()
 

@@ -132,10 +132,10 @@ def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> No
     async def scenario() -> None:
         registry = MemoryRegistry()
         broker = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
-        heard: list[tuple[int, int]] = []
+        notified: list[tuple[int, int]] = []
 
         def follow(old: Settings, new: Settings) -> None:
-            heard.append((old.effective_retention_ms, new.effective_retention_ms))
+            notified.append((old.effective_retention_ms, new.effective_retention_ms))
 
         unsubscribe = broker.dynamic.subscribe(follow)
 
@@ -157,7 +157,7 @@ def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> No
         broker = again
         assert await change(BROKER, DELETE, None) == 3000
         assert await change(ALL_BROKERS, DELETE, None) == 3_600_000
-        assert heard == [(3_600_000, 1000), (1000, 2000)]
+        assert notified == [(3_600_000, 1000), (1000, 2000)]
         unsubscribe()
 
     asyncio.run(scenario())
@@ -195,15 +195,15 @@ def test_groups_of_any_name_keep_their_settings() -> None:
 def test_a_follower_that_fails_does_not_keep_others_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
-        heard: list[int] = []
+        notified: list[int] = []
 
         def fail(old: object, new: object) -> None:
             raise RuntimeError("broken follower")
 
         broker.images.subscribe(fail)
-        broker.images.subscribe(lambda old, new: heard.append(len(new.topics)))
+        broker.images.subscribe(lambda old, new: notified.append(len(new.topics)))
         await broker.controller.create_topics([NewTopic(name="t")])
-        assert heard == [1]
+        assert notified == [1]
         assert "broken follower" in caplog.text
 
     asyncio.run(scenario())

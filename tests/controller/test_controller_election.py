@@ -14,7 +14,7 @@ from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired, 
 from odradek.registry.memory_faults import RegistryFaults
 from odradek.registry.memory_store import MemoryStore
 from odradek.registry.store import Create, Put, Store
-from tests.support.registries import MemoryWorld, Told, World, ZookeeperWorld
+from tests.support.registries import Callbacks, MemoryWorld, World, ZookeeperWorld
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.integration)])
@@ -29,7 +29,7 @@ class Candidate:
 
     def __init__(self, store: Store, number: int, *, identity: str | None = None) -> None:
         self.store = store
-        self.told = Told()
+        self.callbacks = Callbacks()
         self.terms: list[ControllerTerm] = []
         self.active: list[int | None] = []
         self.news = asyncio.Event()
@@ -40,7 +40,7 @@ class Candidate:
             identity=f"process-{number}" if identity is None else identity,
             callbacks=ElectionCallbacks(
                 on_elected=self._elected,
-                on_lost=self.told.note("lost"),
+                on_lost=self.callbacks.note("lost"),
                 on_controller=self._active_is,
             ),
         )
@@ -51,7 +51,7 @@ class Candidate:
 
     def _elected(self, term: ControllerTerm) -> None:
         self.terms.append(term)
-        self.told.note("elected")(None)
+        self.callbacks.note("elected")(None)
 
     def _active_is(self, controller_id: int | None) -> None:
         self.active.append(controller_id)
@@ -76,22 +76,22 @@ def test_the_first_is_elected_and_the_next_when_it_resigns(world: World) -> None
     async def scenario() -> None:
         first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
         first.election.start()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         second.election.start()
         await until_active(second, 1)
         assert second.term() is None
         assert first.term() == ControllerTerm(1, 1, 0) == first.terms[0]
         await first.election.resign()
         assert first.term() is None
-        await first.told.until("lost")
-        await second.told.until("elected")
+        await first.callbacks.until("lost")
+        await second.callbacks.until("elected")
         assert second.term() == ControllerTerm(2, 2, 1)
         assert (await first.store.get(paths.CONTROLLER_EPOCH))[:2] == (b"2", 1)
         # A candidate that resigned may start again.
         first.election.start()
         await until_active(first, 2)
         await second.leave()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         assert first.terms[-1].epoch == 3
         await first.leave()
         assert [each for each in second.active if each is not None] == [1, 2]
@@ -104,13 +104,13 @@ def test_who_expires_has_lost_and_writes_nothing_more(world: World) -> None:
         first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
         await first.store.create("/truth", b"0")
         first.election.start()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         (term,) = first.terms
         await first.store.multi([term.fence, Put("/truth", b"1")])
         second.election.start()
         await until_active(second, 1)
         await world.expire(first.store)
-        await first.told.until("lost")
+        await first.callbacks.until("lost")
         # Either may be next; what was decided in the first term must not be written in any later one.
         while not (second.terms or first.terms[1:]):
             # The loser learns of the winner through the registry.
@@ -135,9 +135,9 @@ def test_deleting_the_node_asks_for_another_term(world: World) -> None:
     async def scenario() -> None:
         first, operator = await Candidate.of(world, 1), await world.open()
         first.election.start()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         await operator.delete(paths.CONTROLLER)
-        await first.told.until("lost", "elected")
+        await first.callbacks.until("lost", "elected")
         assert [term.epoch for term in first.terms] == [1, 2]
         await first.leave()
         await operator.close()
@@ -149,14 +149,14 @@ def test_a_process_that_died_is_succeeded_by_its_next_run_at_once(world: World) 
     async def scenario() -> None:
         dead, stranger = await Candidate.of(world, 1), await Candidate.of(world, 2)
         dead.election.start()
-        await dead.told.until("elected")
+        await dead.callbacks.until("elected")
         await dead.election._stop_reconciling()
         stranger.election.start()
         await until_active(stranger, 1)
         # The old session lives on, and would for its timeout.
         successor = await Candidate.of(world, 1)
         successor.election.start()
-        await successor.told.until("elected")
+        await successor.callbacks.until("elected")
         assert successor.terms[0].epoch == 2
         assert stranger.terms == []
         for each in (stranger, successor):
@@ -175,7 +175,7 @@ def test_a_silent_registry_ends_the_term_after_the_sessions_timeout() -> None:
         store = await world.open()
         first, second = Candidate(store, 1), await Candidate.of(world, 2)
         first.election.start()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         second.election.start()
         store.sever()
         await asyncio.sleep(9.9)
@@ -186,7 +186,7 @@ def test_a_silent_registry_ends_the_term_after_the_sessions_timeout() -> None:
         assert second.term() is not None
         store.mend()
         await until_active(first, 2)
-        await first.told.until("lost")
+        await first.callbacks.until("lost")
         await first.leave()
         await second.leave()
 
@@ -211,7 +211,7 @@ def test_a_candidacy_whose_answer_was_lost_becomes_a_term_of_its_own() -> None:
         assert first.term() is None
         del store._write
         store.mend()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         assert first.terms[0].epoch == 2
         await first.leave()
 
@@ -234,7 +234,7 @@ def test_a_session_that_ends_with_the_answer_begins_no_term() -> None:
 
         store._write = end_with_the_answer  # type: ignore[method-assign]
         first.election.start()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         assert [term.epoch for term in first.terms] == [2]
         assert first.term() is not None
         await first.leave()
@@ -261,7 +261,7 @@ def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None
 
         store._write = be_late  # type: ignore[method-assign]
         first.election.start()
-        await first.told.until("elected")
+        await first.callbacks.until("elected")
         assert first.terms == [ControllerTerm(1, 8, 2)]
         await first.election.resign()
         is_first = True
@@ -275,7 +275,7 @@ def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None
 
         store._write = be_late_again  # type: ignore[method-assign]
         first.election.start()
-        await first.told.until("lost", "elected")
+        await first.callbacks.until("lost", "elected")
         assert first.terms[1] == ControllerTerm(1, 21, 4)
         await first.leave()
 

@@ -107,8 +107,8 @@ class Cluster:
         """The registry, the controller's image and its followers' image are equal."""
         written = await load_image(MemoryStore(self.registry))
         log: ChangeLog = self.controller.writer.change_log
-        told = apply(ClusterImage(), log.since(-1, 0).changes)
-        for image in (written, told):
+        followed = apply(ClusterImage(), log.since(-1, 0).changes)
+        for image in (written, followed):
             assert dict(image.topics) == dict(self.images.current.topics)
             assert dict(image.brokers) == dict(self.images.current.brokers)
 

@@ -35,9 +35,9 @@ def test_a_newcomer_is_told_everything_at_once() -> None:
     async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
         answer = subscribers.answer(request(epoch=-1))
         assert isinstance(answer, bytes)
-        told = read(answer)
-        assert (told.is_snapshot, told.nodes) == (True, (("/begun", b"y", 0),))
-        assert (told.correlation_id, told.controller_epoch, told.next_number) == (9, 4, 0)
+        response = read(answer)
+        assert (response.is_snapshot, response.nodes) == (True, (("/begun", b"y", 0),))
+        assert (response.correlation_id, response.controller_epoch, response.next_number) == (9, 4, 0)
         assert subscribers.applied(1) == -1
 
     story(scenario)
@@ -52,9 +52,9 @@ def test_one_who_has_everything_waits_for_the_next_change() -> None:
         assert not first.done()
         log.append([change(0), change(1)])
         for answer in (first, second):
-            told = read(await answer)
-            assert told.nodes == (change(0), change(1))
-            assert (told.is_snapshot, told.is_complete, told.next_number) == (False, True, 2)
+            response = read(await answer)
+            assert response.nodes == (change(0), change(1))
+            assert (response.is_snapshot, response.is_complete, response.next_number) == (False, True, 2)
         assert not subscribers.have_applied(2, [1, 2])
         subscribers.answer(request(number=2))
         assert subscribers.have_applied(2, [1])

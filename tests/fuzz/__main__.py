@@ -28,7 +28,7 @@ def main(seconds: float, seed: int) -> int:
     """Exit code 0 when everything held."""
     process = psutil.Process()
     print(f"fuzzing for {seconds:.0f} s from seed {seed}", flush=True)
-    started = told = time.monotonic()
+    started = reported_at = time.monotonic()
     worlds = requests = objects_then = bytes_then = 0
     objects = size = 0
     with watching() as watch:
@@ -48,8 +48,8 @@ def main(seconds: float, seed: int) -> int:
             objects, size = len(gc.get_objects()), process.memory_info().rss
             if worlds == WARM_UP_WORLDS:
                 objects_then, bytes_then = objects, size
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
+            if time.monotonic() - reported_at > 30:
+                reported_at = time.monotonic()
                 print(f"{worlds} worlds, {requests} requests, {objects} objects, {size >> 20} MB", flush=True)
     print(f"held: {worlds} worlds, {requests} requests, {objects} objects, {size >> 20} MB at the end")
     if worlds > WARM_UP_WORLDS:

@@ -50,7 +50,7 @@ def test_two_who_commit_by_turns_both_own() -> None:
     beside = commit("1.2", 30, assigned_at=0, begun_at=5, acknowledged_at=6)
     (fault,) = found([first, second, beside])
     assert "1.2" in fault
-    assert "stands after another member's 2.1" in fault
+    assert "is after another member's 2.1" in fault
 
 
 def test_what_a_newcomer_had_disowned_proves_nothing_of_owners_but_must_be_there() -> None:
@@ -71,7 +71,7 @@ def test_one_who_was_assigned_a_partition_before_another_committed_it_may_not_co
 def test_what_was_sent_before_the_partition_was_lost_is_not_taken_after() -> None:
     late = commit("1.1", 20, assigned_at=0, begun_at=1)
     next_one = commit("2.1", 10, assigned_at=2, begun_at=3, acknowledged_at=4)
-    assert any("stands after another member's 2.1" in fault for fault in found([next_one, late]))
+    assert any("is after another member's 2.1" in fault for fault in found([next_one, late]))
 
 
 def test_what_was_acknowledged_is_in_the_log() -> None:
@@ -88,7 +88,7 @@ def test_what_was_acknowledged_stands_before_what_began_later() -> None:
     later = commit("1.2", 10, assigned_at=0, begun_at=3, acknowledged_at=4)
     assert found([early, later]) == []
     (fault,) = found([later, early])
-    assert "stands after 1.2" in fault
+    assert "is after 1.2" in fault
 
 
 def test_a_commit_that_was_sent_again_counts_when_it_first_came() -> None:

@@ -1,7 +1,7 @@
 """The state machine of classic groups under any order of events, against a simple model and what must always hold.
 
 The machine runs on a clock and a store that the test moves by hand; members are simple clients that remember what they
-were told. The model says of each generation who leads it, who is in it, and what its leader assigned. All answers for
+were answered. The model says of each generation who leads it, who is in it, and what its leader assigned. All answers for
 that generation must agree.
 """
 
@@ -183,9 +183,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         def answer(result: SyncResult) -> None:
             if result.error is None:
                 assert generation == self.group.generation, "an assignment for a generation that is over"
-                told = self.model[generation]
-                if joined.member_id in told.joined:
-                    assert result.assignment == told.assigned.get(joined.member_id, b""), (
+                known = self.model[generation]
+                if joined.member_id in known.joined:
+                    assert result.assignment == known.assigned.get(joined.member_id, b""), (
                         "another's assignment"
                     )
                 client.owned = frozenset(result.assignment)
@@ -294,7 +294,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         if self.group.state in (GroupState.STABLE, GroupState.EMPTY):
             assert self.group.value() == stored
         self.generation_seen = min(self.generation_seen, self.group.generation)
-        self.model = {number: told for number, told in self.model.items() if number <= stored.generation}
+        self.model = {number: known for number, known in self.model.items() if number <= stored.generation}
         self.owners = {
             number: owners for number, owners in self.owners.items() if number <= stored.generation
         }
@@ -306,16 +306,16 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         over."""
         assert result.generation == self.group.generation, "a generation that is over"
         self.note_instances()
-        told = self.model.setdefault(result.generation, Generation())
+        known = self.model.setdefault(result.generation, Generation())
         if client.instance_id is None:
-            told.joined.add(result.member_id)
+            known.joined.add(result.member_id)
             # A static member may lead under one id and come back under another.
-            told.leaders.add(self.instances.get(result.leader, result.leader))
+            known.leaders.add(self.instances.get(result.leader, result.leader))
         names = {member_id for member_id, _, _ in result.members}
         if result.members and self.group.state is GroupState.COMPLETING_REBALANCE:
             assert result.leader == result.member_id, "the list of members is the leader's alone"
-            assert names >= told.joined, "the leader does not learn of every member"
-        assert len(told.leaders) <= 1, "two leaders of one generation"
+            assert names >= known.joined, "the leader does not learn of every member"
+        assert len(known.leaders) <= 1, "two leaders of one generation"
 
     @invariant()
     def note_instances(self) -> None:

@@ -42,14 +42,14 @@ def test_the_append_under_way_ends_with_its_writer() -> None:
     async def scenario() -> None:
         log = SlowReplicas()
         writer = writer_of(log)
-        told: list[OdradekError | None] = []
-        writer.submit([RECORD], told.append)
+        outcomes: list[OdradekError | None] = []
+        writer.submit([RECORD], outcomes.append)
         await asyncio.sleep(0.1)
-        writer.submit([RECORD], told.append)
+        writer.submit([RECORD], outcomes.append)
         writer.close(NotCoordinator("another leads"))
-        assert [type(one) for one in told] == [NotCoordinator]
+        assert [type(one) for one in outcomes] == [NotCoordinator]
         await writer.end()
-        assert [type(one) for one in told] == [NotCoordinator, CoordinatorNotAvailable]
+        assert [type(one) for one in outcomes] == [NotCoordinator, CoordinatorNotAvailable]
         assert asyncio.all_tasks() == {asyncio.current_task()}
         await writer.end()
 
@@ -60,22 +60,22 @@ def test_whoever_is_told_of_a_cancelled_append_begins_no_other() -> None:
     async def scenario() -> None:
         log = SlowReplicas()
         writer = writer_of(log)
-        told: list[OdradekError | None] = []
+        outcomes: list[OdradekError | None] = []
 
         def go_on(error: OdradekError | None) -> None:
-            told.append(error)
-            writer.submit([RECORD], told.append)
+            outcomes.append(error)
+            writer.submit([RECORD], outcomes.append)
 
         writer.submit([RECORD], go_on)
-        writer.rewrite(lambda: [RECORD], told.append)
+        writer.rewrite(lambda: [RECORD], outcomes.append)
         await asyncio.sleep(0.1)
         # As a loop does with all tasks when it ends.
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await asyncio.sleep(0.1)
         assert log.appends == 1
-        assert told
-        assert all(isinstance(one, CoordinatorNotAvailable) for one in told)
+        assert outcomes
+        assert all(isinstance(one, CoordinatorNotAvailable) for one in outcomes)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(scenario())
@@ -99,15 +99,15 @@ def test_a_disk_that_is_full_for_long_is_told_once(caplog: pytest.LogCaptureFixt
     async def scenario() -> None:
         log = FullDisk()
         writer = RecordWriter(TOPIC, cast(InternalTopicLog, log), 0, SystemClock())
-        told: list[OdradekError | None] = []
+        outcomes: list[OdradekError | None] = []
         for _ in range(5):
-            writer.submit([RECORD], told.append)
+            writer.submit([RECORD], outcomes.append)
             await asyncio.sleep(0.1)
         log.is_full = False
         for _ in range(2):
-            writer.submit([RECORD], told.append)
+            writer.submit([RECORD], outcomes.append)
             await asyncio.sleep(0.1)
-        assert [type(one) for one in told] == [NotCoordinator] * 5 + [type(None)] * 2
+        assert [type(one) for one in outcomes] == [NotCoordinator] * 5 + [type(None)] * 2
 
     run(scenario())
     assert [record.getMessage() for record in caplog.records] == [

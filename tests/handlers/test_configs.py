@@ -199,8 +199,8 @@ def test_levels_of_loggers_change_while_the_broker_runs() -> None:
         assert logger.level == logging.NOTSET
         assert await _alter(broker, (BROKER_LOGGER, "1", [(name, SET, "DEBUG")])) == [0]
         assert logger.level == logging.DEBUG
-        (told,) = await _describe(broker, (BROKER_LOGGER, "1", [name]))
-        assert [(config.name, config.value, config.config_source) for config in told.configs] == [
+        (answered,) = await _describe(broker, (BROKER_LOGGER, "1", [name]))
+        assert [(config.name, config.value, config.config_source) for config in answered.configs] == [
             (name, "DEBUG", 6)
         ]
         assert await _alter(broker, (BROKER_LOGGER, "1", [(name, DELETE, None)])) == [0]

@@ -41,7 +41,7 @@ async def fetched(node: ReplicaNode, version: int, *, epoch: int = -1) -> Any:
     return await node.ask(ApiKey.FETCH, version, max_wait=0, session_epoch=-1, topics=topics)
 
 
-def told(answer: Any, one: Any) -> Any:
+def answered(answer: Any, one: Any) -> Any:
     """(leader, epoch, addresses by broker) of an answer and its only partition."""
     nodes = {node.node_id: (node.host, node.port) for node in answer.node_endpoints}
     return one.current_leader.leader_id, one.current_leader.leader_epoch, nodes
@@ -60,7 +60,7 @@ def test_a_produce_for_another_leader(version: int) -> None:
             if version < 10:
                 return
             address = cluster.nodes[1].images.current.brokers[3].endpoints["PLAINTEXT"]
-            assert told(answer, one) == (3, 1, {3: address})
+            assert answered(answer, one) == (3, 1, {3: address})
 
     run(story())
 
@@ -77,7 +77,7 @@ def test_a_fetch_in_an_epoch_that_is_over(version: int) -> None:
                 one = answer.responses[0].partitions[0]
                 assert int(one.error_code) == FENCED_LEADER_EPOCH
                 address = node.images.current.brokers[1].endpoints["PLAINTEXT"]
-                assert told(answer, one) == (1, 1, {1: address})
+                assert answered(answer, one) == (1, 1, {1: address})
 
     run(story())
 
@@ -92,11 +92,11 @@ def test_nobody_is_named_where_nobody_leads_or_listens() -> None:
                 image, brokers={2: image.brokers[2]._replace(endpoints={"INSIDE": ("b", 1)})}
             )
             answer = await produced(node, 13)
-            assert told(answer, answer.responses[0].partition_responses[0]) == (-1, -1, {})
+            assert answered(answer, answer.responses[0].partition_responses[0]) == (-1, -1, {})
             node.images.current = image
             cluster.elect(NO_LEADER)
             await cluster.until(lambda: node.partition().leader_id == NO_LEADER)
             answer = await produced(node, 13)
-            assert told(answer, answer.responses[0].partition_responses[0]) == (-1, -1, {})
+            assert answered(answer, answer.responses[0].partition_responses[0]) == (-1, -1, {})
 
     run(story())

@@ -96,11 +96,11 @@ def test_who_may_lead_besides_the_in_sync_set_is_told() -> None:
         answer = await broker.ask(
             API, 0, topics=[{"name": "b"}, {"name": "c"}], response_partition_limit=9, cursor=None
         )
-        told = [
+        answered = [
             (p.eligible_leader_replicas, p.last_known_elr)
             for topic in answer.topics
             for p in topic.partitions
         ]
-        assert told == [((), ()), ((), ()), ((2, 3), (4,))]
+        assert answered == [((), ()), ((), ()), ((2, 3), (4,))]
 
     asyncio.run(scenario())

@@ -50,7 +50,7 @@ def test_each_thing_asked_for_has_the_error() -> None:
     (producers,) = answer(
         ApiKey.DESCRIBE_PRODUCERS, 0, topics=[{"name": "t", "partition_indexes": [4]}]
     ).topics
-    assert [(told.partition_index, told.error_code) for told in producers.partitions] == [(4, 16)]
+    assert [(answered.partition_index, answered.error_code) for answered in producers.partitions] == [(4, 16)]
 
 
 def test_an_error_at_the_top_stays_at_the_top() -> None:

@@ -27,14 +27,14 @@ def test_every_version_tells_brokers_topics_and_leaders(version: int) -> None:
         broker = await _broker()
         topics = () if version == 0 else None
         answer = await broker.ask(ApiKey.METADATA, version, topics=topics)
-        (told,) = answer.brokers
-        assert (told.node_id, told.host, told.port) == (1, "broker.test", 9092)
+        (answered,) = answer.brokers
+        assert (answered.node_id, answered.host, answered.port) == (1, "broker.test", 9092)
         assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("a", 2), ("b.c", 1)]
         partition = answer.topics[0].partitions[1]
         assert (partition.partition_index, partition.leader_id) == (1, 1)
         assert (partition.replica_nodes, partition.isr_nodes) == ((1,), (1,))
         if version >= 1:
-            assert told.rack == "r1"
+            assert answered.rack == "r1"
             assert answer.controller_id == 1
             assert answer.topics[0].is_internal is False
         if version >= 2:
@@ -106,7 +106,7 @@ def test_clients_are_told_the_addresses_of_their_own_listener() -> None:
     async def scenario() -> None:
         broker = await _broker()
         answer = await broker.ask(ApiKey.METADATA, 12, topics=None, listener_name="EXTERNAL")
-        assert [(told.host, told.port) for told in answer.brokers] == [("outside.test", 19092)]
+        assert [(answered.host, answered.port) for answered in answer.brokers] == [("outside.test", 19092)]
         assert answer.topics[0].partitions[0].leader_id == 1
         other = await broker.ask(ApiKey.METADATA, 12, topics=None, listener_name="OTHER")
         assert other.brokers == ()
@@ -136,10 +136,10 @@ def test_an_unknown_topic_is_made_when_request_and_settings_allow() -> None:
             ],
             allow_auto_topic_creation=True,
         )
-        told = {
+        answered = {
             topic.name: (topic.error_code, len(topic.partitions), topic.is_internal) for topic in made.topics
         }
-        assert told == {
+        assert answered == {
             "new": (0, 4, False),
             "a": (0, 2, False),
             "!": (17, 0, False),
@@ -215,9 +215,9 @@ def test_describe_cluster(version: int) -> None:
         assert answer.error_code == 0
         assert answer.cluster_id == broker.images.current.cluster_id
         assert answer.controller_id == 1
-        assert [(told.broker_id, told.host, told.port, told.rack) for told in answer.brokers] == [
-            (1, "broker.test", 9092, "r1")
-        ]
+        assert [
+            (answered.broker_id, answered.host, answered.port, answered.rack) for answered in answer.brokers
+        ] == [(1, "broker.test", 9092, "r1")]
         assert answer.cluster_authorized_operations == ALL_CLUSTER_OPERATIONS
         if version >= 1:
             refused = await broker.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=2)

@@ -96,7 +96,7 @@ def test_a_partition_asked_for_twice_is_refused() -> None:
         asked = {"partition_index": 0, "timestamp": -1}
         topics = [{"name": "t", "partitions": [asked, asked]}]
         answer = await broker.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
-        assert [told.error_code for told in answer.topics[0].partitions] == [42]
+        assert [answered.error_code for answered in answer.topics[0].partitions] == [42]
         await broker.broker.stop()
 
     run(scenario())
@@ -140,8 +140,8 @@ def test_epochs_end_where_the_next_begins(version: int) -> None:
                 version,
                 topics=[{"topic": "t", "partitions": [{"partition": index, "leader_epoch": epoch}]}],
             )
-            told = answer.topics[0].partitions[0]
-            return int(told.error_code), told.leader_epoch, told.end_offset
+            answered = answer.topics[0].partitions[0]
+            return int(answered.error_code), answered.leader_epoch, answered.end_offset
 
         assert await ask(0) == (0, 0, 4)
         assert await ask(2) == (0, 0, 4)
@@ -165,8 +165,8 @@ def test_records_are_deleted_up_to_the_high_watermark(before: int, code: int, st
             topics=[{"name": "t", "partitions": [{"partition_index": 0, "offset": before}]}],
             timeout=1000,
         )
-        told = answer.topics[0].partitions[0]
-        assert (told.error_code, told.low_watermark) == (code, start)
+        answered = answer.topics[0].partitions[0]
+        assert (answered.error_code, answered.low_watermark) == (code, start)
         assert (await look_up(broker, -2)).offset == (1 if code else start)
         await broker.broker.stop()
 

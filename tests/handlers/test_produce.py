@@ -125,9 +125,13 @@ def test_a_refusal_tells_the_error_and_where_the_log_starts(version: int, case: 
         records, error, log_start = REFUSALS[case]
         data = topic_data(broker, version, "t", (0, records))
         answer = await broker.ask(ApiKey.PRODUCE, version, acks=-1, timeout=1000, topic_data=data)
-        (told,) = answer.responses[0].partition_responses
-        assert (told.error_code, told.log_start_offset, told.base_offset) == (error, log_start, -1)
-        assert told.error_message
+        (answered,) = answer.responses[0].partition_responses
+        assert (answered.error_code, answered.log_start_offset, answered.base_offset) == (
+            error,
+            log_start,
+            -1,
+        )
+        assert answered.error_message
         assert broker.broker.partitions.get("t", 0).log.log_end_offset == 1
         await broker.broker.stop()
 
@@ -153,10 +157,10 @@ def test_the_records_that_are_refused_are_named() -> None:
         await broker.create_topic("t", cleanup_policy="compact")
         data = topic_data(broker, 12, "t", (0, batch([b"a", b"b"])))
         answer = await broker.ask(ApiKey.PRODUCE, 12, acks=-1, timeout=1000, topic_data=data)
-        (told,) = answer.responses[0].partition_responses
-        assert (told.error_code, told.log_start_offset) == (87, 0)
-        assert [one.batch_index for one in told.record_errors] == [0, 1]
-        assert all(one.batch_index_error_message for one in told.record_errors)
+        (answered,) = answer.responses[0].partition_responses
+        assert (answered.error_code, answered.log_start_offset) == (87, 0)
+        assert [one.batch_index for one in answered.record_errors] == [0, 1]
+        assert all(one.batch_index_error_message for one in answered.record_errors)
         await broker.broker.stop()
 
     run(scenario())

@@ -43,8 +43,8 @@ def test_api_versions_tells_the_table_and_produce_from_0(version: int) -> None:
         broker = await WholeBroker.start()
         fields = {} if version < 3 else {"client_software_name": "lib", "client_software_version": "1.0"}
         answer = await broker.ask(ApiKey.API_VERSIONS, version, **fields)
-        told = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        assert told == {**KAFKA_4_1, 0: (0, 13)}
+        answered = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        assert answered == {**KAFKA_4_1, 0: (0, 13)}
         if version >= 3:
             (feature,) = answer.finalized_features
             assert (feature.name, feature.max_version_level) == ("group.version", 1)

@@ -32,23 +32,23 @@ async def _create(broker: OneBroker, *topics: dict[str, Any], version: int = 7, 
 def test_topics_are_made_in_every_version(version: int) -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
-        (told,) = await _create(
+        (answered,) = await _create(
             broker,
             _topic("t", num_partitions=3, configs=[{"name": "retention.ms", "value": " 5"}]),
             version=version,
         )
-        assert (told.name, told.error_code) == ("t", 0)
+        assert (answered.name, answered.error_code) == ("t", 0)
         topic = broker.images.current.topics["t"]
         assert len(topic.partitions) == 3
         assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"retention.ms": " 5"}
         if version >= 5:
-            assert (told.num_partitions, told.replication_factor) == (3, 1)
-            configs = {config.name: config for config in told.configs}
+            assert (answered.num_partitions, answered.replication_factor) == (3, 1)
+            configs = {config.name: config for config in answered.configs}
             assert len(configs) == 33
             assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == (" 5", 1)
             assert (configs["segment.ms"].value, configs["segment.ms"].config_source) == ("604800000", 5)
         if version >= 7:
-            assert told.topic_id == topic.id
+            assert answered.topic_id == topic.id
 
     asyncio.run(scenario())
 
@@ -56,7 +56,7 @@ def test_topics_are_made_in_every_version(version: int) -> None:
 def test_each_topic_stands_and_falls_by_itself() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
-        told = await _create(
+        answered = await _create(
             broker,
             _topic("good"),
             _topic("twice"),
@@ -85,7 +85,7 @@ def test_each_topic_stands_and_falls_by_itself() -> None:
             ),
             _topic("default", num_partitions=-1, replication_factor=-1),
         )
-        assert {topic.name: topic.error_code for topic in told} == {
+        assert {topic.name: topic.error_code for topic in answered} == {
             "good": 0,
             "twice": 42,
             "bad name": 17,
@@ -99,7 +99,7 @@ def test_each_topic_stands_and_falls_by_itself() -> None:
             "doubly": 39,
             "default": 0,
         }
-        assert all(topic.error_message for topic in told if topic.error_code)
+        assert all(topic.error_message for topic in answered if topic.error_code)
         assert set(broker.images.current.topics) == {"good", "default"}
         (again,) = await _create(broker, _topic("good"))
         assert (again.error_code, again.num_partitions) == (36, -1)
@@ -110,8 +110,8 @@ def test_each_topic_stands_and_falls_by_itself() -> None:
 def test_validation_makes_nothing() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
-        (told,) = await _create(broker, _topic("t", num_partitions=9), validate_only=True)
-        assert (told.error_code, told.num_partitions) == (0, 9)
+        (answered,) = await _create(broker, _topic("t", num_partitions=9), validate_only=True)
+        assert (answered.error_code, answered.num_partitions) == (0, 9)
         assert broker.images.current.topics == {}
 
     asyncio.run(scenario())
@@ -135,10 +135,10 @@ def test_topics_grow(version: int) -> None:
             timeout=1000,
             validate_only=False,
         )
-        told = {result.name: (result.error_code, result.error_message) for result in answer.results}
-        assert {name: code for name, (code, _) in told.items()} == {"t": 0, "u": 0, "x": 3, "y": 42}
-        assert told["t"][1] is None
-        assert "x" in told["x"][1]
+        answered = {result.name: (result.error_code, result.error_message) for result in answer.results}
+        assert {name: code for name, (code, _) in answered.items()} == {"t": 0, "u": 0, "x": 3, "y": 42}
+        assert answered["t"][1] is None
+        assert "x" in answered["x"][1]
         topics = broker.images.current.topics
         assert (len(topics["t"].partitions), len(topics["u"].partitions)) == (3, 2)
         answer = await broker.ask(
@@ -163,7 +163,11 @@ def test_topics_are_deleted_by_name(version: int) -> None:
         if version >= 6:
             fields = {"topics": [{"name": name, "topic_id": None} for name in names]}
         answer = await broker.ask(ApiKey.DELETE_TOPICS, version, timeout=1000, **fields)
-        assert {told.name: told.error_code for told in answer.responses} == {"t": 0, "x": 3, "u": 42}
+        assert {answered.name: answered.error_code for answered in answer.responses} == {
+            "t": 0,
+            "x": 3,
+            "u": 42,
+        }
         assert list(broker.images.current.topics) == ["u"]
 
     asyncio.run(scenario())
@@ -185,7 +189,7 @@ def test_topics_are_deleted_by_id() -> None:
                 {"name": None, "topic_id": None},
             ],
         )
-        assert [(told.name, told.topic_id, told.error_code) for told in answer.responses] == [
+        assert [(answered.name, answered.topic_id, answered.error_code) for answered in answer.responses] == [
             ("t", topic_id, 0),
             (None, unknown, 100),
             ("u", unknown, 42),
@@ -205,6 +209,6 @@ def test_deletion_switched_off_is_said_in_the_versions_words(version: int, code:
         if version >= 6:
             fields = {"topics": [{"name": "t", "topic_id": None}]}
         answer = await broker.ask(ApiKey.DELETE_TOPICS, version, timeout=1000, **fields)
-        assert [told.error_code for told in answer.responses] == [code]
+        assert [answered.error_code for answered in answer.responses] == [code]
 
     asyncio.run(scenario())

@@ -145,13 +145,13 @@ def test_where_every_directory_failed_it_is_said_which_and_why() -> None:
 
 def test_a_failed_directory_takes_only_its_own_partitions() -> None:
     disk = SimulatedDisk()
-    told: list[str] = []
+    reported: list[str] = []
     manager = LogManager(
         ["a", "b"],
         disk=disk,
         clock=StillClock(),
         broker_id=1,
-        on_offline=lambda path, _: told.append(path),
+        on_offline=lambda path, _: reported.append(path),
     )
     manager.directories.open()
     manager.directories.set_cluster_id(CLUSTER_ID)
@@ -162,7 +162,7 @@ def test_a_failed_directory_takes_only_its_own_partitions() -> None:
     with pytest.raises(KafkaStorageError):
         lost[0].append(batch(), leader_epoch=0)
 
-    assert manager.directories.offline == {"a"} and told == ["a"]
+    assert manager.directories.offline == {"a"} and reported == ["a"]
     for log in lost:
         assert manager.get(log.topic_partition) is None
         with pytest.raises(KafkaStorageError):
@@ -284,9 +284,9 @@ def test_foreign_names_are_left_alone() -> None:
     assert disk.read("a/lost+found/00000000000000000000.log") == b"not ours"
 
 
-def _killed(disk: SimulatedDisk, *, vouched: bool = True) -> None:
+def _killed(disk: SimulatedDisk, *, is_clean: bool = True) -> None:
     manager = _open(disk)
-    if vouched:
+    if is_clean:
         manager.directories.mark_complete()
     if not list(manager.logs()):
         _fill(manager, "t", 1)
@@ -359,9 +359,9 @@ def test_what_was_written_may_be_lost_where_bringing_it_to_the_device_fails_even
 
 def test_a_disk_that_fails_while_a_log_is_to_be_made_takes_its_directory_offline() -> None:
     disk = SimulatedDisk()
-    told: list[str] = []
+    reported: list[str] = []
     manager = LogManager(
-        ["a"], disk=disk, clock=StillClock(), broker_id=1, on_offline=lambda path, _: told.append(path)
+        ["a"], disk=disk, clock=StillClock(), broker_id=1, on_offline=lambda path, _: reported.append(path)
     )
     manager.directories.open()
     manager.directories.set_cluster_id(CLUSTER_ID)
@@ -369,7 +369,7 @@ def test_a_disk_that_fails_while_a_log_is_to_be_made_takes_its_directory_offline
     disk.fail_path("a/", errno.EIO)
     with pytest.raises(KafkaStorageError):
         manager.create(TopicPartition("t", 0), TOPIC_ID, CONFIG)
-    assert told == ["a"]
+    assert reported == ["a"]
 
 
 def test_nothing_is_vouched_for_where_nobody_took_note_or_the_machine_has_no_name(
@@ -378,7 +378,7 @@ def test_nothing_is_vouched_for_where_nobody_took_note_or_the_machine_has_no_nam
     disk = SimulatedDisk()
     assert not _open(disk).is_complete
     disk.kill()
-    _killed(disk, vouched=False)
+    _killed(disk, is_clean=False)
     assert not _open(disk).is_complete
     disk.kill()
     monkeypatch.setattr(disk, "boot_id", lambda: "")

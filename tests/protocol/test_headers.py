@@ -72,7 +72,7 @@ def test_controlled_shutdown_version_0_has_no_client_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "told"),
+    ("frame", "message"),
     [
         (b"", "too short"),
         (struct.pack(">hhi", 3, 1, 1), "too short"),
@@ -87,8 +87,8 @@ def test_controlled_shutdown_version_0_has_no_client_id() -> None:
         (struct.pack(">hhih", 3, 12, 1, -1) + b"\xff\xff\xff\xff\xff\xff", "variable-length"),
     ],
 )
-def test_wrong_headers_are_refused(frame: bytes, told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+def test_wrong_headers_are_refused(frame: bytes, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         parse_request_header(memoryview(frame))
 
 

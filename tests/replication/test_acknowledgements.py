@@ -14,7 +14,7 @@ from tests.support.loop import run
 Outcome = Mapping[Waiters, Exception]
 
 
-class Told:
+class Recorder:
     """Records the outcomes of a request, and when."""
 
     def __init__(self) -> None:
@@ -29,15 +29,15 @@ class Told:
 def test_a_request_waits_for_all_its_places() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
-        one, other, told = Waiters(), Waiters(), Told()
-        waiting.wait({one: 3, other: 5}, timeout_seconds=10, on_done=told)
+        one, other, recorder = Waiters(), Waiters(), Recorder()
+        waiting.wait({one: 3, other: 5}, timeout_seconds=10, on_done=recorder)
         one.release(2)
         other.release(5)
-        assert told.outcomes == [] and len(waiting) == 1
+        assert recorder.outcomes == [] and len(waiting) == 1
         one.release(3)
-        assert told.outcomes == [{}] and not waiting and not one and not other
+        assert recorder.outcomes == [{}] and not waiting and not one and not other
         await asyncio.sleep(20)
-        assert told.outcomes == [{}]
+        assert recorder.outcomes == [{}]
 
     run(story())
 
@@ -45,13 +45,13 @@ def test_a_request_waits_for_all_its_places() -> None:
 def test_one_that_fails_is_told_with_the_others() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
-        one, other, told = Waiters(), Waiters(), Told()
-        waiting.wait({one: 3, other: 5}, timeout_seconds=10, on_done=told)
+        one, other, recorder = Waiters(), Waiters(), Recorder()
+        waiting.wait({one: 3, other: 5}, timeout_seconds=10, on_done=recorder)
         why = NotLeaderOrFollower("gone")
         one.fail(why)
-        assert told.outcomes == []
+        assert recorder.outcomes == []
         other.release(9)
-        assert told.outcomes == [{one: why}]
+        assert recorder.outcomes == [{one: why}]
 
     run(story())
 
@@ -62,7 +62,7 @@ def test_the_time_limit_is_kept_by_one_timer_for_all(seconds: float) -> None:
         waiting = Acknowledgements(waiting_max=1000)
         place = Waiters()
         started = asyncio.get_running_loop().time()
-        late, later = Told(), Told()
+        late, later = Recorder(), Recorder()
         for number in range(100):
             waiting.wait({place: 5}, timeout_seconds=seconds + 1 + number, on_done=later)
         waiting.wait({place: 5}, timeout_seconds=seconds, on_done=late)
@@ -81,13 +81,13 @@ def test_the_timer_goes_on_after_those_before_have_been_answered() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
         one, other = Waiters(), Waiters()
-        early, late = Told(), Told()
+        early, late = Recorder(), Recorder()
         waiting.wait({one: 1}, timeout_seconds=1, on_done=early)
         waiting.wait({other: 1}, timeout_seconds=2, on_done=late)
         one.release(1)
         await asyncio.sleep(3)
         assert early.outcomes == [{}] and len(late.outcomes) == 1
-        after = Told()
+        after = Recorder()
         waiting.wait({other: 1}, timeout_seconds=1, on_done=after)
         await asyncio.sleep(1.1)
         assert len(after.outcomes) == 1
@@ -98,15 +98,15 @@ def test_the_timer_goes_on_after_those_before_have_been_answered() -> None:
 def test_a_cancelled_request_is_told_nothing_and_leaves_nothing() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
-        place, told = Waiters(), Told()
-        request = waiting.wait({place: 1}, timeout_seconds=1, on_done=told)
+        place, recorder = Waiters(), Recorder()
+        request = waiting.wait({place: 1}, timeout_seconds=1, on_done=recorder)
         assert request is not None
         request.cancel()
         request.cancel()
         assert not waiting and not place
         place.release(1)
         await asyncio.sleep(2)
-        assert told.outcomes == []
+        assert recorder.outcomes == []
 
     run(story())
 
@@ -114,11 +114,11 @@ def test_a_cancelled_request_is_told_nothing_and_leaves_nothing() -> None:
 def test_one_answer_may_cancel_the_next_in_line() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
-        place, told = Waiters(), Told()
+        place, recorder = Waiters(), Recorder()
         waiting.wait({place: 1}, timeout_seconds=1, on_done=lambda _: second.cancel())  # type: ignore[union-attr]
-        second = waiting.wait({place: 1}, timeout_seconds=1, on_done=told)
+        second = waiting.wait({place: 1}, timeout_seconds=1, on_done=recorder)
         place.release(1)
-        assert told.outcomes == [] and not waiting
+        assert recorder.outcomes == [] and not waiting
 
     run(story())
 
@@ -126,11 +126,11 @@ def test_one_answer_may_cancel_the_next_in_line() -> None:
 def test_there_are_never_more_than_allowed_and_a_stop_answers_all() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=2)
-        place, told = Waiters(), Told()
-        requests = [waiting.wait({place: 1}, timeout_seconds=60, on_done=told) for _ in range(3)]
+        place, recorder = Waiters(), Recorder()
+        requests = [waiting.wait({place: 1}, timeout_seconds=60, on_done=recorder) for _ in range(3)]
         assert [request is None for request in requests] == [False, False, True]
         waiting.close()
-        assert len(told.outcomes) == 2 and not waiting and not place
+        assert len(recorder.outcomes) == 2 and not waiting and not place
 
     run(story())
 
@@ -139,7 +139,7 @@ def test_watermarks_release_in_order_or_whoever_is_due() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
         place = Waiters()
-        first, second = Told(), Told()
+        first, second = Recorder(), Recorder()
         waiting.wait({place: 7}, timeout_seconds=60, on_done=first)
         waiting.wait({place: 4}, timeout_seconds=60, on_done=second)
         place.release_any(5)

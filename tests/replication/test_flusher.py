@@ -31,7 +31,7 @@ def _syncs(disk: SimulatedDisk) -> int:
     return disk.calls.count(("sync", LOG_FILE))
 
 
-def _told(outcomes: list[Outcome]) -> Callable[[Outcome], None]:
+def _into(outcomes: list[Outcome]) -> Callable[[Outcome], None]:
     return outcomes.append
 
 
@@ -42,7 +42,7 @@ def test_all_who_ask_in_one_turn_share_one_sync() -> None:
         outcomes: list[Outcome] = []
         for _ in range(10):
             log.append(batch(), leader_epoch=0)
-            flusher.request(log, _told(outcomes))
+            flusher.request(log, _into(outcomes))
         assert (outcomes, log.recovery_point) == ([], 0)
         await flusher.drain()
         assert (outcomes, log.recovery_point) == ([None] * 10, 10)
@@ -97,10 +97,10 @@ def test_a_failed_sync_is_told_to_all_who_wait_and_to_those_behind_them() -> Non
         flusher = _flusher()
         log.append(batch(), leader_epoch=0)
         outcomes: list[Outcome] = []
-        flusher.request(log, _told(outcomes))
+        flusher.request(log, _into(outcomes))
         await asyncio.sleep(0)
         disk.fail_call(0, errno.EIO)
-        flusher.request(log, _told(outcomes))
+        flusher.request(log, _into(outcomes))
         await flusher.drain()
         assert [type(outcome) for outcome in outcomes] == [KafkaStorageError, KafkaStorageError]
         assert log.failure is not None and failures == ["logs"]

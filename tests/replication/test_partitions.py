@@ -279,12 +279,14 @@ def test_a_leader_that_a_full_disk_kept_from_noting_its_epoch_leads_when_there_i
         moved = state._replace(leader_epoch=state.leader_epoch + 1, replicas=(*state.replicas, 99))
         topic = broker.broker.images.current.topics["t"]._replace(partitions=(moved,))
         image = replace(broker.broker.images.current, topics={"t": topic})
-        told: list[int] = []
-        monkeypatch.setattr(partitions.callbacks, "role_changed", lambda one: told.append(one.leader_epoch))
+        notified: list[int] = []
+        monkeypatch.setattr(
+            partitions.callbacks, "role_changed", lambda one: notified.append(one.leader_epoch)
+        )
         broker.disk.capacity_bytes = broker.disk.used_bytes
         broker.broker.images.replace(image)
         assert not partitions.get("t", 0).is_leader
-        assert told == [moved.leader_epoch], "followers and consumers learn of the epoch in any case"
+        assert notified == [moved.leader_epoch], "followers and consumers learn of the epoch in any case"
         assert partitions.retry_offline() == 1
         broker.disk.capacity_bytes = None
         assert partitions.retry_offline() == 0

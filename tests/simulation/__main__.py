@@ -18,7 +18,7 @@ from tests.simulation.history import InvariantBroken
 from tests.simulation.simulation import simulate
 
 FAILURES_MAX: Final = 10
-TELL_SECONDS: Final = 30.0
+REPORT_SECONDS: Final = 30.0
 # A process makes room for another after so many seeds, so that nothing of one can gather.
 SEEDS_PER_PROCESS: Final = 2_000
 
@@ -54,7 +54,7 @@ def _prepare() -> None:
 
 def main(seeds: int, first: int, jobs: int) -> int:
     """Exit code 0 when everything held in every seed."""
-    started = told = time.monotonic()
+    started = reported_at = time.monotonic()
     played = 0
     failed: list[int] = []
     print(f"seeds {first} to {first + seeds - 1}, {jobs} at a time", flush=True)
@@ -66,9 +66,9 @@ def main(seeds: int, first: int, jobs: int) -> int:
                 print(f"{failure}\nreplay: make sim SEEDS=1 SEED={seed}", flush=True)
                 if len(failed) >= FAILURES_MAX:
                     break
-            if time.monotonic() - told > TELL_SECONDS:
-                told = time.monotonic()
-                print(_progress(played, seeds, len(failed), told - started), flush=True)
+            if time.monotonic() - reported_at > REPORT_SECONDS:
+                reported_at = time.monotonic()
+                print(_progress(played, seeds, len(failed), reported_at - started), flush=True)
     print(_progress(played, seeds, len(failed), time.monotonic() - started))
     if failed:
         print(f"failed: {sorted(failed)}")

@@ -228,7 +228,7 @@ class Administrator:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        # What brokers see may be old: a move whose answer was lost may be made and not told to them yet. So it is
+        # What brokers see may be old: a move whose answer was lost may be made without their knowledge. So it is
         # asked for in any case, behind that.
         began = asyncio.get_running_loop().time()
         while True:
@@ -255,7 +255,7 @@ class Administrator:
 
     def is_settled(self) -> bool:
         """Whether all brokers see the same topics, and no deletion is under way."""
-        marks = self._cluster.telling.tree.children(paths.DELETE_TOPICS)
+        marks = self._cluster.observed.tree.children(paths.DELETE_TOPICS)
         seen = [
             {name: self._seen(topic) for name, topic in broker.images.current.topics.items()}
             for broker in self._cluster.brokers.values()

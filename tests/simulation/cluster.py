@@ -48,13 +48,13 @@ _ENTRIES: Final = {
 }
 
 
-class TellingRegistry(MemoryRegistry):
+class ObservedRegistry(MemoryRegistry):
     """Reports every state of a partition that is written: `on_state` gets topic, partition and state."""
 
     def __init__(self) -> None:
         super().__init__()
         self.on_state: Callable[[str, int, dict[str, Any]], None] = lambda topic, partition, state: None
-        self._told: dict[str, bytes] = {}
+        self._reported: dict[str, bytes] = {}
 
     def run(self, operations: Sequence[Operation], *, session: int) -> Changes:
         changes = super().run(operations, session=session)
@@ -62,8 +62,8 @@ class TellingRegistry(MemoryRegistry):
             if not path.startswith("/brokers/topics/") or not path.endswith("/state"):
                 continue
             row = changes[path]
-            if row is not None and self._told.get(path) != row.data:
-                self._told[path] = row.data
+            if row is not None and self._reported.get(path) != row.data:
+                self._reported[path] = row.data
                 _, _, _, topic, _, partition, _ = path.split("/")
                 self.on_state(topic, int(partition), json.loads(row.data))
         return changes
@@ -113,9 +113,9 @@ class SimulatedCluster(WholeCluster):
         self.history = history
         self.partition_count = partitions
         self.states: dict[int, dict[str, Any]] = {}
-        self.telling = TellingRegistry()
-        self.telling.on_state = self._state_written
-        self.registry = self.telling
+        self.observed = ObservedRegistry()
+        self.observed.on_state = self._state_written
+        self.registry = self.observed
         self.slow_registry()
         self.ever_started: list[tuple[int, ClusterBroker]] = []
         """Every broker that served, with its id, also those that died."""

@@ -43,7 +43,7 @@ class Faults:
     def __init__(self, cluster: SimulatedCluster, rng: random.Random) -> None:
         self._cluster = cluster
         self._rng = rng
-        self._tell = cluster.history.add
+        self._note = cluster.history.add
 
     async def run(self, *, count: int, kinds: tuple[str, ...]) -> None:
         """`count` faults with pauses between; what died is started again after a while."""
@@ -67,33 +67,33 @@ class Faults:
     async def _crash(self) -> None:
         if broker_id := self._live():
             expire = self._rng.random() < 0.5
-            self._tell("FAULT", f"broker {broker_id} is killed" + (", its session ends" if expire else ""))
+            self._note("FAULT", f"broker {broker_id} is killed" + (", its session ends" if expire else ""))
             self._cluster.crash(broker_id, power_loss=False, expire=expire)
 
     async def _power_loss(self) -> None:
         broker_id = self._live()
         if broker_id and self._cluster.memory.all_others_remember(broker_id):
-            self._tell("FAULT", f"broker {broker_id} loses power")
+            self._note("FAULT", f"broker {broker_id} loses power")
             self._cluster.crash(broker_id, power_loss=True, expire=self._rng.random() < 0.5)
 
     async def _restart(self) -> None:
         if broker_id := self._live():
-            self._tell("FAULT", f"broker {broker_id} is stopped in order")
+            self._note("FAULT", f"broker {broker_id} is stopped in order")
             await self._cluster.stop_broker(broker_id)
-            self._tell(f"broker {broker_id}", "stopped")
+            self._note(f"broker {broker_id}", "stopped")
 
     # --- disks ---------------------------------------------------------------------------------------------------
 
     async def _slow_disks(self) -> None:
         seconds = self._rng.choice([0.01, 0.5])
-        self._tell("FAULT", f"flushes and scans take up to {seconds:g} s")
+        self._note("FAULT", f"flushes and scans take up to {seconds:g} s")
         self._cluster.slow_disks(seconds)
 
     async def _full_disk(self) -> None:
         if broker_id := self._live():
             disk = self._cluster.disks[broker_id]
             room, seconds = self._rng.choice([0, 100, 5_000]), self._rng.choice([1.0, 5.0])
-            self._tell("FAULT", f"the disk of broker {broker_id} has room for {room} bytes for {seconds:g} s")
+            self._note("FAULT", f"the disk of broker {broker_id} has room for {room} bytes for {seconds:g} s")
             disk.capacity_bytes = disk.used_bytes + room
 
             def make_room() -> None:
@@ -104,13 +104,13 @@ class Faults:
 
     async def _failed_disk(self) -> None:
         if broker_id := self._live():
-            self._tell("FAULT", f"the disk of broker {broker_id} fails")
+            self._note("FAULT", f"the disk of broker {broker_id} fails")
             self._cluster.disks[broker_id].fail_path("/logs", errno.EIO)
 
     async def _bit_rot(self) -> None:
         broker_id = self._live()
         if broker_id and self._cluster.memory.all_others_remember(broker_id):
-            self._tell("FAULT", f"broker {broker_id} is killed, and a bit of a log flips")
+            self._note("FAULT", f"broker {broker_id} is killed, and a bit of a log flips")
             self._cluster.rot(broker_id, expire=self._rng.random() < 0.5)
 
     # --- the network ---------------------------------------------------------------------------------------------
@@ -121,41 +121,41 @@ class Faults:
 
     async def _cut(self) -> None:
         one, other = self._two_hosts()
-        self._tell("FAULT", f"{one} and {other} do not reach each other")
+        self._note("FAULT", f"{one} and {other} do not reach each other")
         self._cluster.network.part(one, other)
 
     async def _cut_one_way(self) -> None:
         one, other = self._two_hosts()
-        self._tell("FAULT", f"{one} does not reach {other}")
+        self._note("FAULT", f"{one} does not reach {other}")
         self._cluster.network.part_one_way(one, other)
 
     async def _isolate_broker(self) -> None:
         if broker_id := self._live():
             host = self._cluster.host(broker_id)
-            self._tell("FAULT", f"{host} reaches no broker and no controller")
+            self._note("FAULT", f"{host} reaches no broker and no controller")
             for other in self._cluster.hosts():
                 if other != host:
                     self._cluster.network.part(host, other)
 
     async def _slow_network(self) -> None:
         seconds = self._rng.choice([0.02, 0.3])
-        self._tell("FAULT", f"messages take up to {seconds:g} s")
+        self._note("FAULT", f"messages take up to {seconds:g} s")
         self._cluster.slow_network(seconds)
 
     async def _reset(self) -> None:
         host = self._rng.choice(self._cluster.hosts())
-        self._tell("FAULT", f"every connection of {host} breaks")
+        self._note("FAULT", f"every connection of {host} breaks")
         self._cluster.network.reset(host)
 
     async def _heal(self) -> None:
-        self._tell("FAULT", "all is mended")
+        self._note("FAULT", "all is mended")
         self._cluster.restore()
 
     # --- the registry and the controllers --------------------------------------------------------------------------
 
     async def _expire_broker(self) -> None:
         if broker_id := self._live():
-            self._tell("FAULT", f"the session of broker {broker_id} ends")
+            self._note("FAULT", f"the session of broker {broker_id} ends")
             self._cluster.stores[self._cluster.host(broker_id)].expire()
 
     async def _sever_broker(self) -> None:
@@ -163,7 +163,7 @@ class Faults:
             seconds = self._rng.choice([1.0, 5.0, 12.0])
             host = self._cluster.host(broker_id)
             store = self._cluster.stores[host]
-            self._tell("FAULT", f"broker {broker_id} does not reach the registry for {seconds:g} s")
+            self._note("FAULT", f"broker {broker_id} does not reach the registry for {seconds:g} s")
             store.sever()
 
             def mend() -> None:
@@ -175,13 +175,13 @@ class Faults:
     async def _expire_controller(self) -> None:
         active = self._cluster.active
         if active is not None:
-            self._tell("FAULT", f"the session of controller {active.id} ends")
+            self._note("FAULT", f"the session of controller {active.id} ends")
             self._cluster.stores[self._cluster.host(active.id)].expire()
 
     async def _crash_controller(self) -> None:
         active = self._cluster.active
         number = active.id if active is not None else self._rng.choice(CONTROLLERS)
-        self._tell("FAULT", f"controller {number} is killed and another is started in its place")
+        self._note("FAULT", f"controller {number} is killed and another is started in its place")
         self._cluster.kill_controller(number)
         await self._cluster.start_controller(number)
 
@@ -191,7 +191,7 @@ class Faults:
         with_sessions = self._rng.random() < 0.7
         if self._cluster.take_registry_away(seconds, with_sessions=with_sessions):
             kept = "then with its sessions" if with_sessions else "then without any session"
-            self._tell("FAULT", f"the registry is away for {seconds:g} s, {kept}")
+            self._note("FAULT", f"the registry is away for {seconds:g} s, {kept}")
             # Long enough that sessions would be over.
             await asyncio.sleep(seconds * self._rng.choice([0.1, 0.1, 0.9]))
 
@@ -201,13 +201,13 @@ class Faults:
             host = self._cluster.host(broker_id)
             store = self._cluster.stores[host]
             seconds = self._rng.choice([5.0, 15.0])
-            is_heard = self._rng.random() < 0.5
-            how = ", which still receive its messages" if is_heard else ""
-            self._tell("FAULT", f"broker {broker_id} is cut off from all but clients{how} for {seconds:g} s")
+            is_one_way = self._rng.random() < 0.5
+            how = ", which still receive its messages" if is_one_way else ""
+            self._note("FAULT", f"broker {broker_id} is cut off from all but clients{how} for {seconds:g} s")
             for other in self._cluster.hosts():
                 if other != host:
                     self._cluster.network.part_one_way(other, host)
-                    if not is_heard:
+                    if not is_one_way:
                         self._cluster.network.part_one_way(host, other)
             store.sever()
 
@@ -226,5 +226,5 @@ class Faults:
             await asyncio.sleep(seconds * self._rng.choice([0.1, 0.9]))
 
     async def _lossy_registry(self) -> None:
-        self._tell("FAULT", "the registry loses requests and answers")
+        self._note("FAULT", "the registry loses requests and answers")
         self._cluster.slow_registry(lost=self._rng.choice([0.01, 0.05]))

@@ -25,7 +25,7 @@ class ConsumerMember:
         self.epoch = 0
         self.fields: dict[str, Any] = {"topic_names": ("t",), "rebalance_timeout_ms": 60_000, **fields}
         self.owned: Parts = {}
-        self._told_owned: Parts | None = None
+        self._reported_owned: Parts | None = None
         self._assigned: Parts = {}
         self.is_slow = False
 
@@ -49,14 +49,14 @@ class ConsumerMember:
             self.owned = {}
             self._assigned = {}
             said: dict[str, Any] = {**self.fields, "owned": {}}
-        elif self._told_owned != self.owned:
+        elif self._reported_owned != self.owned:
             said = {"owned": self.owned}
         else:
             said = {}
-        telling = self.owned
+        reported = self.owned
         answer = await self.raw(**said)
         if isinstance(answer, HeartbeatResult):
-            self._told_owned = telling
+            self._reported_owned = reported
             self.epoch = answer.member_epoch
             if answer.assigned is not None:
                 self._take(answer.assigned)
@@ -95,7 +95,7 @@ class ConsumerMember:
                 self.epoch = answer.member_epoch
                 if answer.assigned is not None:
                     self._take(answer.assigned)
-                self._told_owned = None
+                self._reported_owned = None
 
     def count(self) -> int:
         return sum(map(len, self.owned.values()))

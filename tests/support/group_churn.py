@@ -52,7 +52,7 @@ class History:
     held: dict[int, dict[int, float]] = field(default_factory=dict)
     commits: dict[str, Commit] = field(default_factory=dict)
     takings: int = 0
-    last_told: dict[int, deque[str]] = field(default_factory=dict)
+    last_reported: dict[int, deque[str]] = field(default_factory=dict)
     modern: set[int] = field(default_factory=set)  # members with KIP-848
     first_assigned: dict[int, tuple[float, frozenset[int]]] = field(
         default_factory=dict
@@ -61,7 +61,7 @@ class History:
     def note(self, member: int, what: str, at: float, details: list[Any]) -> None:
         held = self.held.setdefault(member, {})
         if what not in ("got", "commits", "committed"):
-            self.last_told.setdefault(member, deque(maxlen=4)).append(f"{at:.2f} {what} {details}")
+            self.last_reported.setdefault(member, deque(maxlen=4)).append(f"{at:.2f} {what} {details}")
         if what == "got":
             for partition, first, last in details:
                 self.taken.setdefault(partition, set()).update(range(first, last + 1))
@@ -245,8 +245,10 @@ class Group:
         lines = [f"group {self.name} has taken of each partition {taken}:"]
         for number, member in self.members.items():
             held = sorted(self.history.held.get(number, ()))
-            told = "; ".join(self.history.last_told.get(number, ()))
-            lines.append(f"  {number} {member.kind.client} {member.kind.protocol} holds {held}, told {told}")
+            reported = "; ".join(self.history.last_reported.get(number, ()))
+            lines.append(
+                f"  {number} {member.kind.client} {member.kind.protocol} holds {held}, reported {reported}"
+            )
         return "\n".join(lines)
 
     def holdings(self) -> list[list[int]]:

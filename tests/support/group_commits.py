@@ -71,7 +71,7 @@ def _out_of_order(made: Sequence[tuple[Commit, int]]) -> Iterator[str]:
     newest: Commit | None = None
     for commit, _ in made:
         if newest is not None and commit.acknowledged_at < newest.begun_at:
-            yield f"{commit} stands after {newest}"
+            yield f"{commit} is after {newest}"
         if newest is None or commit.begun_at > newest.begun_at:
             newest = commit
 
@@ -82,7 +82,7 @@ def _second_owners(made: Sequence[tuple[Commit, int]], partition: int) -> Iterat
         assigned_at = commit.assigned_at.get(partition, inf)
         for other in newest.values():
             if other.member != commit.member and other.begun_at > assigned_at:
-                yield f"assigned since {assigned_at:.3f}, {commit} stands after another member's {other}"
+                yield f"assigned since {assigned_at:.3f}, {commit} is after another member's {other}"
         known = newest.get(commit.member)
         if known is None or commit.begun_at > known.begun_at:
             newest[commit.member] = commit

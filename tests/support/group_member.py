@@ -31,7 +31,7 @@ BATCH_MAX = 200
 Taken = dict[int, list[int]]  # offsets by partition
 
 
-def tell(what: str, partitions: Iterable[Any] = ()) -> None:
+def report(what: str, partitions: Iterable[Any] = ()) -> None:
     line = json.dumps([what, time.monotonic(), list(partitions)])
     os.write(1, line.encode() + b"\n")
 
@@ -48,7 +48,7 @@ class Commits:
         self._count = 0
 
     def take(self, taken: Taken) -> None:
-        tell_taken(taken)
+        report_taken(taken)
         self.positions.update((partition, offsets[-1] + 1) for partition, offsets in taken.items())
 
     def forget(self, partitions: Iterable[int]) -> None:
@@ -60,21 +60,21 @@ class Commits:
         """A commit of all positions is about to begin; its name."""
         self._count += 1
         name = f"{self._member}.{self._count}"
-        tell("commits", [name, *self.positions.items()])
+        report("commits", [name, *self.positions.items()])
         return name
 
     def end(self, name: str, error: BaseException | None) -> None:
         if error is None:
             self.positions.clear()
-            tell("committed", [name])
+            report("committed", [name])
         else:
-            tell("commit failed", [name, repr(error)])
+            report("commit failed", [name, repr(error)])
 
 
-def tell_taken(taken: Taken) -> None:
+def report_taken(taken: Taken) -> None:
     """Offsets of one partition arrive in order; records of producers without transactions leave no gaps."""
     if taken:
-        tell("got", [[partition, offsets[0], offsets[-1]] for partition, offsets in taken.items()])
+        report("got", [[partition, offsets[0], offsets[-1]] for partition, offsets in taken.items()])
 
 
 class Held:
@@ -87,16 +87,16 @@ class Held:
     def assigned(self, partitions: Iterable[Any]) -> None:
         new = {part.partition for part in partitions}
         if self._partitions - new:
-            tell("lost", sorted(self._partitions - new))
+            report("lost", sorted(self._partitions - new))
             self._commits.forget(self._partitions - new)
         self._partitions = new
-        tell("assigned", sorted(new))
+        report("assigned", sorted(new))
 
     def revoked(self, partitions: Iterable[Any], *, is_lost: bool = False) -> None:
         given_up = {part.partition for part in partitions}
         self._partitions -= given_up
         self._commits.forget(given_up)
-        tell("lost" if is_lost else "revoked", sorted(given_up))
+        report("lost" if is_lost else "revoked", sorted(given_up))
 
 
 def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> None:
@@ -144,20 +144,20 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
             commits.end(name, None)
 
     def on_assign(_: Any, partitions: list[Any]) -> None:
-        tell("assigned", [part.partition for part in partitions])
+        report("assigned", [part.partition for part in partitions])
 
     def on_revoke(_: Any, partitions: list[Any]) -> None:
         commit()
         given_up = [part.partition for part in partitions]
         commits.forget(given_up)
-        tell("revoked", given_up)
+        report("revoked", given_up)
 
     def on_lost(_: Any, partitions: list[Any]) -> None:
         commits.take(taken)
         taken.clear()
         lost = [part.partition for part in partitions]
         commits.forget(lost)
-        tell("lost", lost)
+        report("lost", lost)
 
     consumer.subscribe([options["topic"]], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
     while not is_stopping():
@@ -301,7 +301,7 @@ def main() -> None:
         logging.basicConfig(level=logging.DEBUG, format="%(created).3f %(name)s %(message)s")
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
-    tell("started")
+    report("started")
 
     def is_stopping() -> bool:
         return bool(stopping)
@@ -312,7 +312,7 @@ def main() -> None:
         run_kafka_python(options, is_stopping)
     else:
         run_confluent(options, is_stopping)
-    tell("ended")
+    report("ended")
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                     except (SystemExit, KeyboardInterrupt):
                         raise
                     except BaseException as failure:
-                        self._tell_of(handle, failure)
+                        self._report_failure(handle, failure)
             if self._stopping:
                 return
             is_watching = len(files) > _OWN_FILES
@@ -176,7 +176,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Run what waits for sockets that are really there."""
         self._process_events(self._selector.select(0))  # type: ignore[attr-defined]
 
-    def _tell_of(self, handle: _Handle, failure: BaseException) -> None:
+    def _report_failure(self, handle: _Handle, failure: BaseException) -> None:
         self.call_exception_handler(
             {"message": f"{handle._callback!r} failed", "exception": failure, "loop": self}
         )

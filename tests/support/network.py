@@ -135,11 +135,11 @@ class HostNetwork:
         network = self._network
         await asyncio.sleep(network.delay())
         if host in network._isolated:
-            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(111, f"no process listens on {host}:{port}")
         await network.passage(self._host, host)
         listening = network.listening.get((host, port))
         if listening is None:
-            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(111, f"no process listens on {host}:{port}")
         await listening.room()
         here = (self._host, network.free_port())
         near = MemoryTransport(network, here, (host, port))
@@ -180,7 +180,7 @@ class MemoryListening:
         await self._is_accepting.wait()
         if self._network.listening.get(self._address) is not self:
             raise ConnectionRefusedError(
-                111, f"nobody listens on {self._address[0]}:{self._address[1]} any more"
+                111, f"no process listens on {self._address[0]}:{self._address[1]} any more"
             )
         while self.admission.is_full:
             event = asyncio.Event()

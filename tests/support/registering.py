@@ -9,7 +9,7 @@ from odradek.cluster.image import BrokerImage
 from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
 from odradek.foundation.clock import SystemClock
 from odradek.registry.store import Store
-from tests.support.registries import Told, World
+from tests.support.registries import Callbacks, World
 
 
 class Member:
@@ -25,7 +25,7 @@ class Member:
         wait_seconds: float | None = None,
     ) -> None:
         self.store = store
-        self.told = Told()
+        self.callbacks = Callbacks()
         self.registration = BrokerRegistration(
             store,
             SystemClock(),
@@ -37,11 +37,11 @@ class Member:
                 rack="r1",
             ),
             RegistrationCallbacks(
-                on_fenced=self.told.note("fenced"),
-                on_registered=self.told.note("registered"),
-                on_refused=self.told.note("refused"),
-                on_silent=self.told.note("silent"),
-                on_answering=self.told.note("answering"),
+                on_fenced=self.callbacks.note("fenced"),
+                on_registered=self.callbacks.note("registered"),
+                on_refused=self.callbacks.note("refused"),
+                on_silent=self.callbacks.note("silent"),
+                on_answering=self.callbacks.note("answering"),
             ),
             wait_seconds=wait_seconds,
         )

@@ -77,7 +77,7 @@ class ZookeeperWorld:
         asyncio.run(scenario)
 
 
-class Told:
+class Callbacks:
     """The callbacks that an owner got, in order, and a way to wait for the next."""
 
     def __init__(self) -> None:
@@ -98,5 +98,5 @@ class Told:
         while len(self.words) < len(words):
             self._news.clear()
             await self._news.wait()
-        told, self.words = self.words[: len(words)], self.words[len(words) :]
-        assert told == list(words)
+        made, self.words = self.words[: len(words)], self.words[len(words) :]
+        assert made == list(words)

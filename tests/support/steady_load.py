@@ -46,15 +46,15 @@ class SteadyLoad:
                 self._topic,
                 b"x" * 100,
                 partition=number % self._partitions,
-                on_delivery=self._told(time.monotonic()),
+                on_delivery=self._on_delivery(time.monotonic()),
             )
             number += 1
             due += self._interval_seconds
             self._producer.poll(max(0.0, due - time.monotonic()))
         self._left = self._producer.flush(_FLUSH_SECONDS_MAX)
 
-    def _told(self, sent_at: float) -> Any:
-        def told(error: Any, message: Any) -> None:
+    def _on_delivery(self, sent_at: float) -> Any:
+        def on_delivery(error: Any, message: Any) -> None:
             del message
             if error is not None:
                 self.failed.append(str(error))
@@ -62,7 +62,7 @@ class SteadyLoad:
             self.acknowledged += 1
             self.longest_seconds = max(self.longest_seconds, time.monotonic() - sent_at)
 
-        return told
+        return on_delivery
 
     def forget(self) -> float:
         """The longest time so far, which is reset."""

@@ -114,10 +114,10 @@ class Server:
         try:
             with socket.create_connection(("127.0.0.1", self.client), timeout=5) as asked:
                 asked.sendall(word.encode())
-                told = b""
+                answer = b""
                 while more := asked.recv(65_536):
-                    told += more
-                return told.decode()
+                    answer += more
+                return answer.decode()
         except OSError:
             return ""
 
@@ -211,7 +211,7 @@ class Ensemble:
         for id in ids:
             self[id].wait()
 
-    def tell(self, found: Configuration) -> None:
+    def configure(self, found: Configuration) -> None:
         """Servers that start from now on get this configuration."""
         self.voters, self.version = found.voters, found.version
 

@@ -36,7 +36,7 @@ async def connect(stage: Stage) -> OutboundConnection:
     )
 
 
-def tell(story: Callable[[Stage], Any], dispatch: Callable[[Connection, memoryview], Any]) -> None:
+def run_story(story: Callable[[Stage], Any], dispatch: Callable[[Connection, memoryview], Any]) -> None:
     async def staged() -> None:
         async with Stage(dispatch) as stage:
             await story(stage)
@@ -55,7 +55,7 @@ def test_many_requests_at_once_each_get_their_own_answer() -> None:
         with pytest.raises(ConnectionError, match="was closed"):
             await connection.send(ApiKey.FIND_COORDINATOR, 3, find("g"))
 
-    tell(story, answer)
+    run_story(story, answer)
 
 
 def test_a_request_that_is_not_answered_in_time_ends_the_connection() -> None:
@@ -68,7 +68,7 @@ def test_a_request_that_is_not_answered_in_time_ends_the_connection() -> None:
             await late
         assert connection.is_lost
 
-    tell(story, lambda connection, frame: asyncio.get_running_loop().create_future())
+    run_story(story, lambda connection, frame: asyncio.get_running_loop().create_future())
 
 
 def test_a_peer_that_goes_away_fails_what_waits() -> None:
@@ -80,7 +80,7 @@ def test_a_peer_that_goes_away_fails_what_waits() -> None:
         with pytest.raises(ConnectionError):
             await waiting
 
-    tell(story, lambda connection, frame: asyncio.get_running_loop().create_future())
+    run_story(story, lambda connection, frame: asyncio.get_running_loop().create_future())
 
 
 @pytest.mark.parametrize("reply", [b"\0\0\0\4\0\0\0\x09", b"\0\0\0\6\0\0\0\0\0\1", b"\xff\xff\xff\xff"])
@@ -91,4 +91,4 @@ def test_an_answer_that_makes_no_sense_ends_the_connection(reply: bytes) -> None
             await connection.send(ApiKey.FIND_COORDINATOR, 3, find("a"))
         assert connection.is_lost
 
-    tell(story, lambda connection, frame: reply)
+    run_story(story, lambda connection, frame: reply)

@@ -12,15 +12,15 @@ from tests.support.loop import run
 
 
 def test_it_is_settled_once_and_tells_at_once() -> None:
-    told: list[object] = []
+    reported: list[object] = []
     pending: Pending[bytes] = Pending()
-    pending.when_settled(lambda done: told.append(done.result()))
+    pending.when_settled(lambda done: reported.append(done.result()))
     pending.settle(b"first")
     pending.settle(b"second")
     pending.cancel()
-    assert told == [b"first"]
-    pending.when_settled(lambda done: told.append(done.cancelled()))
-    assert told == [b"first", False]
+    assert reported == [b"first"]
+    pending.when_settled(lambda done: reported.append(done.cancelled()))
+    assert reported == [b"first", False]
 
 
 def test_what_is_given_up_has_no_answer() -> None:

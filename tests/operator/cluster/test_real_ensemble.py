@@ -81,7 +81,7 @@ def test_one_server_becomes_three_and_one_again_while_it_serves(ensemble: Ensemb
     ensemble[3].wait()
     three = change(ensemble, joining=(2, 3))
     assert three.voters == (1, 2, 3)
-    ensemble.tell(three)
+    ensemble.configure(three)
     write(ensemble, "c")
     ensemble[1].kill()
     ensemble[2].wait()
@@ -91,7 +91,7 @@ def test_one_server_becomes_three_and_one_again_while_it_serves(ensemble: Ensemb
     ensemble[1].wait("follower")
     one = change(ensemble, leaving=(2, 3))
     assert one.voters == (1,) and int(one.version, 16) > int(three.version, 16)
-    ensemble.tell(one)
+    ensemble.configure(one)
     ensemble[1].wait("leader")
     ensemble[2].kill()
     ensemble[3].kill()
@@ -141,7 +141,7 @@ def answer_rw(listener: socket.socket) -> None:
 def test_a_majority_that_lost_its_volumes_waits_for_the_one_that_has_the_data(ensemble: Ensemble) -> None:
     ensemble.found(1, 2, 3)
     write(ensemble, "a")
-    ensemble.tell(change(ensemble))
+    ensemble.configure(change(ensemble))
     for id in (1, 2, 3):
         ensemble[id].kill()
     for id in (2, 3):
@@ -155,7 +155,7 @@ def test_a_server_that_lost_its_volume_gets_the_data_from_the_others_and_votes_a
     ensemble: Ensemble,
 ) -> None:
     ensemble.found(1, 2, 3)
-    ensemble.tell(change(ensemble))
+    ensemble.configure(change(ensemble))
     write(ensemble, "a")
     ensemble[2].kill()
     ensemble[2].lose_volume()
@@ -172,7 +172,7 @@ def test_former_servers_with_old_data_do_not_vote_when_they_are_started_again(en
     write(ensemble, "a")
     old = {id: ensemble[id].copy_volume() for id in (2, 3)}
     one = change(ensemble, leaving=(2, 3))
-    ensemble.tell(one)
+    ensemble.configure(one)
     for id in (1, 2, 3):
         ensemble[id].kill()
     for id, volume in old.items():
