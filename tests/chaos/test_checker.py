@@ -55,7 +55,7 @@ def test_what_is_allowed_passes_too() -> None:
     assert story.find() == []
 
 
-def test_a_producer_that_renews_itself_may_write_again_under_another_epoch_alone() -> None:
+def test_a_renewed_producer_writes_again_only_under_another_epoch() -> None:
     for identity, expected in (((7, 1), []), ((7, 0), [("I4", "duplicate record")])):
         story = clean()
         story.change(story.of(ProducerBegan)[0], renews_itself=True)
@@ -72,7 +72,7 @@ def test_a_member_may_go_back_to_where_an_older_epoch_ended() -> None:
     assert story.find() == [("I9", "consumer position went back")]
 
 
-def test_an_epoch_may_be_told_to_end_before_what_is_not_committed() -> None:
+def test_an_epoch_may_end_before_uncommitted_records() -> None:
     story = clean()
     told_early = epoch_end(epoch=0, end_offset=2, leader_epoch=1)
     story.events.append(
@@ -326,7 +326,7 @@ def a_member_begins_before_what_was_committed(story: Story) -> None:
 
 
 @plants("I6", "epoch ends too early")
-def a_leader_tells_that_the_epoch_before_it_ended_earlier(story: Story) -> None:
+def a_leader_answers_too_early_an_end_of_the_epoch_before(story: Story) -> None:
     story.events.append(epoch_end(epoch=0, end_offset=2, leader_epoch=1))
 
 
@@ -397,7 +397,7 @@ def test_a_planted_anomaly_is_found_and_named(plant: str) -> None:
     assert expected in story.find()
 
 
-def test_an_account_tells_what_happened_around_it_and_the_faults_in_force() -> None:
+def test_an_account_has_events_around_it_and_active_faults() -> None:
     story = clean()
     story.without({"p.5"})
     text = account(check(story.events, story.final, topic=TOPIC), story.events)

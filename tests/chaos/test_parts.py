@@ -65,7 +65,7 @@ class Watched(Process):
         super()._signal(number)
 
 
-def test_two_who_stop_one_process_wait_for_one_orderly_end(tmp_path: Path) -> None:
+def test_two_stops_of_one_process_wait_for_one_clean_end(tmp_path: Path) -> None:
     may_end = tmp_path / "may-end"
     process = Watched(
         "broker-1",
@@ -214,7 +214,7 @@ def proxies() -> Iterator[Proxies]:
 
 
 @pytest.mark.integration
-def test_a_proxy_cuts_between_the_named_alone(proxies: Proxies) -> None:
+def test_a_proxy_blocks_only_between_the_named(proxies: Proxies) -> None:
     place = proxies.add("target", 0)
     echo = Echo(place.listen)
     callers = [Caller(place.advertised), Caller(place.advertised)]

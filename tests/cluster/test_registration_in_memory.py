@@ -190,7 +190,7 @@ def test_a_session_that_ends_with_the_answer_leaves_nobody_registered() -> None:
     in_memory(scenario)
 
 
-def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None:
+def test_an_epoch_that_another_session_took_is_not_reused() -> None:
     async def scenario(world: MemoryWorld) -> None:
         store, other = await world.open(), await Member.of(world, broker_id=2)
         member = Member(store)

@@ -163,7 +163,7 @@ def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> No
     asyncio.run(scenario())
 
 
-def test_dynamic_settings_that_no_longer_fit_the_static_ones_do_not_stop_the_start() -> None:
+def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         broker = await OneBroker.start(store=MemoryStore(registry))

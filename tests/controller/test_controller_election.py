@@ -99,7 +99,7 @@ def test_the_first_is_elected_and_the_next_when_it_resigns(world: World) -> None
     world.run(scenario())
 
 
-def test_who_expires_has_lost_and_writes_nothing_more(world: World) -> None:
+def test_an_expired_controller_writes_nothing_more(world: World) -> None:
     async def scenario() -> None:
         first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
         await first.store.create("/truth", b"0")
@@ -242,7 +242,7 @@ def test_a_session_that_ends_with_the_answer_begins_no_term() -> None:
     MemoryWorld().run(scenario())
 
 
-def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None:
+def test_an_epoch_that_another_controller_took_is_not_reused() -> None:
     async def scenario() -> None:
         world = MemoryWorld()
         store = await world.open()
@@ -282,7 +282,7 @@ def test_an_epoch_that_somebody_else_took_meanwhile_is_not_taken_again() -> None
     MemoryWorld().run(scenario())
 
 
-def test_terms_never_share_an_epoch_and_only_the_newest_writes_however_bad_the_registry() -> None:
+def test_terms_never_share_an_epoch_and_only_the_newest_writes() -> None:
     async def play(seed: int) -> None:
         world = MemoryWorld()
         chance = random.Random(seed)

@@ -46,7 +46,7 @@ async def set_cordon(one: OneBroker, broker: str, value: str | None) -> object:
     return outcome
 
 
-def test_topics_and_partitions_are_made_on_the_others_until_the_cordon_is_lifted() -> None:
+def test_new_replicas_avoid_a_cordoned_broker() -> None:
     async def story(one: OneBroker) -> None:
         await one.controller.create_topics([NewTopic("before", assignment={0: (3,)})])
         assert await set_cordon(one, "3", "*") is None
@@ -113,7 +113,7 @@ def test_a_broker_that_is_down_can_be_cordoned_while_it_has_replicas() -> None:
     run(story)
 
 
-def test_a_controller_does_not_take_the_settings_of_a_broker_with_its_number() -> None:
+def test_a_controller_ignores_settings_of_a_broker_with_its_id() -> None:
     async def story(one: OneBroker) -> None:
         images = ImageHolder(one.images.current)
         as_controller = DynamicSettings(one.settings, images, is_broker=False)

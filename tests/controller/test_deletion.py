@@ -19,7 +19,7 @@ from tests.support.dying_store import DyingStore
 from tests.support.one_broker import OneBroker
 
 
-def test_a_deleted_topic_leaves_nothing_behind_and_its_successor_is_another() -> None:
+def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
         await broker.controller.create_topics(

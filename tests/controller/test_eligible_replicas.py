@@ -48,7 +48,7 @@ def partition(
         pytest.param(partition((1,), last=(2,)), (3,), (), (1,), (2,), id="what was known stays known"),
     ],
 )
-def test_who_is_eligible_follows_from_who_leaves(
+def test_members_that_leave_a_small_set_are_eligible(
     before: PartitionImage,
     isr: tuple[int, ...],
     lost: tuple[int, ...],
@@ -86,13 +86,13 @@ def test_those_in_sync_go_before_the_eligible() -> None:
     assert (after.leader, after.isr) == (3, (3,))
 
 
-def test_an_election_that_may_lose_prefers_who_once_had_everything() -> None:
+def test_an_unclean_election_prefers_the_last_known_eligible() -> None:
     after = leader_election.elected(partition((1,), last=(3,)), live={2, 3}, unclean=True)
     assert after is not None
     assert (after.leader, after.isr) == (3, (3,))
 
 
-def test_the_last_in_sync_waits_for_an_eligible_one_when_it_lost_its_memory() -> None:
+def test_the_last_in_sync_waits_for_an_eligible_one_after_a_loss() -> None:
     after = leader_election.after_unclean_stop(partition((1,), elr=(3,)), 1, live={1, 2})
     assert after is not None
     assert (after.leader, after.isr, after.elr) == (NO_LEADER, (), (3,))
@@ -120,7 +120,7 @@ def image(
     )
 
 
-def test_what_the_leader_goes_by_counts() -> None:
+def test_the_leaders_min_insync_replicas_counts() -> None:
     topic, broker = (ResourceKind.TOPIC, "t"), ResourceKind.BROKER
     assert min_in_sync(image({}), "t", 1) == 1
     assert min_in_sync(image({1: 2, 2: 3}), "t", 2) == 3
@@ -143,7 +143,7 @@ def of(cluster: Cluster) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[i
     return state.leader, state.isr, state.elr, state.last_known_elr
 
 
-def test_a_leader_without_its_memory_does_not_lead_while_one_that_has_more_is_known() -> None:
+def test_a_leader_that_lost_records_waits_for_one_that_has_more() -> None:
     async def story() -> None:
         cluster = await three()
         # The leader loses power; before its session ends the others are killed, and then it is back.
@@ -178,7 +178,7 @@ def test_one_that_lags_stays_eligible_until_enough_are_in_sync() -> None:
     run(story())
 
 
-def test_the_registry_holds_who_is_eligible() -> None:
+def test_the_registry_holds_eligible_replicas() -> None:
     async def story() -> None:
         cluster = await three()
         await cluster.leave(2, 3)
@@ -188,7 +188,7 @@ def test_the_registry_holds_who_is_eligible() -> None:
     run(story())
 
 
-def test_nobody_is_forgotten_while_there_is_no_leader() -> None:
+def test_no_eligible_replica_is_removed_without_a_leader() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2, 3)
         # Not the topic's own: each broker reports the value that it was started with.

@@ -79,7 +79,7 @@ def test_a_large_move_is_begun_in_steps() -> None:
 
 
 @pytest.mark.parametrize("writes", range(20))
-def test_a_controller_that_dies_on_the_way_leaves_a_topic_that_is_whole_or_gone(writes: int) -> None:
+def test_a_controllers_death_leaves_a_topic_whole_or_gone(writes: int) -> None:
     async def scenario() -> None:
         cluster = await small_writes(1, 2, 3)
         dying = DyingStore(cluster.registry)
@@ -114,7 +114,7 @@ def test_a_controller_that_dies_on_the_way_leaves_a_topic_that_is_whole_or_gone(
     asyncio.run(scenario())
 
 
-def test_what_is_too_large_for_any_step_is_refused_and_the_term_goes_on() -> None:
+def test_a_step_that_is_too_large_is_refused_and_the_term_continues() -> None:
     async def scenario() -> None:
         cluster = await small_writes(1)
         failures: list[Exception] = []

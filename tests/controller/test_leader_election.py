@@ -33,7 +33,7 @@ def test_the_first_live_replica_in_sync_leads() -> None:
     assert leader_election.elected(partition(1, 1, 2), live={1, 2}) is None
 
 
-def test_without_a_live_member_in_sync_nobody_leads_unless_loss_is_allowed() -> None:
+def test_without_a_live_member_only_an_unclean_election_elects() -> None:
     before = partition(1, 1)
     assert leader_election.elected(before, live={2, 3}) == partition(NO_LEADER, 1, epoch=6)
     assert leader_election.elected(before, live={2, 3}, unclean=True) == partition(2, 2, epoch=6)
@@ -144,7 +144,7 @@ RULES: dict[str, Callable[[PartitionImage, int, set[int]], PartitionImage | None
 
 @pytest.mark.parametrize("rule", RULES)
 @given(before=partitions(), broker=st.integers(1, 5), live=BROKERS)
-def test_no_rule_brings_in_one_who_was_not_in_sync(
+def test_no_rule_adds_a_replica_to_the_in_sync_set(
     rule: str, before: PartitionImage, broker: int, live: set[int]
 ) -> None:
     after = RULES[rule](before, broker, live)

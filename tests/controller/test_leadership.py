@@ -263,7 +263,7 @@ def test_elections_on_request() -> None:
     run(story)
 
 
-def test_one_who_leads_most_of_its_own_is_left_alone() -> None:
+def test_a_broker_that_leads_most_of_its_own_is_not_balanced() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await cluster.make_topic(*[[1, 2]] * 10)
@@ -298,7 +298,7 @@ def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     run(story)
 
 
-def test_a_topic_whose_making_was_cut_short_is_finished() -> None:
+def test_an_interrupted_creation_is_completed() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await MemoryStore(cluster.registry).create(
@@ -334,7 +334,7 @@ def test_a_controller_that_was_succeeded_writes_nothing(caplog: pytest.LogCaptur
     run(story)
 
 
-def test_an_unclean_return_that_only_the_next_controller_sees_costs_the_broker_its_leaderships() -> None:
+def test_the_next_controller_sees_an_unclean_return() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await cluster.make_topic([1, 2], [2, 1])
@@ -361,7 +361,7 @@ def test_an_unclean_return_that_only_the_next_controller_sees_costs_the_broker_i
     run(story)
 
 
-def test_a_broker_is_shown_only_when_what_follows_from_its_return_is_written() -> None:
+def test_a_broker_is_a_member_once_its_returns_effects_are_written() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await cluster.make_topic([1, 2])

@@ -31,7 +31,7 @@ def story(scenario: Callable[[ChangeLog, MetadataSubscribers], Awaitable[None]])
     run(whole())
 
 
-def test_a_newcomer_is_told_everything_at_once() -> None:
+def test_a_new_subscriber_gets_everything_at_once() -> None:
     async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
         answer = subscribers.answer(request(epoch=-1))
         assert isinstance(answer, bytes)
@@ -43,7 +43,7 @@ def test_a_newcomer_is_told_everything_at_once() -> None:
     story(scenario)
 
 
-def test_one_who_has_everything_waits_for_the_next_change() -> None:
+def test_a_subscriber_that_has_everything_waits_for_a_change() -> None:
     async def scenario(log: ChangeLog, subscribers: MetadataSubscribers) -> None:
         first, second = subscribers.answer(request()), subscribers.answer(request(broker_id=2))
         assert isinstance(first, asyncio.Future)

@@ -135,7 +135,7 @@ def test_too_many_partitions_in_one_request_make_none() -> None:
     asyncio.run(scenario())
 
 
-def test_of_many_who_make_the_same_topic_at_once_one_wins() -> None:
+def test_of_many_creations_of_one_topic_one_wins() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
         results = await asyncio.gather(
@@ -150,7 +150,7 @@ def test_of_many_who_make_the_same_topic_at_once_one_wins() -> None:
     asyncio.run(scenario())
 
 
-def test_who_gives_up_waiting_leaves_registry_and_image_alike(tmp_path: Path) -> None:
+def test_a_cancelled_caller_leaves_registry_and_image_equal(tmp_path: Path) -> None:
     async def scenario() -> None:
         broker = await OneBroker.start(store=SqliteStore.open(str(tmp_path / "registry.db")))
         for steps in range(6):
@@ -200,7 +200,7 @@ def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
     asyncio.run(scenario())
 
 
-def test_topics_are_the_same_after_a_restart_and_the_registry_reads_as_kafkas() -> None:
+def test_topics_survive_a_restart_in_kafkas_registry_layout() -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         first = await OneBroker.start(store=MemoryStore(registry))
@@ -286,7 +286,7 @@ def test_partitions_are_added_and_never_taken_away() -> None:
     asyncio.run(scenario())
 
 
-def test_internal_topics_have_their_own_settings_and_as_many_replicas_as_can_be() -> None:
+def test_internal_topics_have_their_settings_and_all_replicas() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start({"offsets.topic.num.partitions": "7"})
         topic = await broker.controller.ensure_topic(OFFSETS_TOPIC)
@@ -324,7 +324,7 @@ def test_topics_found_on_disk_are_taken_in_above_their_last_epoch() -> None:
     asyncio.run(scenario())
 
 
-def test_a_leadership_begins_anew_where_the_log_may_have_lost_its_tail() -> None:
+def test_a_log_that_may_have_lost_its_end_gets_a_new_epoch() -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         broker = await OneBroker.start(store=MemoryStore(registry))

@@ -11,7 +11,7 @@ SEEDS = (1, 8, 77, 4_711)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_strangers_get_answers_or_are_cut_off_and_leave_nothing_behind(seed: int) -> None:
+def test_hostile_clients_are_answered_or_closed_and_leave_nothing(seed: int) -> None:
     before = left_over()
     with watching() as watch:
         assert run(World.play(seed, watch)) > 100

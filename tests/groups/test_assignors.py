@@ -51,7 +51,7 @@ def test_range_puts_static_members_first_by_instance() -> None:
     assert {member: min(parts[T1]) for member, parts in assigned.items()} == {"z": 0, "y": 1, "a": 2}
 
 
-def test_range_leaves_those_out_for_whom_there_is_nothing() -> None:
+def test_range_leaves_out_members_without_partitions() -> None:
     assigned = assignor("range")({"a": spec({T1}), "b": spec({T1, T2})}, {T1: 1, T2: 1})
     assert assigned == {"a": {T1: frozenset({0})}, "b": {T2: frozenset({0})}}
 
@@ -78,7 +78,7 @@ def test_uniform_with_different_subscriptions_evens_out() -> None:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_nobody_and_nothing(name: str) -> None:
+def test_no_members_and_no_topics(name: str) -> None:
     assert assignor(name)({}, {}) == {}
     assert sizes(assignor(name)({"a": spec(set())}, {})) == {"a": 0}
 
@@ -93,7 +93,7 @@ subscriptions = st.dictionaries(
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(counts=topic_counts, before=subscriptions, after=subscriptions)
-def test_always_complete_and_settled(
+def test_always_complete_and_stable(
     name: str, counts: dict[UUID, int], before: dict[str, set[UUID]], after: dict[str, set[UUID]]
 ) -> None:
     assign = assignor(name)

@@ -29,14 +29,14 @@ def found(commits: list[Commit], logged: Logged | None = None) -> list[str]:
     return faults({made.name: made for made in commits}, {PARTITION: in_order if logged is None else logged})
 
 
-def test_a_partition_that_goes_from_one_to_the_other_is_as_it_should_be() -> None:
+def test_a_partition_that_changes_owners_once_is_right() -> None:
     first = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
     second = commit("2.1", 20, assigned_at=3, begun_at=4, acknowledged_at=5)
     again = commit("1.2", 30, assigned_at=6, begun_at=7, acknowledged_at=8)
     assert found([first, second, again]) == []
 
 
-def test_a_member_that_learns_late_that_it_lost_a_partition_is_no_second_owner() -> None:
+def test_a_member_that_learns_late_of_a_loss_is_no_second_owner() -> None:
     """It held it for all it knew, beside the next one, and even tried to commit; the broker refused."""
     first = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
     second = commit("2.1", 20, assigned_at=3, begun_at=4, acknowledged_at=5)
@@ -44,7 +44,7 @@ def test_a_member_that_learns_late_that_it_lost_a_partition_is_no_second_owner()
     assert found([first, second, refused], [("1.1", 10), ("2.1", 20)]) == []
 
 
-def test_two_who_commit_by_turns_both_own() -> None:
+def test_two_members_that_commit_by_turns_both_own() -> None:
     first = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
     second = commit("2.1", 20, assigned_at=1, begun_at=3, acknowledged_at=4)
     beside = commit("1.2", 30, assigned_at=0, begun_at=5, acknowledged_at=6)
@@ -53,7 +53,7 @@ def test_two_who_commit_by_turns_both_own() -> None:
     assert "is after another member's 2.1" in fault
 
 
-def test_what_a_newcomer_had_disowned_proves_nothing_of_owners_but_must_be_there() -> None:
+def test_commits_of_disowned_partitions_only_have_to_exist() -> None:
     disowned = commit("1.1", 20, assigned_at=1, begun_at=3, acknowledged_at=4)
     owner = commit("2.1", 10, assigned_at=2, begun_at=5, acknowledged_at=6)
     assert len(found([disowned, owner])) == 2
@@ -62,7 +62,7 @@ def test_what_a_newcomer_had_disowned_proves_nothing_of_owners_but_must_be_there
     assert len(found([disowned, owner], [("2.1", 10)])) == 1
 
 
-def test_one_who_was_assigned_a_partition_before_another_committed_it_may_not_commit_after() -> None:
+def test_an_earlier_owner_may_not_commit_after_a_later_one() -> None:
     other = commit("2.1", 10, assigned_at=0, begun_at=3, acknowledged_at=4)
     beside = commit("1.1", 20, assigned_at=2, begun_at=5, acknowledged_at=6)
     assert len(found([other, beside])) == 1
@@ -83,7 +83,7 @@ def test_what_was_acknowledged_is_in_the_log() -> None:
     assert "is not in the log" in fault
 
 
-def test_what_was_acknowledged_stands_before_what_began_later() -> None:
+def test_an_acknowledged_commit_is_before_later_ones() -> None:
     early = commit("1.1", 10, assigned_at=0, begun_at=1, acknowledged_at=2)
     later = commit("1.2", 10, assigned_at=0, begun_at=3, acknowledged_at=4)
     assert found([early, later]) == []
@@ -97,7 +97,7 @@ def test_a_commit_that_was_sent_again_counts_when_it_first_came() -> None:
     assert found([sent_twice, later], [("1.1", 10), ("1.1", 10), ("1.2", 20)]) == []
 
 
-def test_who_takes_over_does_not_begin_before_where_the_last_one_ended() -> None:
+def test_a_new_owner_begins_where_the_last_one_ended() -> None:
     first = commit("1.1", 20, assigned_at=0, begun_at=1, acknowledged_at=2)
     second = commit("2.1", 15, assigned_at=3, begun_at=4, acknowledged_at=5)
     (fault,) = found([first, second])

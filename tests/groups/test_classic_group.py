@@ -51,7 +51,7 @@ async def two_members(world: World) -> tuple[JoinResult, JoinResult]:
     return first, second
 
 
-def test_a_new_member_is_first_told_its_id_and_then_waits_for_others() -> None:
+def test_a_new_member_gets_its_id_and_then_waits_for_others() -> None:
     async def story(world: World) -> None:
         loop = asyncio.get_running_loop()
         member_id = await known_id(world)
@@ -69,7 +69,7 @@ def test_a_new_member_is_first_told_its_id_and_then_waits_for_others() -> None:
     in_world(story)
 
 
-def test_the_initial_delay_grows_while_members_come_but_not_beyond_the_rebalance_timeout() -> None:
+def test_the_initial_delay_grows_up_to_the_rebalance_timeout() -> None:
     async def story(world: World) -> None:
         loop = asyncio.get_running_loop()
         begin = loop.time()
@@ -119,7 +119,7 @@ def test_a_third_member_makes_the_others_join_again() -> None:
     in_world(story)
 
 
-def test_who_does_not_rejoin_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
         third = world.join(requires_known_member_id=False, rebalance_timeout_ms=5000)
@@ -151,7 +151,7 @@ def test_a_silent_member_is_dropped_and_its_group_rebalances() -> None:
     in_world(story)
 
 
-def test_who_joined_and_never_synced_is_out() -> None:
+def test_a_member_that_never_syncs_is_removed() -> None:
     async def story(world: World) -> None:
         first, second = await asyncio.gather(
             world.join(requires_known_member_id=False, session_timeout_ms=600_000),
@@ -182,7 +182,7 @@ def test_an_id_handed_out_and_not_used_does_not_hold_up_the_group_for_ever() -> 
     in_world(story)
 
 
-def test_a_follower_that_lost_its_answer_gets_it_again_but_the_leader_rebalances() -> None:
+def test_a_rejoining_leader_rebalances_but_not_a_follower() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
         again = await world.join("g", second.member_id)
@@ -237,7 +237,7 @@ def test_the_group_chooses_what_all_know_and_most_prefer() -> None:
     in_world(story)
 
 
-def test_a_static_member_comes_back_without_a_rebalance() -> None:
+def test_a_static_member_returns_without_a_rebalance() -> None:
     async def story(world: World) -> None:
         first = await world.member(instance_id="i1")
         begin = asyncio.get_running_loop().time()
@@ -270,7 +270,7 @@ def test_an_old_self_that_waits_is_fenced_at_once() -> None:
     in_world(story)
 
 
-def test_a_static_member_that_waited_for_a_slow_write_is_dropped_when_it_falls_silent() -> None:
+def test_a_static_member_expires_after_a_slow_write() -> None:
     async def story(world: World) -> None:
         await world.member(instance_id="i1")
         world.log.is_held = True
@@ -362,7 +362,7 @@ def test_no_sync_is_answered_before_its_assignment_is_written() -> None:
     in_world(story)
 
 
-def test_a_restart_finds_the_group_and_its_members_go_on() -> None:
+def test_a_restart_finds_the_group_and_its_members_continue() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
         before = world.groups.listing.describe("g")
@@ -377,7 +377,7 @@ def test_a_restart_finds_the_group_and_its_members_go_on() -> None:
     in_world(story)
 
 
-def test_moving_away_tells_those_who_wait() -> None:
+def test_moving_away_answers_waiting_members() -> None:
     async def story(world: World) -> None:
         waiting = world.join(requires_known_member_id=False)
         await turns()

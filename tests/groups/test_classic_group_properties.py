@@ -1,7 +1,7 @@
 """The state machine of classic groups under any order of events, against a simple model and what must always hold.
 
-The machine runs on a clock and a store that the test moves by hand; members are simple clients that remember what they
-were answered. The model says of each generation who leads it, who is in it, and what its leader assigned. All answers for
+The machine runs on a clock and a store that the test moves by hand. Members are simple clients that remember their
+answers. The model says of each generation who leads it, who is in it, and what its leader assigned. All answers for
 that generation must agree.
 """
 

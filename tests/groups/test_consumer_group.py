@@ -84,7 +84,7 @@ def test_a_quiet_heartbeat_writes_nothing() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_who_does_not_revoke_in_time_is_fenced() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_fenced() -> None:
     async def story(world: World) -> None:
         a = ConsumerMember(world, "a", rebalance_timeout_ms=20_000)
         b = ConsumerMember(world, "b")
@@ -115,7 +115,7 @@ def test_a_silent_member_is_fenced_after_its_session() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_a_session_that_ends_while_clients_are_turned_away_ends_later_and_holds_nobody_up(
+def test_a_session_is_extended_while_clients_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fire = SessionTimers._fire
@@ -185,7 +185,7 @@ def test_leaving_frees_partitions_at_once() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_a_static_member_that_comes_back_finds_its_partitions() -> None:
+def test_a_static_member_that_returns_gets_its_partitions() -> None:
     async def story(world: World) -> None:
         a = ConsumerMember(world, "a", instance_id="i1")
         b = ConsumerMember(world, "b", instance_id="i2")
@@ -234,7 +234,7 @@ def test_a_lost_answer_does_not_fence() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_a_fenced_member_may_begin_anew_under_its_id() -> None:
+def test_a_fenced_member_may_join_again_under_its_id() -> None:
     async def story(world: World) -> None:
         a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
         await converge([a, b])
@@ -426,7 +426,7 @@ def test_heartbeats_wait_for_the_change_before_them() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_who_waits_when_the_group_moves_away_is_told_so() -> None:
+def test_waiting_members_are_answered_when_the_group_moves() -> None:
     async def story(world: World) -> None:
         a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
         await converge([a])

@@ -141,7 +141,7 @@ def test_when_the_consumer_member_dies_the_group_is_classic_again() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_a_static_member_that_goes_back_takes_the_group_with_it() -> None:
+def test_a_static_member_that_downgrades_converts_the_group() -> None:
     async def story(world: World) -> None:
         member = ConsumerMember(world, "a", instance_id="i1")
         await member.must_beat()
@@ -154,7 +154,7 @@ def test_a_static_member_that_goes_back_takes_the_group_with_it() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_joins_that_wait_are_told_to_come_again() -> None:
+def test_waiting_joins_are_answered_to_rejoin() -> None:
     async def story(world: World) -> None:
         first = await classic_member(world)
         waiting = world.join("g", requires_known_member_id=False, protocols=protocols())

@@ -33,7 +33,7 @@ def members(world: World) -> set[str]:
     return {row.member_id for row in world.groups.listing.describe_consumer_group("g").members}
 
 
-def test_classic_members_that_fall_silent_at_the_upgrade_leave_after_their_sessions() -> None:
+def test_classic_members_silent_since_the_upgrade_expire() -> None:
     async def story(world: World) -> None:
         silent = await classic_group_of_two(world)
         member = ConsumerMember(world, "a")
@@ -49,7 +49,7 @@ def test_classic_members_that_fall_silent_at_the_upgrade_leave_after_their_sessi
     in_world(story, topics={"t": 4})
 
 
-def test_an_upgrade_that_could_not_be_written_leaves_the_sessions_as_they_were() -> None:
+def test_a_failed_upgrade_keeps_the_sessions() -> None:
     async def story(world: World) -> None:
         await classic_group_of_two(world)
         world.log.fail_with = OSError("no")
@@ -83,7 +83,7 @@ def test_an_administrator_removes_members_of_either_protocol() -> None:
     in_world(story, topics={"t": 4})
 
 
-def test_removing_the_last_member_of_the_consumer_protocol_makes_the_group_classic() -> None:
+def test_removing_the_last_consumer_member_makes_the_group_classic() -> None:
     async def story(world: World) -> None:
         await classic_group_of_two(world)
         await ConsumerMember(world, "a", instance_id="i").must_beat()

@@ -65,7 +65,7 @@ def test_partitions_are_reckoned_without_the_sign() -> None:
     assert partition_of("polygenelubricants", 50) == 0
 
 
-def test_who_is_asked_for_a_group_of_another_broker_says_so() -> None:
+def test_a_group_of_another_broker_is_refused() -> None:
     async def story(world: World) -> None:
         world.log.led = {partition_of("here", 2)}
         world.groups.runtime.refresh()
@@ -77,7 +77,7 @@ def test_who_is_asked_for_a_group_of_another_broker_says_so() -> None:
     in_world(story)
 
 
-def test_a_stopped_coordinator_serves_nobody() -> None:
+def test_a_stopped_coordinator_serves_no_group() -> None:
     async def story(world: World) -> None:
         await world.groups.stop()
         with pytest.raises(CoordinatorNotAvailable):
@@ -86,7 +86,7 @@ def test_a_stopped_coordinator_serves_nobody() -> None:
     in_world(story)
 
 
-def test_while_loading_clients_are_told_to_wait_and_the_loop_goes_on() -> None:
+def test_while_loading_clients_are_refused_and_the_loop_is_free() -> None:
     async def story(world: World) -> None:
         for number in range(10_000):
             record = (
@@ -157,7 +157,7 @@ def test_a_load_that_ends_because_another_broker_leads_is_no_error(caplog: pytes
     in_world(story, partitions=1)
 
 
-def test_a_partition_that_comes_back_in_a_new_epoch_is_loaded_anew() -> None:
+def test_a_partition_that_returns_in_a_new_epoch_is_reloaded() -> None:
     async def story(world: World) -> None:
         await commit(world, "g", "t", 0, 1)
         world.log.append(

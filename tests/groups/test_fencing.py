@@ -72,7 +72,7 @@ def test_classic_members_are_out_until_the_fence_falls() -> None:
     in_world(story)
 
 
-def test_those_who_wait_for_a_rebalance_are_told_at_once() -> None:
+def test_members_waiting_for_a_rebalance_are_answered_at_once() -> None:
     async def story(world: World) -> None:
         first = world.join(requires_known_member_id=False)
         await asyncio.sleep(0.1)
@@ -120,7 +120,7 @@ def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls() -> Non
     in_world(story, topics={"t": 2})
 
 
-def test_a_consumer_member_may_leave_a_fenced_group_whose_log_cannot_be_written() -> None:
+def test_a_member_may_leave_a_fenced_group_with_a_failed_log() -> None:
     async def story(world: World) -> None:
         member = ConsumerMember(world, "a")
         await member.beat()
@@ -136,7 +136,7 @@ def test_a_consumer_member_may_leave_a_fenced_group_whose_log_cannot_be_written(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_that_is_fenced_while_its_coordinator_moves_is_empty_where_it_comes_up(protocol: str) -> None:
+def test_a_group_fenced_during_a_move_is_loaded_empty(protocol: str) -> None:
     async def story(world: World) -> None:
         if protocol == "classic":
             await world.member()

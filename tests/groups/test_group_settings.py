@@ -57,7 +57,7 @@ def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) ->
     in_world(story, partitions=1, offsets_topic_compression_codec=int(codec))
 
 
-def test_commits_that_replicas_do_not_take_are_answered_in_time_and_count_when_they_are_taken() -> None:
+def test_late_commits_are_answered_in_time_and_count_later() -> None:
     async def story(world: World) -> None:
         world.log.is_held = True
         first = commit(world, 0)

@@ -104,7 +104,9 @@ def test_nothing_is_read_before_it_is_written() -> None:
         (OSError("no space"), UnknownServerError),
     ],
 )
-def test_a_failed_write_is_told_and_changes_nothing(failure: Exception, answered: type[Exception]) -> None:
+def test_a_failed_write_is_answered_and_changes_nothing(
+    failure: Exception, answered: type[Exception]
+) -> None:
     async def story(world: World) -> None:
         await commit(world, ("t", 0, 1))
         world.log.fail_with = failure
@@ -118,7 +120,7 @@ def test_a_failed_write_is_told_and_changes_nothing(failure: Exception, answered
     in_world(story)
 
 
-def test_who_may_commit() -> None:
+def test_members_that_may_commit() -> None:
     async def story(world: World) -> None:
         joined = await world.member()
         as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": joined.generation}
@@ -224,7 +226,7 @@ def test_a_commit_may_bring_its_own_retention() -> None:
     in_world(story)
 
 
-def test_offsets_of_consumer_groups_expire_when_nobody_subscribes() -> None:
+def test_offsets_of_consumer_groups_expire_without_subscribers() -> None:
     async def story(world: World) -> None:
         member = ConsumerMember(world, "a")
         await member.must_beat()
@@ -252,7 +254,7 @@ def test_a_failed_expiry_is_tried_again() -> None:
     in_world(story)
 
 
-def test_offsets_go_with_their_topic() -> None:
+def test_offsets_are_deleted_with_their_topic() -> None:
     async def story(world: World) -> None:
         await commit(world, ("t", 0, 1), ("u", 0, 2))
         world.set_topics({"u": 1})
@@ -264,7 +266,7 @@ def test_offsets_go_with_their_topic() -> None:
     in_world(story, topics={"t": 1, "u": 1})
 
 
-def test_delete_offsets_of_what_nobody_reads() -> None:
+def test_delete_offsets_of_unread_partitions() -> None:
     async def story(world: World) -> None:
         joined = await world.member(topics=("t",))
         await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)

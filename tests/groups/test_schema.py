@@ -276,7 +276,7 @@ def test_unknown_tags_are_passed_over() -> None:
         st.none(),
     )
 )
-def test_offsets_come_back(value: CommittedOffset) -> None:
+def test_offsets_are_read_back(value: CommittedOffset) -> None:
     assert decode_offset_value(encode_offset_value(value)) == value
 
 

@@ -77,7 +77,7 @@ def test_records_that_cannot_be_read_survive_rewrites_as_they_are() -> None:
     in_world(story, partitions=1)
 
 
-def test_removed_and_overwritten_foreign_records_do_not_come_back() -> None:
+def test_removed_and_overwritten_foreign_records_stay_gone() -> None:
     async def story(world: World) -> None:
         world.log.append(0, build_batch([(0, key, value) for key, value in FOREIGN.items()]))
         world.log.append(0, build_batch([(0, SHARE_GROUP_KEY, None), (0, STREAMS_GROUP_KEY, b"newer")]))
@@ -189,7 +189,7 @@ def test_a_mended_partition_is_served_without_a_restart() -> None:
     in_world(story)
 
 
-def test_a_topic_deleted_while_its_offsets_could_not_be_loaded_is_forgotten_after_that() -> None:
+def test_a_topic_deleted_during_a_failed_load_is_forgotten() -> None:
     async def story(world: World) -> None:
         whole = await damaged_world(world)
         world.set_topics({"u": 1})

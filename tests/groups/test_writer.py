@@ -56,7 +56,7 @@ def test_the_append_under_way_ends_with_its_writer() -> None:
     run(scenario())
 
 
-def test_whoever_is_told_of_a_cancelled_append_begins_no_other() -> None:
+def test_a_callback_of_a_cancelled_append_begins_no_other() -> None:
     async def scenario() -> None:
         log = SlowReplicas()
         writer = writer_of(log)
@@ -93,7 +93,7 @@ class FullDisk:
         return 0
 
 
-def test_a_disk_that_is_full_for_long_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_is_full_for_long_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def scenario() -> None:

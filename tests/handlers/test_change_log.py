@@ -36,7 +36,7 @@ def _at_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
 
-def test_topics_made_grown_and_deleted_are_told_and_what_only_was_checked_is_not(
+def test_changes_of_topics_are_logged_and_validations_are_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -68,7 +68,7 @@ def test_topics_made_grown_and_deleted_are_told_and_what_only_was_checked_is_not
     asyncio.run(scenario())
 
 
-def test_a_topic_that_metadata_made_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
         for _ in range(2):
@@ -85,7 +85,7 @@ def test_a_topic_that_metadata_made_is_told_once(caplog: pytest.LogCaptureFixtur
     asyncio.run(scenario())
 
 
-def test_changed_settings_are_told_without_secrets_and_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     async def change(
         broker: OneBroker, kind: ResourceType, name: str, *configs: tuple[str, int, Any]
     ) -> None:

@@ -50,7 +50,7 @@ def test_join_stay_and_leave(version: int) -> None:
     in_world(story, topics={"t": 2})
 
 
-def test_refusals_tell_why() -> None:
+def test_refusals_say_why() -> None:
     async def story(world: World) -> None:
         without_id = await beat(world, 1, member_id="", **JOIN)
         assert (without_id.error_code, without_id.error_message) == (42, "MemberId can't be empty.")

@@ -76,7 +76,7 @@ class OneController:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_leader_takes_a_follower_out_of_the_set(version: int) -> None:
+def test_a_leader_removes_a_follower_from_the_in_sync_set(version: int) -> None:
     async def story() -> None:
         controller = await OneController.start()
         members: dict[int, dict[str, Any]] = {
@@ -92,7 +92,7 @@ def test_a_leader_takes_a_follower_out_of_the_set(version: int) -> None:
     run(story())
 
 
-def test_a_member_that_registered_anew_does_not_come_in() -> None:
+def test_a_broker_that_registered_again_does_not_join_the_set() -> None:
     async def story() -> None:
         controller = await OneController.start()
         members = [{"broker_id": 1, "broker_epoch": controller.epoch}, {"broker_id": 2, "broker_epoch": 99}]
@@ -104,7 +104,7 @@ def test_a_member_that_registered_anew_does_not_come_in() -> None:
     run(story())
 
 
-def test_topics_that_are_gone_and_brokers_of_a_former_life_are_told_so() -> None:
+def test_deleted_topics_and_stale_broker_epochs_are_refused() -> None:
     async def story() -> None:
         controller = await OneController.start()
         answer = await controller.ask(
@@ -128,7 +128,7 @@ def test_topics_that_are_gone_and_brokers_of_a_former_life_are_told_so() -> None
     run(story())
 
 
-def test_producer_ids_come_in_blocks_and_only_to_members() -> None:
+def test_producer_ids_are_allocated_in_blocks_to_members_only() -> None:
     async def story() -> None:
         controller = await OneController.start()
         api = ApiKey.ALLOCATE_PRODUCER_IDS
@@ -166,7 +166,7 @@ def test_elections_are_asked_for_by_partition_or_for_all() -> None:
     run(story())
 
 
-def test_a_controller_tells_what_it_serves() -> None:
+def test_a_controller_lists_its_apis() -> None:
     async def story() -> None:
         controller = await OneController.start()
         answer = await controller.ask(

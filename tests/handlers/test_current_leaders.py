@@ -82,7 +82,7 @@ def test_a_fetch_in_an_epoch_that_is_over(version: int) -> None:
     run(story())
 
 
-def test_nobody_is_named_where_nobody_leads_or_listens() -> None:
+def test_no_leader_is_named_without_one_or_without_a_listener() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(2, 1))

@@ -42,7 +42,7 @@ def test_describe(version: int) -> None:
     in_world(story, topics={"t": 1})
 
 
-def test_operations_are_told_when_asked_for() -> None:
+def test_operations_are_included_on_request() -> None:
     async def story(world: World) -> None:
         await world.member()
         asked = await ask(world, API, 6, groups=("g",), include_authorized_operations=True)

@@ -86,7 +86,7 @@ def test_a_cursor_below_zero_is_refused() -> None:
     asyncio.run(scenario())
 
 
-def test_who_may_lead_besides_the_in_sync_set_is_told() -> None:
+def test_eligible_leader_replicas_are_included() -> None:
     async def scenario() -> None:
         broker = await _broker()
         image = broker.images.current

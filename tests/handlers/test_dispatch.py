@@ -87,7 +87,7 @@ def test_what_cannot_be_served_closes_the_connection(frame: str, words: str) -> 
     run(scenario())
 
 
-def test_steps_stand_around_every_handler_and_the_first_is_outermost() -> None:
+def test_steps_wrap_every_handler_and_the_first_is_outermost() -> None:
     seen: list[tuple[str, ApiKey]] = []
 
     def step(name: str) -> Step:

@@ -96,7 +96,7 @@ def test_the_readers_leader_epoch_is_checked(epoch: int, code: int) -> None:
     run(scenario())
 
 
-def test_the_first_batch_comes_whole_however_large() -> None:
+def test_the_first_batch_is_whole_at_any_size() -> None:
     async def scenario() -> None:
         broker = await started(partitions=2, batches=2, value=b"x" * 1000)
         fields = broker.fetch_fields(("t", 0, 0), ("t", 1, 0), max_bytes=10)
@@ -209,7 +209,7 @@ def test_a_wait_is_over_when_the_topic_is_deleted() -> None:
     run(scenario())
 
 
-def test_a_session_tells_only_what_is_new_and_takes_turns() -> None:
+def test_a_session_answers_only_changes_and_rotates_partitions() -> None:
     async def scenario() -> None:
         broker = await started(partitions=3, batches=1)
         every = [("t", 0, 0), ("t", 1, 0), ("t", 2, 0)]
@@ -242,7 +242,7 @@ def test_a_session_tells_only_what_is_new_and_takes_turns() -> None:
     run(scenario())
 
 
-def test_a_session_may_be_told_to_forget_a_topic_without_a_name() -> None:
+def test_a_session_may_forget_a_topic_without_a_name() -> None:
     async def scenario() -> None:
         broker = await started(batches=1)
         first = await broker.ask(ApiKey.FETCH, 7, **broker.fetch_fields(("t", 0, 0), session_epoch=0))
@@ -256,7 +256,7 @@ def test_a_session_may_be_told_to_forget_a_topic_without_a_name() -> None:
     run(scenario())
 
 
-def test_an_error_in_a_session_is_told_again_until_it_is_over() -> None:
+def test_an_error_in_a_session_is_repeated_until_it_ends() -> None:
     async def scenario() -> None:
         broker = await started()
         answer = await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 5), session_epoch=0))
@@ -271,7 +271,7 @@ def test_an_error_in_a_session_is_told_again_until_it_is_over() -> None:
     run(scenario())
 
 
-def test_a_reader_whose_epoch_ended_elsewhere_learns_where_to_cut() -> None:
+def test_a_reader_of_a_diverged_epoch_learns_where_to_truncate() -> None:
     async def scenario() -> None:
         broker = await started(batches=2)
         partition = broker.broker.partitions.get("t", 0)

@@ -82,7 +82,7 @@ def test_a_full_cache_gives_up_what_was_not_used_for_two_minutes() -> None:
         cache.advance(first.id, 1, [], [], version=12)
 
 
-def test_a_larger_session_takes_the_place_of_a_smaller_one_that_has_lived() -> None:
+def test_a_larger_session_evicts_an_older_smaller_one() -> None:
     time = Time()
     cache = sessions(slots=1, time=time)
     small = cache.create([asked(0)], uses_topic_ids=False)
@@ -94,7 +94,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_one_that_has_lived() -> N
     assert cache.create([asked(0), asked(1)], uses_topic_ids=False) is not None
 
 
-def test_followers_sessions_take_the_place_of_clients_and_not_the_other_way() -> None:
+def test_followers_sessions_evict_clients_and_not_vice_versa() -> None:
     cache = sessions(slots=2, time=Time())
     clients = [cache.create([asked(0), asked(1)], uses_topic_ids=True) for _ in range(2)]
     followers = [cache.create([asked(0)], uses_topic_ids=True, follower_id=7) for _ in range(2)]

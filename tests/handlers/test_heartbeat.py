@@ -36,7 +36,7 @@ def test_heartbeats(version: int) -> None:
     in_world(story)
 
 
-def test_nobody_is_troubled_while_groups_are_loaded() -> None:
+def test_heartbeats_succeed_while_groups_are_loaded() -> None:
     async def story(world: World) -> None:
         for shard in world.groups.runtime.shards():
             shard.state = ShardState.LOADING

@@ -47,7 +47,7 @@ def test_a_member_joins(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_static_leader_that_comes_back_need_not_assign(version: int) -> None:
+def test_a_static_leader_that_returns_need_not_assign(version: int) -> None:
     async def story(world: World) -> None:
         first = await join(world, version, group_instance_id="i")
         sync = ApiKey.SYNC_GROUP

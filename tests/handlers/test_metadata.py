@@ -22,7 +22,7 @@ async def _broker(entries: dict[str, str] | None = None) -> OneBroker:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_every_version_tells_brokers_topics_and_leaders(version: int) -> None:
+def test_every_version_has_brokers_topics_and_leaders(version: int) -> None:
     async def scenario() -> None:
         broker = await _broker()
         topics = () if version == 0 else None
@@ -102,7 +102,7 @@ def test_no_topics_are_none_and_null_is_all() -> None:
     asyncio.run(scenario())
 
 
-def test_clients_are_told_the_addresses_of_their_own_listener() -> None:
+def test_clients_get_the_addresses_of_their_own_listener() -> None:
     async def scenario() -> None:
         broker = await _broker()
         answer = await broker.ask(ApiKey.METADATA, 12, topics=None, listener_name="EXTERNAL")

@@ -51,7 +51,7 @@ def test_commit(version: int) -> None:
 
 @pytest.mark.parametrize("version", [2, 9, 10])
 @pytest.mark.parametrize("partition", [4, -1])
-def test_a_partition_that_the_topic_does_not_have_takes_no_position(version: int, partition: int) -> None:
+def test_a_commit_to_a_missing_partition_is_refused(version: int, partition: int) -> None:
     async def story(world: World) -> None:
         name = {"topic_id": topic_id("t")} if version >= 10 else {"name": "t"}
         rows = [{"partition_index": index, "committed_offset": 1} for index in (partition, 3)]

@@ -84,7 +84,7 @@ def test_all_of_a_group(version: int) -> None:
     in_world(story, topics={"t": 4, "u": 2})
 
 
-def test_a_topic_id_that_nobody_knows() -> None:
+def test_an_unknown_topic_id() -> None:
     async def story(world: World) -> None:
         assert await fetch(world, 10, {"gone": (0,)}) == (0, {topic_id("gone"): [(0, -1, "", 100)]})
 

@@ -36,7 +36,7 @@ def topic_data(
 
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("acks", [1, -1])
-def test_every_version_appends_and_tells_the_offset(version: int, acks: int) -> None:
+def test_every_version_appends_and_answers_the_offset(version: int, acks: int) -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t", partitions=2)
@@ -116,7 +116,7 @@ REFUSALS: dict[str, tuple[bytes, int, int]] = {
 
 @pytest.mark.parametrize("case", REFUSALS)
 @pytest.mark.parametrize("version", [8, 12, 13])
-def test_a_refusal_tells_the_error_and_where_the_log_starts(version: int, case: str) -> None:
+def test_a_refusal_has_the_error_and_the_log_start_offset(version: int, case: str) -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")
@@ -203,7 +203,7 @@ def test_a_request_for_one_partition_gets_the_same_answer_on_both_roads(
         assert [is_closed for _, is_closed in short] == [False, *[True] * 9]
 
 
-def test_log_append_time_is_told() -> None:
+def test_log_append_time_is_answered() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t", message_timestamp_type="LogAppendTime")
@@ -263,7 +263,7 @@ def test_a_duplicate_is_answered_with_its_old_offset_and_a_gap_is_refused() -> N
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_internal_topics_take_records_from_the_admin_client_only(version: int) -> None:
+def test_only_the_admin_client_writes_to_internal_topics(version: int) -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.broker.controller.ensure_topic("__consumer_offsets")
@@ -312,7 +312,7 @@ def test_min_insync_replicas_counts_at_most_the_replicas_there_are() -> None:
     run(scenario())
 
 
-def test_a_full_disk_refuses_writes_and_lets_reads_go_on() -> None:
+def test_a_full_disk_refuses_writes_and_serves_reads() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")
@@ -329,7 +329,7 @@ def test_a_full_disk_refuses_writes_and_lets_reads_go_on() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_every_cut_of_a_request_is_refused_as_unreadable(version: int) -> None:
+def test_every_truncated_request_is_refused(version: int) -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")

@@ -38,7 +38,7 @@ def test_each_row_has_its_module_and_the_type_of_its_request(api: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_api_versions_tells_the_table_and_produce_from_0(version: int) -> None:
+def test_api_versions_answers_the_table_and_produce_from_0(version: int) -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         fields = {} if version < 3 else {"client_software_name": "lib", "client_software_version": "1.0"}

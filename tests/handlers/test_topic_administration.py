@@ -53,7 +53,7 @@ def test_topics_are_made_in_every_version(version: int) -> None:
     asyncio.run(scenario())
 
 
-def test_each_topic_stands_and_falls_by_itself() -> None:
+def test_each_topic_succeeds_or_fails_by_itself() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
         answered = await _create(

@@ -108,7 +108,7 @@ def test_a_codec_of_the_topic_recompresses_what_differs(codec: str) -> None:
     assert [record.value for record in stored_records(log)] == [b"value" * 50, b"other"] * 5
 
 
-def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
+def test_a_compacted_topic_refuses_a_record_without_a_key() -> None:
     log = open_log(SimulatedDisk(), config=LogConfig(cleanup_compact=True, cleanup_delete=False))
     with pytest.raises(InvalidRecord, match="key"):
         log.append(batch(b"v", key=None), leader_epoch=0)
@@ -165,7 +165,7 @@ def test_several_batches_are_appended_together_or_not_at_all() -> None:
     assert [view.leader_epoch for view in stored_batches(log)] == [3, 3]
 
 
-def test_a_client_sends_one_batch_and_what_is_too_short_for_another_is_left_out() -> None:
+def test_trailing_bytes_after_a_clients_batch_are_left_out() -> None:
     log = open_log(SimulatedDisk())
     with pytest.raises(InvalidRecord, match="several batches"):
         log.append(batch(b"a") + batch(b"b"), leader_epoch=0)
@@ -205,7 +205,7 @@ def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_torn_end_out() -> None
     assert [record.offset for record in stored_records(log, from_offset=10)] == [10, 11, 15]
 
 
-def test_flush_messages_tells_which_append_has_to_be_flushed() -> None:
+def test_flush_messages_decides_which_append_is_flushed() -> None:
     disk = SimulatedDisk()
     log = open_log(disk, config=LogConfig(flush_messages=3))
     for expected in (0, 0, 3, 3, 3, 6):

@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_said_to_be_so(tmp_path: Path, content: bytes) -
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_meta_properties_come_back(tmp_path: Path, version: int) -> None:
+def test_meta_properties_are_read_back(tmp_path: Path, version: int) -> None:
     path = str(tmp_path / "meta.properties")
     assert read_meta_properties(DISK, path) is None
     written = MetaProperties(

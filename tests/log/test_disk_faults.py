@@ -138,7 +138,7 @@ def _open_reporting(story: Story, failed: list[str]) -> None:
     story.log = open_log(story.disk, config=CONFIG, on_failure=lambda path, _: failed.append(path))
 
 
-def test_writes_go_on_when_there_is_room_again_and_reads_never_stop() -> None:
+def test_writes_continue_when_there_is_room_and_reads_never_stop() -> None:
     disk = SimulatedDisk(capacity_bytes=3000)
     log = open_log(disk, config=LogConfig(segment_bytes=100_000))
     count = 0
@@ -161,7 +161,7 @@ def test_writes_go_on_when_there_is_room_again_and_reads_never_stop() -> None:
     assert len(stored_records(open_log(disk, clean=True))) == count + 1
 
 
-def test_a_write_that_cannot_be_cut_off_takes_the_log_down() -> None:
+def test_a_write_that_cannot_be_truncated_fails_the_log() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     log.append(batch(b"first"), leader_epoch=0)

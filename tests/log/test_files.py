@@ -105,7 +105,7 @@ def test_slices(place: tuple[Disk, str]) -> None:
     assert (len(EMPTY_SLICE), EMPTY_SLICE.read(), EMPTY_SLICE.read_cached()) == (0, b"", b"")
 
 
-def test_a_slice_keeps_its_file_open_after_everyone_else_let_go(tmp_path: Path) -> None:
+def test_a_slice_keeps_its_file_open_after_others_close(tmp_path: Path) -> None:
     disk = SystemDisk()
     file = disk.open(str(tmp_path / "file"), create=True)
     file.append(b"still here")

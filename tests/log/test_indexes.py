@@ -112,7 +112,7 @@ def _closed() -> SimulatedDisk:
     "damage", ["absent", "empty", "torn", "zeros behind", "all zeros", "noise", "of another log"]
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_wrong_index_is_built_anew(suffix: str, damage: str, clean: bool) -> None:
+def test_a_wrong_index_is_rebuilt(suffix: str, damage: str, clean: bool) -> None:
     disk = _closed()
     names = [entry.name for entry in disk.entries(DIRECTORY) if entry.name.endswith(suffix)]
     assert len(names) > 2

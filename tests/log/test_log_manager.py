@@ -112,7 +112,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused() -> None:
         manager.directories.set_cluster_id("vutsrqponmlkjihgfedcba")
 
 
-def test_new_logs_go_where_the_fewest_are() -> None:
+def test_new_logs_go_to_the_directory_with_the_fewest() -> None:
     disk = SimulatedDisk()
     manager = _open(disk, "a", "b", "c")
     _fill(manager, "t", 7, 1)
@@ -143,7 +143,7 @@ def test_where_every_directory_failed_it_is_said_which_and_why() -> None:
         LogManager(["a", "b"], disk=disk, clock=StillClock(), broker_id=1).directories.open()
 
 
-def test_a_failed_directory_takes_only_its_own_partitions() -> None:
+def test_a_failed_directory_affects_only_its_own_partitions() -> None:
     disk = SimulatedDisk()
     reported: list[str] = []
     manager = LogManager(
@@ -302,7 +302,7 @@ def test_a_killed_process_has_all_that_it_wrote_while_the_machine_lives() -> Non
     assert [log.log_end_offset for log in manager.logs()] == [5]
 
 
-def test_a_loss_of_power_is_known_until_somebody_took_note() -> None:
+def test_a_power_failure_is_known_until_it_is_recorded() -> None:
     disk = SimulatedDisk()
     _killed(disk)
     disk.crash()
@@ -344,7 +344,7 @@ def test_what_a_full_disk_refuses_is_not_lost() -> None:
     assert [log.log_end_offset for log in manager.logs()] == [5, 5]
 
 
-def test_what_was_written_may_be_lost_where_bringing_it_to_the_device_fails_even_for_want_of_room() -> None:
+def test_written_records_may_be_lost_where_a_sync_fails() -> None:
     disk = SimulatedDisk()
     manager = _open(disk)
     manager.directories.mark_complete()
@@ -357,7 +357,7 @@ def test_what_was_written_may_be_lost_where_bringing_it_to_the_device_fails_even
     assert not _open(disk).is_complete
 
 
-def test_a_disk_that_fails_while_a_log_is_to_be_made_takes_its_directory_offline() -> None:
+def test_a_failed_creation_of_a_log_takes_its_directory_offline() -> None:
     disk = SimulatedDisk()
     reported: list[str] = []
     manager = LogManager(
@@ -372,7 +372,7 @@ def test_a_disk_that_fails_while_a_log_is_to_be_made_takes_its_directory_offline
     assert reported == ["a"]
 
 
-def test_nothing_is_vouched_for_where_nobody_took_note_or_the_machine_has_no_name(
+def test_no_clean_stop_without_a_record_or_a_boot_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = SimulatedDisk()
@@ -386,7 +386,7 @@ def test_nothing_is_vouched_for_where_nobody_took_note_or_the_machine_has_no_nam
     assert not _open(disk).is_complete
 
 
-def test_what_a_scan_cuts_off_may_be_missing_elsewhere() -> None:
+def test_records_that_a_scan_truncates_may_be_missing_elsewhere() -> None:
     disk = SimulatedDisk()
     _killed(disk)
     disk.flip_bit("a/t-0/00000000000000000000.log", 8 * 100)

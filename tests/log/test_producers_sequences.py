@@ -161,7 +161,7 @@ def test_an_old_timestamp_does_not_expire_a_busy_producer() -> None:
     assert writer.states.expire(now_ms=10**12 + 999) == 0
 
 
-def test_the_number_of_producers_is_bounded_and_the_oldest_go_first() -> None:
+def test_producers_are_bounded_and_the_oldest_are_evicted() -> None:
     writer = Writer(producers_max=20)
     writer.write(header(sequence=0, producer_id=1000, transactional=True), now_ms=2000)
     for producer_id in range(100):

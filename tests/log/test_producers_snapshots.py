@@ -51,7 +51,7 @@ def test_bytes_are_kafkas() -> None:
 @given(
     st.lists(st.builds(SnapshotEntry, INT64, INT16, INT32, INT64, INT32, INT64, INT32, INT64), max_size=20)
 )
-def test_entries_come_back(entries: list[SnapshotEntry]) -> None:
+def test_entries_are_read_back(entries: list[SnapshotEntry]) -> None:
     assert decode_snapshot(encode_snapshot(entries), name="x") == entries
 
 

@@ -94,7 +94,7 @@ def test_a_marker_without_data_completes_nothing() -> None:
     )
 
 
-def test_a_marker_with_a_new_epoch_starts_the_sequence_anew() -> None:
+def test_a_marker_with_a_new_epoch_resets_the_sequence() -> None:
     known = states()
     known.replay(data(10, producer_id=1, sequence=40), now_ms=0)
     known.replay(marker(11, producer_id=1, epoch=1), now_ms=0)

@@ -50,7 +50,7 @@ def test_a_bound_that_the_first_batch_just_fits_gives_it() -> None:
         assert len(log.read(0, bytes_max=bytes_max, at_least_one_batch=False)) == expected
 
 
-def test_a_first_batch_larger_than_the_bound_comes_whole_or_not_at_all() -> None:
+def test_a_first_batch_above_the_bound_is_whole_or_left_out() -> None:
     log = _log()
     batches = stored_batches(log)
     for view in batches:

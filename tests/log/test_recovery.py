@@ -153,7 +153,7 @@ def test_what_lies_below_the_recovery_point_is_not_read() -> None:
     assert log.segments.active.base_offset == base
 
 
-def test_a_clean_start_scans_nothing_and_goes_on_where_it_was() -> None:
+def test_a_clean_start_scans_nothing_and_continues() -> None:
     disk = SimulatedDisk()
     log = open_log(disk, config=LogConfig(segment_bytes=2000, index_interval_bytes=200))
     for number in range(50):

@@ -87,7 +87,7 @@ def test_both_roads_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     assert short == _scanned(bytes(data), rules)
 
 
-def test_the_short_road_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_path_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     one = scanning._Scanner._any
 

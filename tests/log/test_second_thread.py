@@ -54,7 +54,7 @@ def _together(*works: Callable[[], object]) -> None:
         raise errors[0]
 
 
-def test_closed_segments_are_read_by_two_threads_while_their_files_close_and_open(tmp_path: Path) -> None:
+def test_two_threads_read_segments_whose_files_close_and_open(tmp_path: Path) -> None:
     open_files = OpenFiles(2)
     log = Log.open(
         str(tmp_path / "topic-0"),

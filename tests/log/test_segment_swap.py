@@ -203,7 +203,7 @@ def test_a_loss_of_power_in_a_swap_keeps_any_of_its_unsynced_steps(case: str) ->
     assert outcomes == {False, True}
 
 
-def test_a_crash_while_the_next_start_completes_a_swap_loses_nothing_either() -> None:
+def test_a_crash_while_a_start_completes_a_swap_loses_nothing() -> None:
     reached = 0
     for first, second in product(range(8, 30), range(0, 14, 2)):
         disk = UnorderedDisk()
@@ -249,7 +249,7 @@ def test_a_swap_of_a_later_run_does_not_void_one_before_it() -> None:
     assert _state(open_log(disk, config=CONFIG, recovery_point=END)) == MERGED
 
 
-def test_cleaned_files_of_a_round_that_was_given_up_do_not_void_a_later_swap() -> None:
+def test_files_of_an_abandoned_round_do_not_void_a_later_swap() -> None:
     disk = UnorderedDisk()
     log = _filled(disk)
     disk.put(f"{DIRECTORY}/{0:020d}.log.cleaned", b"given up")
@@ -277,7 +277,7 @@ def test_an_empty_swap_file_replaces_the_segment_of_its_name_alone() -> None:
     assert _state(log)[2] == ABORTS[:1], "the old segment's aborts go with its records"
 
 
-def test_segments_that_cannot_stand_for_the_run_are_refused_and_nothing_changes() -> None:
+def test_segments_that_cannot_replace_the_run_are_refused() -> None:
     disk = SimulatedDisk()
     log = _filled(disk)
     first, second, third, active = log.segments.all
@@ -304,7 +304,7 @@ def test_segments_that_cannot_stand_for_the_run_are_refused_and_nothing_changes(
     assert _state(log) == MERGED
 
 
-def test_a_disk_that_fails_in_a_swap_takes_the_log_down_and_the_next_start_goes_on() -> None:
+def test_the_next_start_completes_a_swap_whose_disk_failed() -> None:
     for step in range(3, 12):
         disk = SimulatedDisk()
         failed: list[str] = []

@@ -101,7 +101,7 @@ def test_a_segment_whose_records_have_no_time_ages_by_its_file() -> None:
     assert log.delete_old_segments(1) == 1
 
 
-def test_retention_may_take_the_whole_log() -> None:
+def test_retention_may_delete_the_whole_log() -> None:
     clock, disk = StillClock(), SimulatedDisk()
     log = _aged(clock, disk, retention_ms=10_000)
     clock.advance(100_000)
@@ -122,7 +122,7 @@ def test_retention_by_size() -> None:
     assert log.log_start_offset == 4
 
 
-def test_nothing_above_the_high_watermark_and_nothing_of_a_compacted_log_goes() -> None:
+def test_retention_keeps_uncommitted_and_compacted_records() -> None:
     clock, disk = StillClock(), SimulatedDisk()
     log = _aged(clock, disk, retention_ms=10_000)
     clock.advance(100_000)
@@ -176,7 +176,7 @@ def test_what_a_crash_left_half_deleted_is_removed_at_the_next_start() -> None:
     assert len(_names(disk, ".index")) == 4
 
 
-def test_delete_records_moves_the_start_inside_a_segment_and_survives_a_restart() -> None:
+def test_delete_records_moves_the_start_and_survives_a_restart() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     for _ in range(10):
@@ -207,7 +207,7 @@ def test_truncate_fully_and_start_elsewhere() -> None:
     assert [record.offset for record in stored_records(log)] == [100]
 
 
-def test_truncation_forgets_epochs_and_producers_of_what_it_cut() -> None:
+def test_truncation_forgets_epochs_and_producers() -> None:
     log = open_log(SimulatedDisk(), config=LogConfig(segment_bytes=300))
     for number in range(10):
         log.append(
@@ -278,7 +278,7 @@ def test_epochs_below_the_start_are_forgotten_when_a_log_is_opened() -> None:
     assert [tuple(entry) for entry in log.epochs.entries] == [(2, 3), (5, 4)]
 
 
-def test_aborted_transactions_are_told_by_range() -> None:
+def test_aborted_transactions_are_answered_by_range() -> None:
     from odradek.log.append_rules import Origin
     from odradek.records.control import build_marker
 

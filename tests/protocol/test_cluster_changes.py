@@ -13,7 +13,7 @@ NODES = st.lists(st.tuples(st.text(max_size=50), st.none() | st.binary(max_size=
 
 
 @given(request=st.builds(FollowRequest, INT32, st.text(max_size=20), INT32, INT64, INT32, INT64, INT32))
-def test_requests_come_back(request: FollowRequest) -> None:
+def test_requests_are_read_back(request: FollowRequest) -> None:
     frame = cluster_changes.pack_request(request)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     body = memoryview(frame)[4:]
@@ -24,7 +24,7 @@ def test_requests_come_back(request: FollowRequest) -> None:
 
 
 @given(nodes=NODES, epoch=INT32, number=INT64, snapshot=st.booleans(), complete=st.booleans(), data=st.data())
-def test_answers_come_back(
+def test_answers_are_read_back(
     nodes: list[cluster_changes.Node],
     epoch: int,
     number: int,

@@ -22,7 +22,7 @@ PARTITIONS = st.lists(st.tuples(NAMES, st.lists(st.integers(0, 9)).map(tuple))).
 
 
 @given(st.lists(NAMES).map(tuple), PARTITIONS, st.integers(0, 3), st.none() | st.binary(max_size=9))
-def test_subscriptions_come_back(
+def test_subscriptions_are_read_back(
     topics: tuple[str, ...], owned: PartitionsByTopic, version: int, user_data: bytes | None
 ) -> None:
     content = build_subscription(
@@ -39,7 +39,7 @@ def test_subscriptions_come_back(
 
 
 @given(PARTITIONS, st.integers(0, 3))
-def test_assignments_come_back(partitions: PartitionsByTopic, version: int) -> None:
+def test_assignments_are_read_back(partitions: PartitionsByTopic, version: int) -> None:
     content = build_assignment(partitions, version=version, user_data=b"x")
     assert parse_assignment(content) == Assignment(version, partitions, b"x")
 

@@ -11,7 +11,7 @@ def _body(frame: bytes) -> memoryview:
     return memoryview(frame)[4:]
 
 
-def test_a_forwarded_request_comes_out_as_it_went_in() -> None:
+def test_a_forwarded_request_is_read_back() -> None:
     frame = requests.pack_forward(
         b"\0\1frame", correlation_id=7, client_id="broker-1", client_host="10.0.0.1"
     )
@@ -21,14 +21,14 @@ def test_a_forwarded_request_comes_out_as_it_went_in() -> None:
     assert bytes(read.frame) == b"\0\1frame"
 
 
-def test_its_answer_says_how_far_the_changes_had_come() -> None:
+def test_its_answer_has_the_end_of_the_change_log() -> None:
     frame = requests.pack_forwarded(b"answer", correlation_id=8, controller_epoch=3, next_number=1 << 40)
     assert requests.parse_forwarded(_body(frame)) == (8, 0, 3, 1 << 40, b"answer")
     refused = requests.pack_forwarded(correlation_id=9, error_code=41)
     assert requests.parse_forwarded(_body(refused)) == (9, 41, -1, 0, b"")
 
 
-def test_a_broker_leaves_and_is_told_what_it_still_leads() -> None:
+def test_a_broker_that_leaves_learns_what_it_still_leads() -> None:
     frame = requests.pack_leave(correlation_id=1, client_id="broker-2", broker_id=2, broker_epoch=5)
     assert requests.api_key_of(_body(frame)) == requests.LEAVE
     assert requests.parse_leave(_body(frame)) == (1, "broker-2", 2, 5)
@@ -36,7 +36,7 @@ def test_a_broker_leaves_and_is_told_what_it_still_leads() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 12, 20])
-def test_a_request_that_was_cut_off_is_refused(cut: int) -> None:
+def test_a_truncated_request_is_refused(cut: int) -> None:
     forward = requests.pack_forward(b"frame of a client", correlation_id=7, client_id="b", client_host="h")
     with pytest.raises(InvalidRequest):
         requests.parse_forward(_body(forward)[:-cut])
@@ -45,7 +45,7 @@ def test_a_request_that_was_cut_off_is_refused(cut: int) -> None:
         requests.parse_leave(_body(leave)[:-cut])
 
 
-def test_an_answer_that_was_cut_off_is_refused() -> None:
+def test_a_truncated_answer_is_refused() -> None:
     frame = requests.pack_forwarded(b"answer", correlation_id=8, controller_epoch=3, next_number=9)
     for length in range(len(frame) - 4):
         with pytest.raises(InvalidRequest):

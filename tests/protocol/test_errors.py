@@ -90,7 +90,7 @@ def test_a_kind_without_a_row_answers_as_its_ancestor() -> None:
     assert error_code(StrangerError("x")) == 87
 
 
-def test_an_unexpected_error_tells_nothing_of_its_text() -> None:
+def test_the_text_of_an_unexpected_error_is_hidden() -> None:
     assert error_code(KeyError("secret")) == -1
     assert "secret" not in (error_message(KeyError("secret")) or "")
 

@@ -53,7 +53,7 @@ def test_requests_and_answers(api_key: ApiKey, kind: str) -> None:
 @pytest.mark.parametrize("name", ["consumer_protocol_subscription", "consumer_protocol_assignment"])
 @given(st.data())
 @settings(FEW, max_examples=30)
-def test_what_consumers_tell_each_other(name: str, data: st.DataObject) -> None:
+def test_subscriptions_and_assignments_equal_kio(name: str, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions_of_data(name)))
     structure = data_class(name, version)
     check(structure, data.draw(messages(structure)))

@@ -36,7 +36,7 @@ def test_random_bytes(data: st.DataObject, content: bytes) -> None:
 
 @given(st.data())
 @settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
-def test_changed_and_cut_messages(data: st.DataObject) -> None:
+def test_changed_and_truncated_messages(data: st.DataObject) -> None:
     api_key = data.draw(st.sampled_from(API_KEYS))
     version = data.draw(st.sampled_from(versions_of(api_key)))
     structure = message_class(api_key, version, REQUEST)
@@ -107,7 +107,7 @@ def test_versions_and_apis_that_do_not_exist() -> None:
         decode_request(4000, 0, memoryview(b""), 0)
 
 
-def test_an_answer_that_was_cut_off() -> None:
+def test_a_truncated_answer() -> None:
     with pytest.raises(InvalidRequest, match="cut off"):
         decode_response(ApiKey.METADATA, 1, memoryview(b"\0\0\0\1\0\0"))
     with pytest.raises(InvalidRequest, match="too short"):

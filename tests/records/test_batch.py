@@ -166,7 +166,7 @@ def test_split_gives_every_batch_and_then_reports_the_torn_tail() -> None:
     assert list(split(b"")) == []
 
 
-def test_split_leaves_out_what_the_bound_of_a_read_cut_off_but_never_the_first() -> None:
+def test_split_leaves_out_a_truncated_batch_but_never_the_first() -> None:
     first, second = (bytes(sample(base_offset=base)) for base in (0, 10))
     joined = first + second
     for size in range(len(first), len(joined)):
@@ -215,7 +215,7 @@ def test_write_header_and_update_crc_make_a_changed_batch_whole() -> None:
     assert header.last_sequence == 10
 
 
-def test_repr_tells_what_a_person_looks_for() -> None:
+def test_repr_has_the_main_fields() -> None:
     assert "base_offset=7" in repr(BatchView(sample(base_offset=7)))
 
 
@@ -234,7 +234,7 @@ def test_an_unset_max_timestamp_can_be_read_from_the_records_and_set(compression
     assert newest_timestamp_ms(BatchView(build_batch([]))) == -1
 
 
-def test_the_table_at_the_head_of_the_module_is_the_layout_that_the_code_reads() -> None:
+def test_the_modules_table_is_the_layout_that_the_code_reads() -> None:
     codes = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint32": "I"}
     rows = re.findall(
         r"^ {4}(\d+) +(u?int\d+) +([a-z ]+?)(?:  .*)?$", batch_module.__doc__ or "", re.MULTILINE

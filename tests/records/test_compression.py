@@ -42,7 +42,7 @@ FOREIGN_READERS: dict[Compression, Callable[[bytes], bytes]] = {
 
 @settings(max_examples=50)
 @given(data=st.binary(max_size=5000), codec=st.sampled_from(Compression))
-def test_data_comes_back(data: bytes, codec: Compression) -> None:
+def test_data_is_read_back(data: bytes, codec: Compression) -> None:
     assert bytes(decompress(memoryview(compress(memoryview(data), codec)), codec)) == data
 
 

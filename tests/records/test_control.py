@@ -12,7 +12,7 @@ from odradek.records.record import Record, records
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_marker_comes_back(is_commit: bool) -> None:
+def test_a_marker_is_read_back(is_commit: bool) -> None:
     batch = BatchView(
         build_marker(
             producer_id=77,

@@ -18,7 +18,9 @@ from tests.records.strategies import RECORDS, expected
 
 
 @given(built=RECORDS, base_offset=st.integers(0, 2**62), compression=st.sampled_from(Compression))
-def test_records_come_back(built: list[tuple[Any, ...]], base_offset: int, compression: Compression) -> None:
+def test_records_are_read_back(
+    built: list[tuple[Any, ...]], base_offset: int, compression: Compression
+) -> None:
     batch = build_batch(built, base_offset=base_offset, compression=compression)
     view = BatchView(memoryview(batch))
     view.verify()

@@ -34,21 +34,21 @@ def test_known_bytes(value: int, encoded: str) -> None:
 
 
 @given(INT32)
-def test_int32_comes_back(value: int) -> None:
+def test_int32_is_read_back(value: int) -> None:
     encoded = encode_varint(value)
     assert len(encoded) == varint_size(value) <= 5
     assert decode_varint(b"\xff" + encoded + b"\xff", 1) == (value, 1 + len(encoded))
 
 
 @given(INT64)
-def test_int64_comes_back(value: int) -> None:
+def test_int64_is_read_back(value: int) -> None:
     encoded = encode_varint(value)
     assert len(encoded) == varint_size(value) <= 10
     assert decode_varlong(encoded, 0) == (value, len(encoded))
 
 
 @pytest.mark.parametrize("encoded", ["", "80", "ffffffff", "8080808080", "ffffffffff0f", "ffffffff1f"])
-def test_cut_off_or_too_long_is_refused(encoded: str) -> None:
+def test_truncated_or_too_long_is_refused(encoded: str) -> None:
     with pytest.raises(CorruptRecord):
         decode_varint(bytes.fromhex(encoded), 0)
 

@@ -42,7 +42,7 @@ def test_a_request_waits_for_all_its_places() -> None:
     run(story())
 
 
-def test_one_that_fails_is_told_with_the_others() -> None:
+def test_one_that_fails_is_reported_with_the_others() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
         one, other, recorder = Waiters(), Waiters(), Recorder()
@@ -77,7 +77,7 @@ def test_the_time_limit_is_kept_by_one_timer_for_all(seconds: float) -> None:
     run(story())
 
 
-def test_the_timer_goes_on_after_those_before_have_been_answered() -> None:
+def test_the_timer_continues_after_earlier_answers() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
         one, other = Waiters(), Waiters()
@@ -95,7 +95,7 @@ def test_the_timer_goes_on_after_those_before_have_been_answered() -> None:
     run(story())
 
 
-def test_a_cancelled_request_is_told_nothing_and_leaves_nothing() -> None:
+def test_a_cancelled_request_is_not_called_and_leaves_nothing() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
         place, recorder = Waiters(), Recorder()
@@ -135,7 +135,7 @@ def test_there_are_never_more_than_allowed_and_a_stop_answers_all() -> None:
     run(story())
 
 
-def test_watermarks_release_in_order_or_whoever_is_due() -> None:
+def test_watermarks_release_in_order_or_by_due_time() -> None:
     async def story() -> None:
         waiting = Acknowledgements(waiting_max=10)
         place = Waiters()

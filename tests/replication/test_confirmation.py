@@ -36,7 +36,7 @@ def electable(
     )
 
 
-def test_who_is_in_sync_proposed_or_eligible_may_be_elected_and_others_only_uncleanly() -> None:
+def test_in_sync_proposed_and_eligible_replicas_may_be_elected() -> None:
     assert electable() == {2}
     assert electable(in_sync=(1,)) == frozenset()
     assert electable(proposed=(1, 2, 3)) == {2, 3}
@@ -122,7 +122,7 @@ def test_a_partition_that_is_not_named_again_counts_as_followed() -> None:
     assert world.followed(3) == NEVER
 
 
-def test_what_is_forgotten_or_followed_in_another_epoch_or_of_another_topic_does_not_count() -> None:
+def test_followers_of_another_epoch_or_topic_do_not_count() -> None:
     world = World()
     session = world.open(2, target(0), target(1), target(2))
     world.now = 1.0

@@ -62,7 +62,7 @@ def test_a_follower_keeps_what_is_above_the_high_watermark_that_it_knows() -> No
     run(story())
 
 
-def test_a_former_leader_cuts_off_what_only_it_has() -> None:
+def test_a_former_leader_truncates_what_only_it_has() -> None:
     """KIP-101, the second scenario: the same offset was written by two leaders, and both high watermarks are above."""
 
     async def story() -> None:
@@ -87,7 +87,7 @@ def test_a_former_leader_cuts_off_what_only_it_has() -> None:
 # --- KIP-279 ----------------------------------------------------------------------------------------------------------
 
 
-def test_epochs_that_only_one_of_two_logs_has_are_cut_one_after_the_other() -> None:
+def test_epochs_of_only_one_log_are_truncated_one_by_one() -> None:
     """KIP-279: the leader answers with an epoch that the follower does not know."""
 
     async def story() -> None:
@@ -136,7 +136,7 @@ def test_an_epoch_without_records_does_not_keep_a_contender_from_following() -> 
 # --- restarts ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_clean_restart_begins_with_the_high_watermark_that_was_written_down() -> None:
+def test_a_clean_restart_begins_with_the_stored_high_watermark() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -174,9 +174,7 @@ def test_high_watermarks_are_written_down_now_and_then() -> None:
 
 @pytest.mark.parametrize("power_loss", [False, True])
 @pytest.mark.parametrize("victim", [1, 2])
-def test_a_broker_that_did_not_stop_cleanly_leaves_the_set_until_it_has_caught_up(
-    victim: int, power_loss: bool
-) -> None:
+def test_a_broker_after_an_unclean_stop_has_to_catch_up(victim: int, power_loss: bool) -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2")
@@ -199,7 +197,7 @@ def test_a_broker_that_did_not_stop_cleanly_leaves_the_set_until_it_has_caught_u
 # --- what clients see -------------------------------------------------------------------------------------------------
 
 
-def test_those_who_wait_at_a_leader_that_is_deposed_are_told_at_once() -> None:
+def test_requests_waiting_at_a_former_leader_are_answered_at_once() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -258,7 +256,7 @@ def test_a_new_leader_gives_no_end_before_it_knows_what_is_committed() -> None:
     run(story())
 
 
-def test_the_ends_of_epochs_are_told_by_the_leader_alone_also_of_one_without_records() -> None:
+def test_only_the_leader_answers_the_ends_of_epochs() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -286,7 +284,7 @@ def test_the_ends_of_epochs_are_told_by_the_leader_alone_also_of_one_without_rec
     run(story())
 
 
-def test_a_producers_idempotence_goes_over_to_the_next_leader() -> None:
+def test_a_producers_idempotence_survives_a_failover() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))

@@ -144,7 +144,7 @@ def test_never_more_than_asked_for_is_acknowledged_and_unflushed() -> None:
     run(story())
 
 
-def test_a_failed_flush_is_told_to_all_who_wait_and_nothing_of_it_is_shown() -> None:
+def test_a_failed_flush_fails_all_waiting_requests() -> None:
     async def story() -> None:
         broker = await _broker()
         first, second = _send(broker, b"a"), _send(broker, b"b")
@@ -197,7 +197,7 @@ def test_a_fetch_that_waits_is_woken_by_the_flush() -> None:
     run(story())
 
 
-def test_acks_0_is_flushed_too_though_nobody_waits() -> None:
+def test_acks_0_is_flushed_too() -> None:
     async def story() -> None:
         broker = await _broker()
         for _ in range(5):
@@ -210,7 +210,7 @@ def test_acks_0_is_flushed_too_though_nobody_waits() -> None:
     run(story())
 
 
-def test_a_topic_deleted_meanwhile_ends_the_wait() -> None:
+def test_the_deletion_of_the_topic_ends_the_wait() -> None:
     async def story() -> None:
         broker = await _broker()
         partition = _partition(broker)
@@ -226,7 +226,7 @@ def test_a_topic_deleted_meanwhile_ends_the_wait() -> None:
     run(story())
 
 
-def test_a_setting_that_is_relaxed_meanwhile_holds_nobody_back() -> None:
+def test_a_relaxed_setting_releases_waiting_requests() -> None:
     async def story() -> None:
         broker = await _broker()
         partition = _partition(broker)

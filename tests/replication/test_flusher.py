@@ -35,7 +35,7 @@ def _into(outcomes: list[Outcome]) -> Callable[[Outcome], None]:
     return outcomes.append
 
 
-def test_all_who_ask_in_one_turn_share_one_sync() -> None:
+def test_requests_of_one_turn_share_one_sync() -> None:
     async def story() -> None:
         disk = SimulatedDisk()
         log, flusher = open_log(disk), _flusher()
@@ -51,7 +51,7 @@ def test_all_who_ask_in_one_turn_share_one_sync() -> None:
     run(story())
 
 
-def test_who_asks_during_a_sync_waits_for_the_next_which_covers_all_of_them() -> None:
+def test_requests_during_a_sync_share_the_next_one() -> None:
     async def story() -> None:
         disk = SimulatedDisk()
         log, flusher = open_log(disk), _flusher()
@@ -89,7 +89,7 @@ def test_what_is_on_the_device_already_needs_no_sync() -> None:
     run(story())
 
 
-def test_a_failed_sync_is_told_to_all_who_wait_and_to_those_behind_them() -> None:
+def test_a_failed_sync_fails_all_requests_that_wait() -> None:
     async def story() -> None:
         disk = SimulatedDisk()
         failures: list[str] = []
@@ -111,7 +111,7 @@ def test_a_failed_sync_is_told_to_all_who_wait_and_to_those_behind_them() -> Non
     run(story())
 
 
-def test_one_caller_that_goes_away_leaves_the_others_waiting() -> None:
+def test_a_cancelled_caller_leaves_the_others_waiting() -> None:
     async def story() -> None:
         disk = SimulatedDisk()
         log, flusher = open_log(disk), _flusher()
@@ -148,7 +148,7 @@ class _Gate(SimulatedDisk):
         return file
 
 
-def test_the_loop_goes_on_while_the_device_is_slow() -> None:
+def test_the_loop_continues_while_the_device_is_slow() -> None:
     async def story() -> None:
         disk = _Gate()
         log: Log = open_log(disk)
@@ -231,7 +231,7 @@ class _GateBeforeCheckpoints(SimulatedDisk):
         super().replace(path, data, sync=sync)
 
 
-def test_a_checkpoint_holds_up_nobody_and_the_stop_waits_for_it() -> None:
+def test_a_checkpoint_blocks_no_request_and_the_stop_waits_for_it() -> None:
     async def story() -> None:
         disk = _GateBeforeCheckpoints()
         broker = await WholeBroker.start(disk=disk)

@@ -11,7 +11,7 @@ NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 
 
-def test_a_lagging_follower_leaves_the_set_and_comes_back() -> None:
+def test_a_lagging_follower_leaves_the_set_and_joins_again() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -32,7 +32,7 @@ def test_a_lagging_follower_leaves_the_set_and_comes_back() -> None:
     run(story())
 
 
-def test_too_few_in_sync_refuse_all_and_take_one() -> None:
+def test_too_few_in_sync_refuse_acks_all_and_accept_acks_1() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2")
@@ -53,7 +53,7 @@ def test_too_few_in_sync_refuse_all_and_take_one() -> None:
     run(story())
 
 
-def test_a_set_that_becomes_too_small_after_the_append_is_told() -> None:
+def test_a_set_too_small_after_the_append_is_answered() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2")
@@ -131,7 +131,7 @@ def test_a_lost_answer_of_the_controller_is_found_out_by_the_image() -> None:
     run(story())
 
 
-def test_a_leader_that_has_left_takes_no_epoch_from_an_answer_which_does_not_say_so() -> None:
+def test_a_removed_leader_ignores_the_epoch_of_an_old_answer() -> None:
     """It would follow with all that it has, count as in sync when it is to come back, and then delete it."""
 
     async def story() -> None:
@@ -157,7 +157,7 @@ def test_a_leader_that_has_left_takes_no_epoch_from_an_answer_which_does_not_say
     run(story())
 
 
-def test_who_left_the_set_may_be_eligible_until_the_image_tells() -> None:
+def test_a_removed_member_may_be_eligible_until_the_image_says() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))

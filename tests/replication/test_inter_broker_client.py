@@ -40,7 +40,7 @@ async def _ask(client: InterBrokerClient) -> int:
     return len((await client.send(1, request)).brokers)
 
 
-def test_a_lost_connection_is_opened_anew_and_a_broker_that_returned_gets_another() -> None:
+def test_lost_connections_and_returned_brokers_get_new_ones() -> None:
     async def story() -> None:
         broker = await WholeBroker.start()
         images = _images(broker)
@@ -61,7 +61,7 @@ def test_a_lost_connection_is_opened_anew_and_a_broker_that_returned_gets_anothe
     run(story())
 
 
-def test_who_is_not_there_is_told_in_words() -> None:
+def test_an_unreachable_broker_is_named_in_the_error() -> None:
     async def story() -> None:
         broker = await WholeBroker.start()
         with pytest.raises(BrokerNotAvailable, match="not registered"):

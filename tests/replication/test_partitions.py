@@ -22,7 +22,7 @@ async def alter(broker: WholeBroker, kind: ResourceKind, name: str, key: str, va
     assert outcome is None
 
 
-def test_a_topic_is_ready_when_its_creator_is_answered_and_gone_when_it_is_deleted() -> None:
+def test_a_topic_is_ready_when_its_creation_is_answered() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         partitions = broker.broker.partitions
@@ -46,7 +46,7 @@ def test_a_topic_is_ready_when_its_creator_is_answered_and_gone_when_it_is_delet
     run(scenario())
 
 
-def test_a_topic_made_anew_is_another_topic() -> None:
+def test_a_topic_created_again_is_another_topic() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")
@@ -129,7 +129,7 @@ def test_logs_without_a_registry_are_taken_in() -> None:
     run(scenario())
 
 
-def test_a_failed_directory_takes_its_partitions_offline_and_ends_their_waits() -> None:
+def test_a_failed_directory_takes_its_partitions_offline() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start({"log.dirs": "/one,/two"})
         await broker.create_topic("t", partitions=2)
@@ -150,7 +150,7 @@ def test_a_failed_directory_takes_its_partitions_offline_and_ends_their_waits() 
     run(scenario())
 
 
-def test_old_segments_go_by_retention_and_their_readers_are_told() -> None:
+def test_retention_deletes_old_segments_and_fails_their_readers() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start(
             {"log.retention.check.interval.ms": "1000", "log.retention.ms": "60000"}
@@ -193,7 +193,7 @@ async def power_lost(broker: WholeBroker) -> WholeBroker:
     return await WholeBroker.start(disk=broker.disk, registry=broker.registry)
 
 
-def test_a_power_loss_that_took_the_topics_id_does_not_take_the_partition_offline_later() -> None:
+def test_a_lost_topic_id_does_not_take_the_partition_offline() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")
@@ -212,7 +212,7 @@ def test_a_power_loss_that_took_the_topics_id_does_not_take_the_partition_offlin
     run(scenario())
 
 
-def test_a_power_loss_after_a_start_does_not_bring_back_the_clean_stop_before_it() -> None:
+def test_a_power_failure_after_a_clean_start_is_no_clean_stop() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()
         await broker.create_topic("t")
@@ -226,7 +226,7 @@ def test_a_power_loss_after_a_start_does_not_bring_back_the_clean_stop_before_it
     run(scenario())
 
 
-def test_a_partition_that_a_full_disk_kept_from_being_opened_comes_when_there_is_room() -> None:
+def test_a_partition_unopened_on_a_full_disk_opens_with_room() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start({"log.initial.task.delay.ms": "0"})
         await broker.create_topic("before")
@@ -266,7 +266,7 @@ def test_what_a_full_disk_kept_away_is_not_made_once_its_topic_is_gone() -> None
     run(scenario())
 
 
-def test_a_leader_that_a_full_disk_kept_from_noting_its_epoch_leads_when_there_is_room(
+def test_a_leader_that_could_not_store_its_epoch_leads_with_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:

@@ -73,7 +73,7 @@ def test_a_cancelled_fetch_is_forgotten_even_when_it_was_about_to_wake() -> None
     run(scenario())
 
 
-def test_a_full_purgatory_takes_no_more() -> None:
+def test_a_full_purgatory_refuses_more() -> None:
     async def scenario() -> None:
         purgatory = Purgatory(waiting_max=2)
         place = Place()

@@ -20,7 +20,7 @@ def _asked(offset: int, **more: int) -> list[dict[str, object]]:
     return [{"topic": "t", "partitions": [partition]}]
 
 
-def test_a_follower_serves_those_who_know_of_replicas_and_only_what_is_committed() -> None:
+def test_a_follower_serves_only_committed_records() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -74,7 +74,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
     run(story())
 
 
-def test_a_consumer_that_waits_is_woken_by_the_high_watermark_and_not_by_the_append() -> None:
+def test_the_high_watermark_and_not_the_append_ends_a_wait() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -95,7 +95,7 @@ def test_a_consumer_that_waits_is_woken_by_the_high_watermark_and_not_by_the_app
     run(story())
 
 
-def test_a_consumer_that_waits_at_a_follower_is_woken_when_enough_is_committed() -> None:
+def test_a_waiting_fetch_at_a_follower_ends_by_min_bytes() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -115,7 +115,7 @@ def test_a_consumer_that_waits_at_a_follower_is_woken_when_enough_is_committed()
 
 
 @pytest.mark.parametrize(("entries", "seconds_max"), [({"replica_selector_class": SELECTOR}, 0.1), ({}, 0.6)])
-def test_where_consumers_read_from_followers_these_hear_of_what_is_committed_at_once(
+def test_followers_with_consumers_learn_of_commits_at_once(
     entries: dict[str, Any], seconds_max: float
 ) -> None:
     async def story() -> None:

@@ -34,7 +34,7 @@ class World:
 
 
 @pytest.mark.parametrize("kind", [NotLeaderOrFollower, NotEnoughReplicas, KafkaStorageError])
-def test_what_follows_is_refused_for_the_same_reason_until_the_first_comes_again(
+def test_later_batches_are_refused_until_the_first_is_retried(
     kind: type[Exception],
 ) -> None:
     refused, producers = RejectedBatches(lambda: 0.0), ProducerStates(TopicPartition("t", 0))

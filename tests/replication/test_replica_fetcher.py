@@ -51,7 +51,7 @@ def _with_records(answer: Any, records: Any) -> Any:
     )
 
 
-def test_records_damaged_on_their_way_are_never_appended_and_asked_for_again(
+def test_records_damaged_in_transit_are_fetched_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -106,7 +106,7 @@ def test_a_fault_in_one_partition_holds_up_no_other(monkeypatch: pytest.MonkeyPa
     run(story())
 
 
-def test_a_leader_that_has_what_it_calls_out_of_range_is_not_asked_without_a_pause(
+def test_a_false_out_of_range_is_retried_after_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(self: PartitionReader, fetch_offset: int, *args: Any, **named: Any) -> Any:
@@ -126,7 +126,7 @@ def test_a_leader_that_has_what_it_calls_out_of_range_is_not_asked_without_a_pau
     run(story())
 
 
-def test_a_leader_that_hears_of_a_topic_later_than_its_followers_is_asked_again_soon() -> None:
+def test_a_leader_that_learns_late_of_a_topic_is_retried_soon() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2, replica_fetch_backoff_ms="5000") as cluster:
             deliver, loop = cluster._deliver, asyncio.get_running_loop()
@@ -157,7 +157,7 @@ def test_a_torn_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     run(story())
 
 
-def test_a_session_that_the_leader_forgot_is_opened_anew() -> None:
+def test_a_session_that_the_leader_forgot_is_reopened() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(partitions=5, replicas=(1, 2))
@@ -196,7 +196,7 @@ def test_a_partition_whose_disk_fails_holds_up_no_other() -> None:
     run(story())
 
 
-def test_followers_flush_before_they_ask_for_more_where_every_message_is_to_be_flushed() -> None:
+def test_followers_flush_before_the_next_fetch_by_flush_messages() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(1, 2), flush_messages="1")
@@ -214,7 +214,7 @@ def test_followers_flush_before_they_ask_for_more_where_every_message_is_to_be_f
 
 
 @pytest.mark.parametrize("fetchers", [1, 3])
-def test_partitions_are_spread_over_the_fetchers_of_a_leader_and_move_with_it(fetchers: int) -> None:
+def test_partitions_are_spread_over_a_leaders_fetchers(fetchers: int) -> None:
     async def story() -> None:
         async with ReplicaCluster(num_replica_fetchers=str(fetchers)) as cluster:
             await cluster.create_topic(partitions=12, replicas=(1, 2, 3))
@@ -262,7 +262,7 @@ def test_a_follower_that_was_offline_for_long_reads_in_bounded_pieces() -> None:
     run(story())
 
 
-def test_a_leader_that_hears_late_that_it_leads_is_asked_again_at_once() -> None:
+def test_a_leader_that_learns_late_that_it_leads_is_retried_at_once() -> None:
     """Its producers wait for the follower, who is in sync: a second's pause would be theirs."""
 
     async def story() -> None:
@@ -300,7 +300,7 @@ def test_a_partition_that_is_added_does_not_wait_for_a_question_on_its_way() -> 
     run(story())
 
 
-def test_a_leader_that_was_gone_is_asked_again_as_soon_as_there_is_something_to_ask() -> None:
+def test_a_leader_that_returned_is_retried_at_once() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2, replica_fetch_backoff_ms="20000") as cluster:
             await cluster.create_topic(partitions=2, replicas=(1, 2))

@@ -108,7 +108,7 @@ def test_all_waits_for_a_slow_follower_and_says_so_when_the_time_is_up() -> None
     run(story())
 
 
-def test_answers_of_one_connection_do_not_wait_for_each_other_at_the_partition() -> None:
+def test_answers_of_one_connection_wait_independently() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
@@ -119,7 +119,7 @@ def test_answers_of_one_connection_do_not_wait_for_each_other_at_the_partition()
     run(story())
 
 
-def test_a_follower_takes_no_produce() -> None:
+def test_a_follower_refuses_produce() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))

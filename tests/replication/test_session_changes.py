@@ -80,7 +80,7 @@ def test_a_lone_record_costs_by_its_partition_alone(
     run(story())
 
 
-def test_a_follower_with_nothing_to_fetch_stays_in_sync_and_one_that_is_silent_does_not() -> None:
+def test_an_idle_follower_stays_in_sync_and_a_silent_one_leaves() -> None:
     async def story() -> None:
         async with ReplicaCluster(replica_lag_time_max_ms="2000") as cluster:
             await cluster.create_topic(partitions=4, replicas=(1, 2, 3))
@@ -143,7 +143,7 @@ def test_bytes_of_many_partitions_add_up_while_a_fetch_waits() -> None:
     run(story())
 
 
-def test_a_start_that_moved_is_told_both_ways_without_a_record() -> None:
+def test_a_moved_start_is_sent_both_ways_without_a_record() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(partitions=3, replicas=(1, 2))
@@ -164,7 +164,7 @@ def test_a_start_that_moved_is_told_both_ways_without_a_record() -> None:
     run(story())
 
 
-def test_sessions_that_are_over_leave_nobody_behind() -> None:
+def test_ended_sessions_leave_no_listener() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(partitions=5, replicas=(1, 2, 3))

@@ -24,7 +24,7 @@ class World:
         return self.throttle.bytes_total - before
 
 
-def test_what_goes_through_is_the_rate_whatever_the_size_of_an_answer() -> None:
+def test_the_rate_holds_for_every_size_of_an_answer() -> None:
     for size in (10, 1000, 5000):
         # The second that was saved up at the beginning, and one answer more at the end.
         assert 100_000 <= World(1000).moved(size=size, seconds=100) <= 101_000 + size
@@ -36,7 +36,7 @@ def test_idle_time_is_saved_up_for_one_second_only() -> None:
     assert world.moved(size=100, seconds=1) <= 2100
 
 
-def test_no_limit_holds_nobody_back_and_counts_all_the_same() -> None:
+def test_without_a_limit_all_bytes_pass_and_are_counted() -> None:
     world = World(INT64_MAX)
     world.throttle.record(10**12)
     assert (world.throttle.rate, world.throttle.holds_back(), world.throttle.bytes_total) == (
@@ -61,7 +61,7 @@ def test_a_rate_that_is_set_raised_or_lifted_counts_at_once() -> None:
     assert not world.throttle.holds_back()
 
 
-def test_a_rate_of_nothing_lets_nothing_through() -> None:
+def test_a_rate_of_zero_passes_nothing() -> None:
     world = World(0)
     assert world.moved(size=1, seconds=10) == 0
     assert world.throttle.times_held_back == 10

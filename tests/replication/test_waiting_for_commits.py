@@ -13,7 +13,7 @@ from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 
-def test_a_record_that_a_member_of_the_set_does_not_take_is_waited_for_no_longer_than_asked() -> None:
+def test_a_record_not_replicated_is_answered_at_the_timeout() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2, controllers=1)
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0

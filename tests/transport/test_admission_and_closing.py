@@ -99,7 +99,7 @@ def test_a_handler_may_close_its_connection() -> None:
     run(story())
 
 
-def test_a_raised_bound_lets_the_waiting_in_at_once() -> None:
+def test_a_raised_bound_admits_waiting_connections_at_once() -> None:
     async def story() -> None:
         async with Stage(echo, connections_max=1) as stage:
             kept = await stage.peer()

@@ -170,7 +170,7 @@ def test_a_slow_reader_of_small_answers_is_not_served_without_end() -> None:
     run(story())
 
 
-def test_a_peer_that_never_reads_is_cut_off_when_idle() -> None:
+def test_an_idle_peer_that_never_reads_is_closed() -> None:
     async def story() -> None:
         async with Stage(lambda connection, frame: framed(bytes(500_000)), idle_ms_max=60_000) as stage:
             peer = await stage.peer()

@@ -53,7 +53,7 @@ def play(story: Any, loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
         runner.run(story)
 
 
-def test_frames_of_all_sizes_come_back(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_frames_of_all_sizes_are_echoed(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def story() -> None:
         listener = listen()
         await listener.start()
@@ -246,7 +246,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def test_who_connects_before_the_server_is_ready_is_served_when_it_is(
+def test_early_connections_are_served_once_the_server_is_ready(
     loops: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def story() -> None:

@@ -71,7 +71,7 @@ def test_a_request_that_is_not_answered_in_time_ends_the_connection() -> None:
     run_story(story, lambda connection, frame: asyncio.get_running_loop().create_future())
 
 
-def test_a_peer_that_goes_away_fails_what_waits() -> None:
+def test_a_peer_that_disconnects_fails_waiting_requests() -> None:
     async def story(stage: Stage) -> None:
         connection = await connect(stage)
         waiting = asyncio.create_task(connection.send(ApiKey.FIND_COORDINATOR, 3, find("a")))

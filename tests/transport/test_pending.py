@@ -11,7 +11,7 @@ from odradek.transport.pending import Pending, when_ready
 from tests.support.loop import run
 
 
-def test_it_is_settled_once_and_tells_at_once() -> None:
+def test_it_is_settled_once_and_calls_back_at_once() -> None:
     reported: list[object] = []
     pending: Pending[bytes] = Pending()
     pending.when_settled(lambda done: reported.append(done.result()))

@@ -98,7 +98,9 @@ def test_only_what_is_cached_is_sent_by_the_kernel(
 
 
 @pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
-def test_a_file_cut_off_below_a_slice_ends_the_connection(loops: Any, content: bytes, tmp_path: Path) -> None:
+def test_a_file_truncated_below_a_slice_ends_the_connection(
+    loops: Any, content: bytes, tmp_path: Path
+) -> None:
     file = SystemDisk().open(str(tmp_path / "log"))
 
     def dispatch(connection: Connection, frame: memoryview) -> Any:

@@ -128,7 +128,7 @@ def test_what_is_answered(hot: Implementation, error_code: int, session_id: int,
 
 
 @each_implementation
-def test_a_cut_answer_is_refused(hot: Implementation) -> None:
+def test_a_truncated_answer_is_refused(hot: Implementation) -> None:
     partitions = [
         {"partition_index": 0, "records": b"x" * 300, "diverging_epoch": {"epoch": 1, "end_offset": 2}}
     ]
