@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import InvalidProducerEpoch, OutOfOrderSequence
 from odradek.foundation.ids import TopicPartition
-from odradek.log.producers import AppendedBatch, ProducerStates
+from odradek.log.producer_rules import ProducerRules
+from odradek.log.producers import ProducerStates
+from odradek.log.sequences import AppendedBatch
 from odradek.records.batch import BatchHeader
 
 SEQUENCE_MAX = 2**31 - 1
@@ -42,6 +44,7 @@ class Writer:
 
     def __init__(self, **settings: Any) -> None:
         self.states = ProducerStates(TopicPartition("topic", 0), **settings)
+        self.states.rules.must_verify = False
         self.end = 100
 
     def write(
@@ -144,7 +147,7 @@ def test_the_brokers_own_writes_are_checked_for_epoch_alone() -> None:
 
 
 def test_producers_expire_after_silence() -> None:
-    writer = Writer(expiration_ms=1000)
+    writer = Writer(rules=ProducerRules(expiration_ms=1000))
     writer.write(header(sequence=0, producer_id=1), now_ms=5000)
     writer.write(header(sequence=0, producer_id=2), now_ms=5500)
     writer.write(header(sequence=0, producer_id=3, transactional=True), now_ms=5000)
@@ -156,7 +159,7 @@ def test_producers_expire_after_silence() -> None:
 
 
 def test_an_old_timestamp_does_not_expire_a_busy_producer() -> None:
-    writer = Writer(expiration_ms=1000)
+    writer = Writer(rules=ProducerRules(expiration_ms=1000))
     writer.write(header(sequence=0), now_ms=10**12)
     assert writer.states.expire(now_ms=10**12 + 999) == 0
 

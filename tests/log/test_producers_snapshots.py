@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from odradek.foundation.ids import TopicPartition
 from odradek.log.files import SystemDisk
+from odradek.log.producer_rules import ProducerRules
 from odradek.log.producer_snapshots import (
     SnapshotDamagedError,
     SnapshotEntry,
@@ -86,7 +88,7 @@ def test_names() -> None:
         assert snapshot_offset(other) is None
 
 
-def _states(directory: Path, **settings: int) -> ProducerStates:
+def _states(directory: Path, **settings: Any) -> ProducerStates:
     files = SnapshotFiles(disk=SystemDisk(), directory=str(directory))
     return ProducerStates(TopicPartition("topic", 0), files=files, **settings)
 
@@ -117,7 +119,7 @@ def test_state_survives_a_restart(tmp_path: Path) -> None:
     after = _states(tmp_path)
     assert after.reload(log_start_offset=0, log_end_offset=8, now_ms=2000) == 6
     assert after.entries() == before.entries()
-    assert after.first_undecided_offset == 4
+    assert after.transactions.first_undecided_offset == 4
     known = after.check(_batch(0, sequence=2).header)
     assert known is not None
     assert (known.first_offset, known.last_offset) == (2, 3)
@@ -129,7 +131,7 @@ def test_state_survives_a_restart(tmp_path: Path) -> None:
     completed = after.replay(BatchView(end), now_ms=2000)
     assert completed is not None
     assert completed.first_offset == 4
-    assert after.first_undecided_offset is None
+    assert after.transactions.first_undecided_offset is None
 
 
 def test_one_snapshot_per_offset_is_written(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(
 
 
 def test_expired_producers_are_not_loaded_unless_their_transaction_is_open(tmp_path: Path) -> None:
-    states = _states(tmp_path, expiration_ms=5000)
+    states = _states(tmp_path, rules=ProducerRules(expiration_ms=5000))
     states.replay(_batch(0, sequence=0, producer_id=1), now_ms=1000)
     states.replay(_batch(2, sequence=0, producer_id=2, transactional=True), now_ms=1000)
     states.take_snapshot(4)

@@ -11,14 +11,17 @@ from odradek.foundation.errors import (
     TransactionCoordinatorFenced,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.log.producers import CompletedTransaction, ProducerStates
+from odradek.log.open_transactions import CompletedTransaction
+from odradek.log.producers import ProducerStates
 from odradek.records.batch import BatchView, verified_header
 from odradek.records.builder import build_batch
 from odradek.records.control import Marker, build_marker
 
 
-def states() -> ProducerStates:
-    return ProducerStates(TopicPartition("topic", 0))
+def states(*, must_verify: bool = False) -> ProducerStates:
+    known = ProducerStates(TopicPartition("topic", 0))
+    known.rules.must_verify = must_verify
+    return known
 
 
 def data(
@@ -53,38 +56,38 @@ def marker(
 
 def test_the_oldest_open_transaction_holds_back_readers() -> None:
     known = states()
-    before: int | None = known.first_undecided_offset
+    before: int | None = known.transactions.first_undecided_offset
     assert before is None
-    assert known.last_stable_offset(high_watermark=10) == 10
+    assert known.transactions.last_stable_offset(high_watermark=10) == 10
     known.replay(data(10, producer_id=1), now_ms=0)
     known.replay(data(11, producer_id=2), now_ms=0)
     known.replay(data(12, producer_id=1, sequence=1), now_ms=0)
-    assert known.first_undecided_offset == 10
-    assert known.last_stable_offset(high_watermark=13) == 10
-    assert known.last_stable_offset(high_watermark=5) == 5
+    assert known.transactions.first_undecided_offset == 10
+    assert known.transactions.last_stable_offset(high_watermark=13) == 10
+    assert known.transactions.last_stable_offset(high_watermark=5) == 5
     completed = known.replay(marker(13, producer_id=1, commit=False), now_ms=0)
     assert completed == CompletedTransaction(1, 10, 13, True)
-    assert known.last_stable_offset_after(completed) == 11
-    assert known.last_stable_offset(high_watermark=14) == 11
+    assert known.transactions.last_stable_offset_after(completed) == 11
+    assert known.transactions.last_stable_offset(high_watermark=14) == 11
     assert known.replay(marker(14, producer_id=2), now_ms=0) == CompletedTransaction(2, 11, 14, False)
-    assert known.last_stable_offset(high_watermark=15) == 15
+    assert known.transactions.last_stable_offset(high_watermark=15) == 15
 
 
 def test_a_marker_above_the_high_watermark_does_not_release_readers_yet() -> None:
     known = states()
     known.replay(data(10, producer_id=1), now_ms=0)
     known.replay(marker(11, producer_id=1), now_ms=0)
-    assert known.first_undecided_offset is None
-    assert known.first_unstable_offset(high_watermark=11) == 10
-    assert known.last_stable_offset(high_watermark=11) == 10
-    assert known.first_unstable_offset(high_watermark=12) is None
-    assert known.last_stable_offset(high_watermark=12) == 12
+    assert known.transactions.first_undecided_offset is None
+    assert known.transactions.first_unstable_offset(high_watermark=11) == 10
+    assert known.transactions.last_stable_offset(high_watermark=11) == 10
+    assert known.transactions.first_unstable_offset(high_watermark=12) is None
+    assert known.transactions.last_stable_offset(high_watermark=12) == 12
 
 
 def test_a_marker_without_data_completes_nothing() -> None:
     known = states()
     assert known.replay(marker(5, producer_id=1), now_ms=0) is None
-    assert known.last_stable_offset(high_watermark=6) == 6
+    assert known.transactions.last_stable_offset(high_watermark=6) == 6
     (entry,) = known.entries()
     assert (entry.producer_id, entry.last_sequence, entry.last_offset, entry.coordinator_epoch) == (
         1,

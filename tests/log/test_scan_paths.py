@@ -248,4 +248,4 @@ def test_producers_are_known_after_a_crash_as_if_every_batch_had_been_read(
     else:
         # A snapshot has but the newest batch of each producer, so older duplicates may be unknown: Kafka's rule.
         assert sorted(log.producers.entries()) == sorted(expected.entries())
-    assert log.producers.first_undecided_offset == expected.first_undecided_offset
+    assert log.producers.transactions.first_undecided_offset == expected.transactions.first_undecided_offset

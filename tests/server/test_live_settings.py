@@ -30,7 +30,7 @@ def _in_force(broker: BrokerProcess[LocalControl]) -> dict[str, object]:
         "max.connections": broker.admission.connections_max,
         "max.connections.per.ip": broker.admission.connections_per_ip_max,
         "overrides": broker.admission.per_ip_overrides,
-        "producer.id.expiration.ms": log.producers.expiration_ms,
+        "producer.id.expiration.ms": log.producers.rules.expiration_ms,
         "max.message.bytes": log.config.max_message_bytes,
         "retention.ms": log.config.retention_ms,
         "min.insync.replicas": broker.partitions.get("t", 0).replica.min_insync_replicas,

@@ -17,8 +17,9 @@ from odradek.foundation.ids import TopicPartition
 from odradek.groups.classic.group import ClassicGroup
 from odradek.log import loading
 from odradek.log.log_manager import LogManager
-from odradek.log.producers import AppendedBatch, ProducerStates
+from odradek.log.producers import ProducerStates
 from odradek.log.recovery import Recovery
+from odradek.log.sequences import AppendedBatch
 from odradek.replication import confirmation, leader
 from odradek.replication.confirmation import NEVER
 from odradek.replication.follower_states import FollowerStates

@@ -47,10 +47,11 @@ def open_log(
     config: LogConfig | None = None,
     clean: bool = False,
     recovery_point: int = 0,
+    must_verify: bool = False,
     **more: Any,
 ) -> Log:
-    """The log under test."""
-    return Log.open(
+    """The log under test. Without `must_verify` transactions begin without a question to their coordinator."""
+    log = Log.open(
         DIRECTORY,
         TP,
         config=config or LogConfig(),
@@ -60,6 +61,8 @@ def open_log(
         recovery_point=recovery_point,
         **more,
     )
+    log.producers.rules.must_verify = must_verify
+    return log
 
 
 def stored_batches(log: Log, *, from_offset: int | None = None) -> list[BatchView]:

@@ -122,7 +122,9 @@ class FetchReading:
             fetched.size = records.size
             self.size += records.size
             if self._is_committed_only:
-                fetched.aborted = partition.reader.aborted_transactions(target.fetch_offset)
+                fetched.aborted = partition.reader.aborted_transactions(target.fetch_offset, records)
+        elif self._is_committed_only:
+            fetched.aborted = []  # As Kafka: null is for readers of uncommitted records.
 
     def _diverges(self, target: Target, partition: Partition, fetched: Fetched) -> bool:
         """Whether the reader's last epoch ended at another offset in this log: the reader must truncate first."""

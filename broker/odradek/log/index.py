@@ -111,6 +111,17 @@ class SparseIndex:
         number = bisect_right(entries, (key, _VALUE_MAX)) - 1
         return entries[number] if number >= 0 else None
 
+    def ceiling_of_value(self, value: int) -> tuple[int, int] | None:
+        """The first entry whose value is `value` or above, None for none: values rise with the keys."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[1] < value:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low) if low < self.count else None
+
     def truncate(self, key: int) -> None:
         """Forget the entries whose key is `key` or above."""
         while self.unwritten and self.unwritten[-1][0] >= key:
@@ -189,6 +200,11 @@ class OffsetIndex(SparseIndex):
         if found[0] <= 0 and found[1] <= 0 and self._stored > 1:
             raise IndexDamagedError(f"{self.path} has an entry of zeros")
         return found[0] + self.base_offset, found[1]
+
+    def offset_behind(self, position: int) -> int | None:
+        """An offset above those of all batches before `position`; None when no entry lies behind it."""
+        found = self.ceiling_of_value(position)
+        return None if found is None else found[0] + self.base_offset
 
 
 class TimeIndex(SparseIndex):

@@ -20,6 +20,7 @@ from odradek.log.headers import headers
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
 from odradek.log.log_offsets import LogOffsets
 from odradek.log.open_files import OpenFiles
+from odradek.log.producer_rules import ProducerRules
 from odradek.log.producer_snapshots import SnapshotFiles, snapshot_offset
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import first_to_scan, rebuild_indexes, recover, replay_producers
@@ -71,7 +72,7 @@ class LogLoader:
         disk: Disk,
         open_files: OpenFiles,
         now_ms: int,
-        producer_expiration_ms: int,
+        producer_rules: ProducerRules | None,
     ) -> None:
         self._directory = directory
         self._name = str(topic_partition)
@@ -86,7 +87,7 @@ class LogLoader:
         self._producers = ProducerStates(
             topic_partition,
             files=SnapshotFiles(disk=disk, directory=directory),
-            expiration_ms=producer_expiration_ms,
+            rules=producer_rules,
         )
 
     def load(self, *, log_start_offset: int, recovery_point: int, clean: bool) -> LoadedLog:

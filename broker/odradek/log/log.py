@@ -38,7 +38,7 @@ from odradek.log.log_health import LogHealth, OnDiskError
 from odradek.log.log_reader import LogReader
 from odradek.log.lookup import TimestampOffset
 from odradek.log.open_files import OpenFiles
-from odradek.log.producers import EXPIRATION_MS_DEFAULT
+from odradek.log.producer_rules import ProducerRules
 from odradek.log.recovery import replay_producers
 from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy, old_segments
 from odradek.log.segment import Segment
@@ -138,6 +138,7 @@ class Log:
         self.offset_of_max_timestamp = reader.offset_of_max_timestamp
         self.end_offset_for_epoch = reader.end_offset_for_epoch
         self.aborted_transactions = reader.aborted_transactions
+        self.aborted_in = reader.aborted_in
         self.flush = flusher.flush
         self.begin_flush = flusher.begin_flush
         self.end_flush = flusher.end_flush
@@ -158,7 +159,7 @@ class Log:
         log_start_offset: int = 0,
         recovery_point: int = 0,
         clean: bool,
-        producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
+        producer_rules: ProducerRules | None = None,
         open_files: OpenFiles | None = None,
         on_failure: OnDiskError | None = None,
         on_shortage: OnDiskError | None = None,
@@ -184,7 +185,7 @@ class Log:
                 disk=disk,
                 open_files=open_files,
                 now_ms=clock.wall_ms(),
-                producer_expiration_ms=producer_expiration_ms,
+                producer_rules=producer_rules,
             )
             loaded = loader.load(
                 log_start_offset=log_start_offset, recovery_point=recovery_point, clean=clean

@@ -29,11 +29,13 @@ from odradek.log.log_health import LogHealth
 from odradek.log.log_offsets import LogOffsets
 from odradek.log.log_reader import LogReader
 from odradek.log.older_batches import older_batches
-from odradek.log.producers import AppendedBatch, ProducerStates
+from odradek.log.producers import ProducerStates
 from odradek.log.recovery import note_abort
 from odradek.log.segment import Segment
 from odradek.log.segment_set import SegmentSet
+from odradek.log.sequences import AppendedBatch
 from odradek.log.unsynced_files import UnsyncedFiles
+from odradek.log.verification import VerificationToken
 from odradek.records.batch import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -106,11 +108,19 @@ class LogAppender:
 
     # --- as a leader -----------------------------------------------------------------------------------------------
 
-    def append(self, records: Records, *, leader_epoch: int, origin: Origin = Origin.CLIENT) -> AppendResult:
+    def append(
+        self,
+        records: Records,
+        *,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        token: VerificationToken | None = None,
+    ) -> AppendResult:
         """Append what a leader was sent: offsets and epoch are set, in `records` itself when it can be written to.
 
         Afterwards `Log.must_flush` says whether flush.messages wants a flush before the append is acknowledged.
-        A client sends one batch; several of the broker's own are appended together or not at all. Raises
+        A client sends one batch; several of the broker's own are appended together or not at all. `token` is that of
+        the producer's verification, for a batch that begins a transaction (`verification`). Raises
         CorruptRecord InvalidRecord RecordTooLarge RecordListTooLarge InvalidTimestamp UnsupportedCompressionType
         OutOfOrderSequence InvalidProducerEpoch InvalidTxnState KafkaStorageError; nothing is written then.
         """
@@ -129,7 +139,7 @@ class LogAppender:
             if attributes & CONTROL_FLAG:
                 self._check_marker(records)
             else:
-                known = self._check_producer(header, is_client=is_client)
+                known = self._check_producer(header, is_client=is_client, token=token)
                 if known is not None:
                     return self._duplicate(known, count)
         offsets = self._offsets
@@ -193,10 +203,12 @@ class LogAppender:
         if marker is not None:
             self._producers.check_marker(marker)
 
-    def _check_producer(self, header: BatchHeader, *, is_client: bool) -> AppendedBatch | None:
+    def _check_producer(
+        self, header: BatchHeader, *, is_client: bool, token: VerificationToken | None
+    ) -> AppendedBatch | None:
         """As `producers.check`, which may have forgotten batches at a restart that the log still has."""
         try:
-            return self._producers.check(header, is_client=is_client)
+            return self._producers.check(header, is_client=is_client, token=token)
         except OutOfOrderSequence:
             below_offset = self._producers.unremembered_below(header)
             if below_offset is None:
@@ -212,7 +224,7 @@ class LogAppender:
                 count_max=PRODUCER_BATCHES_REMEMBERED - 1,
             ),
         )
-        return self._producers.check(header, is_client=is_client)
+        return self._producers.check(header, is_client=is_client, token=token)
 
     def _duplicate(self, known: AppendedBatch, record_count: int) -> AppendResult:
         return AppendResult(

@@ -30,7 +30,7 @@ from odradek.log.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, DirectoryDesc
 from odradek.log.log_shutdown import LogShutdown
 from odradek.log.open_files import OpenFiles
 from odradek.log.placement import read_placement, write_placement
-from odradek.log.producers import EXPIRATION_MS_DEFAULT
+from odradek.log.producer_rules import ProducerRules
 
 __all__ = ["DirectoryDescription", "LogManager"]
 
@@ -49,14 +49,14 @@ class LogManager:
         disk: Disk,
         clock: Clock,
         broker_id: int = -1,
-        producer_expiration_ms: int = EXPIRATION_MS_DEFAULT,
         on_offline: Callable[[str, str], None] | None = None,
         progress: LoadProgress | None = None,
     ) -> None:
         """`on_offline` is called with a directory's path and why it failed. `broker_id` -1 takes any."""
         self._disk = disk
         self._clock = clock
-        self._producer_expiration_ms = producer_expiration_ms
+        self.producer_rules = ProducerRules()
+        """When producers are forgotten and transactions verified, in the open logs and those to come."""
         self._on_offline = on_offline
         self._open_files = OpenFiles()
         self.directories = DirectorySet(
@@ -93,12 +93,6 @@ class LogManager:
     def may_have_lost(self, log: Log) -> bool:
         """Whether the last stop was unclean, so that records which were only in the page cache may be gone."""
         return not self.directories.by_path[log.parent_directory].was_clean
-
-    def set_producer_expiration(self, expiration_ms: int) -> None:
-        """From now on producers are forgotten after this long, in the logs that are open and those to come."""
-        self._producer_expiration_ms = expiration_ms
-        for log in self.logs():
-            log.producers.expiration_ms = expiration_ms
 
     # --- load ------------------------------------------------------------------------------------------------------
 
@@ -236,7 +230,7 @@ class LogManager:
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
             clean=clean,
-            producer_expiration_ms=self._producer_expiration_ms,
+            producer_rules=self.producer_rules,
             open_files=self._open_files,
             on_failure=self._log_failed,
             on_shortage=self.directories.report_shortage,

@@ -183,16 +183,47 @@ class LogReader:
         return self._epochs.end_offset_for(epoch, log_end_offset=self._offsets.log_end_offset)
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [fetch_offset, upper_offset). Raises KafkaStorageError."""
+        """The aborted transactions with records in [fetch_offset, upper_offset), in the order of their markers.
+
+        Raises KafkaStorageError, CorruptRecord.
+        """
         self._health.require_usable()
-        found = []
+        found: list[AbortedTransaction] = []
         try:
             for segment in self._segments.from_offset(fetch_offset):
-                for entry in segment.transaction_index.entries():
-                    if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
-                        found.append(entry)
-                    if entry.last_stable_offset >= upper_offset:
-                        return found
+                aborted, is_complete = segment.transaction_index.overlapping(fetch_offset, upper_offset)
+                found += aborted
+                if is_complete:
+                    break
         except OSError as error:
             raise self._health.disk_failed("a look-up", error) from error
         return found
+
+    def aborted_in(
+        self, records: FileSlice, fetch_offset: int, *, offset_limit: int
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions with records in what a read from `fetch_offset` below `offset_limit` has given.
+
+        As in Kafka the bound is the next index entry behind the slice, else the next segment: a few more may be named.
+        Raises as `aborted_transactions`.
+        """
+        segments = self._segments
+        first = max(segments.floor(fetch_offset), 0)
+        if all(segment.transaction_index.is_empty for segment in segments.all[first:]):
+            return []
+        upper_offset = offset_limit
+        for number in range(first, len(segments.all)):
+            segment = segments.all[number]
+            if segment.file is not records.file:
+                continue
+            try:
+                behind = segment.offset_index.offset_behind(records.position + records.size)
+            except IndexDamagedError:
+                behind = None
+            except OSError as error:
+                raise self._health.disk_failed("a look-up", error) from error
+            if behind is None:
+                behind = segments.upper_offset(number, end_offset=self._offsets.log_end_offset)
+            upper_offset = min(behind, offset_limit)
+            break
+        return self.aborted_transactions(fetch_offset, upper_offset)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from odradek.log.producers import AppendedBatch
+from odradek.log.sequences import AppendedBatch
 from odradek.records.batch import HEADER_BYTES, BatchHeader, read_header
 
 # Offsets to go back by at first; each step is as long as all before it, so that nearby batches cost one read.

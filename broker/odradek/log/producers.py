@@ -9,6 +9,9 @@ The rules are Apache Kafka 4.1's:
 - A producer that is not known here may start at any sequence number: its state may have expired.
 - A producer with a new epoch starts at 0. An older epoch than the newest seen is refused.
 - After sequence number 2^31-1 comes 0.
+- A transaction begins only with a token that was made before its verification (`verification`). Where the verification
+  adds the partition, the producer's first sequence number is 0.
+- A marker of a transaction of version 2 has an epoch above that of the data.
 
 A log calls `check` before it writes a batch and `note` after it. `replay` is for batches that were accepted already:
 by recovery, or by a leader. Snapshots spare the start from reading the whole log; see `producer_snapshots`. A snapshot
@@ -19,9 +22,8 @@ come again. The transaction coordinator decides who may write transactionally, a
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import (
     InvalidProducerEpoch,
@@ -31,42 +33,21 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCER_IDS_PER_PARTITION_MAX
+from odradek.log.open_transactions import CompletedTransaction, OpenTransaction, OpenTransactions
+from odradek.log.producer_rules import ProducerRules
 from odradek.log.producer_snapshots import SnapshotDamagedError, SnapshotEntry, SnapshotFiles
+from odradek.log.sequences import AppendedBatch, check_gap, duplicate_of
+from odradek.log.verification import VerificationToken, VerificationTokens
 from odradek.records.batch import SEQUENCE_MAX, TRANSACTIONAL_FLAG, BatchHeader, BatchView
 from odradek.records.control import Marker, parse_marker
 
 logger = logging.getLogger(__name__)
 
-EXPIRATION_MS_DEFAULT: Final = 24 * 60 * 60 * 1000
+STRICT_MARKERS_SINCE: Final = 2
+"""The version of transactions from which on a marker's epoch is above that of the transaction's data."""
 
 # A named tuple's own constructor takes three times as long, for every batch.
 _new_tuple = tuple.__new__
-
-
-class AppendedBatch(NamedTuple):
-    """A batch that was written: the answer to a duplicate of it."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp_ms: int
-
-    @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-
-class CompletedTransaction(NamedTuple):
-    """A transaction that a marker ended: its first offset and the marker's."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    is_aborted: bool
 
 
 class _Producer:
@@ -101,18 +82,16 @@ class ProducerStates:
         topic_partition: TopicPartition,
         *,
         files: SnapshotFiles | None = None,
-        expiration_ms: int = EXPIRATION_MS_DEFAULT,
+        rules: ProducerRules | None = None,
         producers_max: int = PRODUCER_IDS_PER_PARTITION_MAX,
     ) -> None:
         self.topic_partition = topic_partition
         self.files = files
-        self.expiration_ms = expiration_ms
+        self.rules = rules or ProducerRules()
         self._producers_max = producers_max
         self._producers: dict[int, _Producer] = {}
-        # First offset to producer id, in the order of offsets, for transactions that no marker has ended.
-        self._open: dict[int, int] = {}
-        # Ended by a marker that may still lie above the high watermark, in the markers' order.
-        self._unreplicated: deque[CompletedTransaction] = deque()
+        self.transactions = OpenTransactions()
+        self.verifications = VerificationTokens()
         self._snapshot_offset = -1
 
     def __len__(self) -> int:
@@ -120,42 +99,89 @@ class ProducerStates:
 
     # --- produced batches --------------------------------------------------------------------------------------------
 
-    def check(self, header: BatchHeader, *, is_client: bool = True) -> AppendedBatch | None:
+    def check(
+        self, header: BatchHeader, *, is_client: bool = True, token: VerificationToken | None = None
+    ) -> AppendedBatch | None:
         """Whether a batch with a producer id may be written: None for yes, the old batch for a duplicate.
 
-        Without `is_client` only the epoch is checked: the broker's own writes have no sequence numbers.
-        Raises OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState.
+        Without `is_client` the sequence is not checked: the broker's own writes have no sequence numbers. `token` is
+        from before the transaction's verification. Raises OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState.
         """
-        _, _, _, _, _, attributes, offset_delta, _, _, producer_id, epoch, sequence, _ = header
+        _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
         producer = self._producers.get(producer_id)
+        is_transactional = attributes & TRANSACTIONAL_FLAG
         if producer is None:
+            if is_transactional:
+                self._check_verified(header, token, is_client=is_client, is_known=False)
             return None
         if epoch < producer.epoch:
             raise self._old_epoch(producer_id, epoch, producer)
-        if is_client:
-            batches = producer.batches
-            if epoch != producer.epoch:
-                if sequence != 0 and producer.epoch != -1:
-                    raise OutOfOrderSequence(
-                        f"producer {producer_id} starts epoch {epoch} on {self.topic_partition} with the"
-                        f" sequence number {sequence}; a new epoch starts with 0 (before: {producer.epoch})"
-                    )
-            elif sequence != ((batches[-1].last_sequence + 1) & SEQUENCE_MAX if batches else 0):
-                last_sequence = (sequence + offset_delta) & SEQUENCE_MAX
-                for batch in batches:
-                    if batch.last_sequence == last_sequence and batch.first_sequence == sequence:
-                        return batch
-                raise OutOfOrderSequence(
-                    f"producer {producer_id} (epoch {epoch}) sent the sequence number {sequence} to"
-                    f" {self.topic_partition} where {batches[-1].last_sequence if batches else -1} was the last;"
-                    " a batch before it is missing, or it is older than those remembered"
-                )
-        if producer.transaction_first_offset >= 0 and not attributes & TRANSACTIONAL_FLAG:
+        batches = producer.batches
+        is_next = epoch == producer.epoch and sequence == (
+            (batches[-1].last_sequence + 1) & SEQUENCE_MAX if batches else 0
+        )
+        if is_client and not is_next and epoch == producer.epoch:
+            duplicate = duplicate_of(header, batches)
+            if duplicate is not None:
+                return duplicate
+        if is_transactional:
+            if producer.transaction_first_offset < 0 or epoch != producer.epoch:
+                self._check_verified(header, token, is_client=is_client, is_known=True)
+        elif producer.transaction_first_offset >= 0:
             raise InvalidTxnState(
                 f"producer {producer_id} has a transaction open on {self.topic_partition} since offset"
                 f" {producer.transaction_first_offset} and sent a batch outside of it"
             )
+        if is_client and not is_next:
+            check_gap(header, epoch=producer.epoch, batches=batches, topic_partition=self.topic_partition)
         return None
+
+    # --- verification ------------------------------------------------------------------------------------------------
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, *, first_sequence: int, adds_partition: bool, now_ms: int
+    ) -> VerificationToken | None:
+        """What `check` wants to see once the coordinator has said yes; None where nobody has to ask.
+
+        That is when the producer has a transaction open here in this epoch.
+        """
+        producer = self._producers.get(producer_id)
+        if (
+            producer is not None
+            and producer.transaction_first_offset >= 0
+            and producer.epoch == producer_epoch
+        ):
+            return None
+        return self.verifications.begin(
+            producer_id,
+            producer_epoch,
+            first_sequence=first_sequence,
+            adds_partition=adds_partition,
+            now_ms=now_ms,
+        )
+
+    def _check_verified(
+        self, header: BatchHeader, token: VerificationToken | None, *, is_client: bool, is_known: bool
+    ) -> None:
+        """Raises InvalidTxnState unless the token still stands, OutOfOrderSequence for what may not come first."""
+        standing = self.verifications.get(header.producer_id)
+        if self.rules.must_verify and (standing is None or standing is not token):
+            raise InvalidTxnState(
+                f"producer {header.producer_id} (epoch {header.producer_epoch}) has no transaction on"
+                f" {self.topic_partition} that its coordinator has confirmed; it may have ended meanwhile"
+            )
+        if standing is None or not is_client:
+            return
+        sequence = header.base_sequence
+        if sequence > standing.lowest_sequence or (
+            sequence != 0 and standing.adds_partition and not is_known
+        ):
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id} (epoch {header.producer_epoch}) begins a transaction on"
+                f" {self.topic_partition} with the sequence number {sequence}; an earlier batch is missing"
+            )
+
+    # --- data that was written ---------------------------------------------------------------------------------------
 
     def note(self, header: BatchHeader, *, first_offset: int, timestamp_ms: int, now_ms: int) -> None:
         """A data batch with a producer id was written at `first_offset`.
@@ -179,7 +205,10 @@ class ProducerStates:
         producer.last_seen_ms = now_ms if now_ms > timestamp_ms else timestamp_ms
         if attributes & TRANSACTIONAL_FLAG and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = first_offset
-            self._open[first_offset] = producer_id
+            started_ms = timestamp_ms if 0 < timestamp_ms < now_ms else now_ms
+            self.transactions.begin(first_offset, producer_id, started_ms=started_ms)
+        if self.verifications.standing:
+            self.verifications.data_written(producer_id)
 
     def next_sequence(self, producer_id: int, epoch: int) -> int | None:
         """The sequence number with which the producer goes on in this epoch; None when nothing of it is known."""
@@ -235,11 +264,17 @@ class ProducerStates:
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
-    def check_marker(self, marker: Marker) -> None:
-        """Whether a marker may be written. Raises InvalidProducerEpoch, TransactionCoordinatorFenced."""
+    def check_marker(self, marker: Marker, *, transaction_version: int = 0) -> bool:
+        """Whether a marker is to be written; False for one that has come before, whose first one counts.
+
+        `transaction_version` is the coordinator's, 0 where the request cannot tell. From version 2 on an equal epoch is
+        that of the next transaction, which a late repetition must not end (KAFKA-19446). A repetition that finds
+        nothing open is no error: its coordinator has not learned of its success (KAFKA-19999). Raises
+        InvalidProducerEpoch, TransactionCoordinatorFenced.
+        """
         producer = self._producers.get(marker.producer_id)
         if producer is None:
-            return
+            return True
         if marker.producer_epoch < producer.epoch:
             raise self._old_epoch(marker.producer_id, marker.producer_epoch, producer)
         if marker.coordinator_epoch < producer.coordinator_epoch:
@@ -247,6 +282,17 @@ class ProducerStates:
                 f"the marker of producer {marker.producer_id} for {self.topic_partition} is of coordinator"
                 f" epoch {marker.coordinator_epoch}; {producer.coordinator_epoch} has written since"
             )
+        if marker.producer_epoch > producer.epoch:
+            return True
+        if producer.transaction_first_offset < 0:
+            self.verifications.marker_seen(marker.producer_id, marker.producer_epoch)
+            return marker.coordinator_epoch > producer.coordinator_epoch
+        if transaction_version >= STRICT_MARKERS_SINCE:
+            raise InvalidProducerEpoch(
+                f"the marker of producer {marker.producer_id} for {self.topic_partition} has the epoch"
+                f" {marker.producer_epoch} of the transaction that is open there, and ends the one before it"
+            )
+        return True
 
     def end_transaction(self, marker: Marker, *, offset: int, now_ms: int) -> CompletedTransaction | None:
         """A marker was written at `offset`. The transaction that it ended; None when none had data here."""
@@ -259,42 +305,15 @@ class ProducerStates:
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.timestamp_ms = marker.timestamp_ms
         producer.last_seen_ms = max(now_ms, marker.timestamp_ms)
+        if self.verifications.standing:
+            self.verifications.marker_seen(marker.producer_id, marker.producer_epoch)
         first_offset = producer.transaction_first_offset
         if first_offset < 0:
             return None
         producer.transaction_first_offset = -1
-        self._open.pop(first_offset, None)
         completed = CompletedTransaction(marker.producer_id, first_offset, offset, not marker.is_commit)
-        self._unreplicated.append(completed)
+        self.transactions.end(completed)
         return completed
-
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins; None when none is open."""
-        return next(iter(self._open)) if self._open else None
-
-    def first_unstable_offset(self, *, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is open, or whose marker is not below `high_watermark`."""
-        unreplicated = self._unreplicated
-        while unreplicated and unreplicated[0].last_offset < high_watermark:
-            unreplicated.popleft()
-        first = self.first_undecided_offset
-        for completed in unreplicated:
-            if first is None or completed.first_offset < first:
-                first = completed.first_offset
-        return first
-
-    def last_stable_offset(self, *, high_watermark: int) -> int:
-        """All below is held by the whole in-sync set and belongs to no open transaction."""
-        if not self._open and not self._unreplicated:
-            return high_watermark
-        first = self.first_unstable_offset(high_watermark=high_watermark)
-        return high_watermark if first is None or first > high_watermark else first
-
-    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once `completed` has ended, as an index of aborts stores it."""
-        first = self.first_undecided_offset
-        return completed.last_offset + 1 if first is None else first
 
     # --- batches that were taken already -----------------------------------------------------------------------------
 
@@ -317,14 +336,16 @@ class ProducerStates:
         return None
 
     def expire(self, *, now_ms: int) -> int:
-        """Forget producers without an open transaction that were silent for `expiration_ms`; how many."""
+        """Forget producers without an open transaction that were silent for producer.id.expiration.ms; how many."""
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.transaction_first_offset < 0 and now_ms - producer.last_seen_ms >= self.expiration_ms
+            if producer.transaction_first_offset < 0
+            and now_ms - producer.last_seen_ms >= self.rules.expiration_ms
         ]
         for producer_id in expired:
             del self._producers[producer_id]
+        self.verifications.expire(now_ms=now_ms, expiration_ms=self.rules.expiration_ms)
         return len(expired)
 
     def entries(self) -> list[SnapshotEntry]:
@@ -344,8 +365,8 @@ class ProducerStates:
     def clear(self) -> None:
         """Forget everything but the snapshots on disk."""
         self._producers.clear()
-        self._open.clear()
-        self._unreplicated.clear()
+        self.transactions.clear()
+        self.verifications.clear()
         self._snapshot_offset = -1
 
     # --- snapshots ---------------------------------------------------------------------------------------------------
@@ -398,7 +419,7 @@ class ProducerStates:
     def _restore(self, entries: Collection[SnapshotEntry], *, now_ms: int) -> None:
         for entry in entries:
             is_open = entry.transaction_first_offset >= 0
-            if not is_open and now_ms - entry.timestamp_ms >= self.expiration_ms:
+            if not is_open and now_ms - entry.timestamp_ms >= self.rules.expiration_ms:
                 continue
             producer = self._producers[entry.producer_id] = _Producer(epoch=entry.producer_epoch)
             producer.is_restored = True
@@ -411,12 +432,10 @@ class ProducerStates:
             producer.timestamp_ms = producer.last_seen_ms = entry.timestamp_ms
             producer.coordinator_epoch = entry.coordinator_epoch
             producer.transaction_first_offset = entry.transaction_first_offset
-        self._open = dict(
-            sorted(
-                (producer.transaction_first_offset, producer_id)
-                for producer_id, producer in self._producers.items()
-                if producer.transaction_first_offset >= 0
-            )
+        self.transactions.restore(
+            OpenTransaction(producer.transaction_first_offset, producer_id, producer.timestamp_ms)
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_first_offset >= 0
         )
 
     def _old_epoch(self, producer_id: int, epoch: int, producer: _Producer) -> InvalidProducerEpoch:

@@ -16,7 +16,8 @@ from typing import Final
 from odradek.log.config import LogConfig
 from odradek.log.epochs import EpochEntry, LeaderEpochs
 from odradek.log.headers import header_at, headers
-from odradek.log.producers import CompletedTransaction, ProducerStates
+from odradek.log.open_transactions import CompletedTransaction
+from odradek.log.producers import ProducerStates
 from odradek.log.scan import Scan, ScanRules, scan
 from odradek.log.segment import Segment
 from odradek.log.transaction_index import AbortedTransaction
@@ -214,6 +215,6 @@ def note_abort(segment: Segment, producers: ProducerStates, completed: Completed
                 completed.producer_id,
                 completed.first_offset,
                 completed.last_offset,
-                producers.last_stable_offset_after(completed),
+                producers.transactions.last_stable_offset_after(completed),
             )
         )

@@ -15,6 +15,7 @@ from odradek.foundation.errors import CorruptRecord
 from odradek.log.files import Disk
 
 _ENTRY: Final = struct.Struct(">hqqqq")
+_ENTRIES_PER_READ: Final = 256
 
 
 class AbortedTransaction(NamedTuple):
@@ -48,6 +49,44 @@ class TransactionIndex:
         data = self._disk.read(self.path)
         if len(data) % _ENTRY.size:
             raise CorruptRecord(f"{self.path} has {len(data)} bytes, which is not a whole number of entries")
+        return self._decode(data)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no transaction of the segment was aborted, as far as is known without reading."""
+        return not self._has_file
+
+    def overlapping(self, fetch_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """The aborted transactions with records in [fetch_offset, upper_offset), and whether later ones have none.
+
+        Only the entries from there on are read: markers rise, so the first is found by halving. Raises CorruptRecord,
+        OSError.
+        """
+        found: list[AbortedTransaction] = []
+        if not self._has_file:
+            return found, False
+        file = self._disk.open(self.path)
+        size = _ENTRY.size
+        if file.size % size:
+            raise CorruptRecord(f"{self.path} has {file.size} bytes, which is not a whole number of entries")
+        low, high = 0, file.size // size
+        count = high
+        while low < high:
+            middle = (low + high) // 2
+            if self._decode(file.pread(middle * size, size))[0].last_offset < fetch_offset:
+                low = middle + 1
+            else:
+                high = middle
+        for start in range(low, count, _ENTRIES_PER_READ):
+            entries = self._decode(file.pread(start * size, min(_ENTRIES_PER_READ, count - start) * size))
+            for entry in entries:
+                if entry.first_offset < upper_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= upper_offset:
+                    return found, True
+        return found, False
+
+    def _decode(self, data: bytes) -> list[AbortedTransaction]:
         found = []
         for version, *fields in _ENTRY.iter_unpack(data):
             if version != 0:

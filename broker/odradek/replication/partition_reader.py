@@ -174,11 +174,11 @@ class PartitionReader:
             return known, log.log_end_offset
         return log.end_offset_for_epoch(epoch)
 
-    def aborted_transactions(self, fetch_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions with records from `fetch_offset` on.
+    def aborted_transactions(self, fetch_offset: int, records: FileSlice) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions with records in what `read` has given.
 
-        Some of them may lie above the records that were read: the client passes over those by their markers.
+        To be called before anything else happens. A few may lie above: the client passes over those by their markers.
         """
         replica = self._replica
-        aborted = replica.log.aborted_transactions(fetch_offset, replica.last_stable_offset)
+        aborted = replica.log.aborted_in(records, fetch_offset, offset_limit=replica.last_stable_offset)
         return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]

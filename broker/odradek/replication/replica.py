@@ -116,9 +116,13 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """The whole in-sync set holds all below, and no open transaction has records there."""
-        offset: int = self.log.producers.last_stable_offset(high_watermark=self.high_watermark)
-        return offset
+        """The whole in-sync set holds all below, and no open transaction has records there.
+
+        It is never below the log's start, where records of an open transaction may have been deleted.
+        """
+        transactions = self.log.producers.transactions
+        offset: int = transactions.last_stable_offset(high_watermark=self.high_watermark)
+        return max(offset, self.log.log_start_offset)
 
     @property
     def is_follower(self) -> bool:

@@ -185,10 +185,10 @@ class BrokerProcess(Generic[ControlT]):
             disk=self._disk,
             clock=self.clock,
             broker_id=self.broker_id,
-            producer_expiration_ms=self.settings.producer_id_expiration_ms,
             on_offline=self._directory_failed,
             progress=self.load_progress,
         )
+        self._apply_producer_rules(self.settings)
         self.log_manager.directories.open()
         self._closing.push_async_callback(self._close_directories)
 
@@ -371,6 +371,11 @@ class BrokerProcess(Generic[ControlT]):
             self._closing.push_async_callback(listener.close)
             self.listeners.append(listener)
 
+    def _apply_producer_rules(self, settings: Settings) -> None:
+        rules = self.log_manager.producer_rules
+        rules.expiration_ms = settings.producer_id_expiration_ms
+        rules.must_verify = settings.transaction_partition_verification_enable
+
     def _follow_settings(self) -> None:
         """Apply changed settings, now and from now on, to the parts that do not read them at each use."""
 
@@ -380,7 +385,7 @@ class BrokerProcess(Generic[ControlT]):
                 connections_per_ip_max=current.max_connections_per_ip,
                 per_ip_overrides=current.connections_per_ip_overrides,
             )
-            self.log_manager.set_producer_expiration(current.producer_id_expiration_ms)
+            self._apply_producer_rules(current)
 
         apply(self.settings, self.dynamic_settings.current)
         self._closing.callback(self.dynamic_settings.subscribe(apply))
