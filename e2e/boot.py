@@ -116,7 +116,7 @@ def is_one_node() -> bool:
 def crash(container_id: str) -> None:
     """End a container's processes with SIGKILL, on the one-node cluster.
 
-    Kubernetes has no way to do it: a pod that is deleted by force is still told to stop, and has two seconds for it.
+    Kubernetes has no way to do it: a pod that is deleted by force still gets the signal to stop, and two seconds.
     """
     name = container_id.removeprefix("containerd://")
     socket = _state() / "containerd.sock"

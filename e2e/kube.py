@@ -116,8 +116,8 @@ def until(
 
 def _shown(seen: Any) -> str:
     """A resource's status says why; other values are short."""
-    told = seen.get("status", seen) if isinstance(seen, dict) else seen
-    return json.dumps(told, indent=1, default=str)[:4000]
+    reported = seen.get("status", seen) if isinstance(seen, dict) else seen
+    return json.dumps(reported, indent=1, default=str)[:4000]
 
 
 def condition(resource: Resource, kind: str) -> Resource:

@@ -46,12 +46,12 @@ def test_a_healthy_start_puts_no_warning_on_pods(kube: Kube) -> None:
 def test_clients_are_bound_by_config_maps_and_no_secret_is_made(kube: Kube) -> None:
     made = [one["metadata"]["name"] for one in kube.items("secrets") if one["type"] != "helm.sh/release.v1"]
     assert made == []
-    told = (kube.get("configmap", "demo-binding") or {})["data"]
-    assert told["type"] == "kafka"
-    assert told["security.protocol"] == "PLAINTEXT"
+    reported = (kube.get("configmap", "demo-binding") or {})["data"]
+    assert reported["type"] == "kafka"
+    assert reported["security.protocol"] == "PLAINTEXT"
     options = (kube.get("configmap", "demo-spark") or {})["data"]
-    assert options["spark.odradek.bootstrap.servers"] == told["bootstrapServers"]
-    listed = kube.inside(CLIENT_POD, "kcat", "-L", "-b", told["bootstrapServers"])
+    assert options["spark.odradek.bootstrap.servers"] == reported["bootstrapServers"]
+    listed = kube.inside(CLIENT_POD, "kcat", "-L", "-b", reported["bootstrapServers"])
     assert "3 brokers" in listed
     assert "demo-broker-0.demo-brokers.demo.svc.cluster.local:9092" in listed
 
@@ -115,13 +115,13 @@ def test_objects_of_others_are_left_alone_and_named(kube: Kube) -> None:
     }
     about = {"name": "taken"}
     kube.apply({"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": spec})
-    told = until(
+    reported = until(
         lambda: kube.get("cluster", "taken"),
         lambda one: condition(one, "Ready").get("reason") == "ObjectsOfOthers",
         seconds_max=60,
         what="the Cluster says what stands in its way",
     )
-    message = condition(told, "Ready")["message"]
+    message = condition(reported, "Ready")["message"]
     assert "Service taken-bootstrap" in message and "ConfigMap taken-binding" in message
     assert kube.get("statefulset", "taken-broker") is None, "behind that Service are pods of others"
     kube.run("delete", "cluster", "taken")

@@ -1,7 +1,7 @@
 """Every rule of the definitions refuses on a real API server what it is there to refuse, with its own words.
 
-Each case is a resource, and a change that the API server must not take: as a new resource, or as an edit of one that is
-there. A rule of a definition without a case fails the last test.
+Each case is a resource, and a change that the API server must refuse, in a new resource or an edit. A rule of a
+definition without a case fails the last test.
 """
 
 from __future__ import annotations
@@ -218,8 +218,8 @@ def schema(kube: Kube, kind: str) -> dict[str, Any]:
 def wrong_settings(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """(key, value that its rule refuses): one for each different rule that a setting has by its declaration.
 
-    They are of two kinds: a number may come as a text, which must be in its range, and a setting that promises
-    protection must not promise it.
+    They are of two kinds. A number may come as a text, which must be in its range. A setting that promises protection
+    must not promise it.
     """
     config = spec["properties"].get("brokers", spec)["properties"]["config"]["properties"]
     seen: set[str] = set()

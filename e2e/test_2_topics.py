@@ -12,11 +12,11 @@ from e2e.workload import CLIENT_POD, everything, listed, produce
 
 def test_a_topic_is_made_and_told_of(kube: Kube) -> None:
     made = declare_topic(
-        kube, named("told-of"), partitions=2, replicas=3, config={"retention.ms": 86_400_000}
+        kube, named("reported"), partitions=2, replicas=3, config={"retention.ms": 86_400_000}
     )
-    assert len(listed(kube, BOOTSTRAP, named("told-of"))) == 2
-    produce(kube, BOOTSTRAP, named("told-of"), ["a", "b", "c"])
-    assert made["status"]["topicName"] == named("told-of")
+    assert len(listed(kube, BOOTSTRAP, named("reported"))) == 2
+    produce(kube, BOOTSTRAP, named("reported"), ["a", "b", "c"])
+    assert made["status"]["topicName"] == named("reported")
     assert made["status"]["topicId"]
 
 
@@ -58,13 +58,13 @@ def test_bad_topics_are_refused_at_once_with_a_reason(kube: Kube) -> None:
     kube.apply(
         {"apiVersion": "odradek.io/v1", "kind": "Topic", "metadata": {"name": "bad"}, "spec": too_many}
     )
-    told = until(
+    reported = until(
         lambda: kube.get("topic", "bad"),
         lambda one: condition(one, "Ready").get("status") == "False",
         seconds_max=30,
         what="a Topic that cannot be says so",
     )
-    assert "9" in condition(told, "Ready")["message"]
+    assert "9" in condition(reported, "Ready")["message"]
     kube.delete("topic", "bad")
 
 
@@ -85,7 +85,7 @@ def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
 
 
 def test_clients_make_no_topic_and_one_that_grows_is_led_by_all_brokers(kube: Kube) -> None:
-    # Clients go on asking for a topic that may be on its way, for 30 s unless told otherwise.
+    # Clients go on asking for a topic that may be on its way, for 30 s by default.
     kcat = (
         "kcat",
         "-P",

@@ -55,7 +55,9 @@ def test_lag_is_shown_as_it_grows_and_goes(kube: Kube, topic: str) -> None:
         assert len(status["members"]) == status["replicas"] == 1
         assert status["members"][0]["assigned"] == 3
     produce(kube, BOOTSTRAP, topic, [f"b{number}" for number in range(20)])
-    status = shown(kube, named("lagging"), lambda one: behind(one) == 20, "twenty behind, and nobody reads")
+    status = shown(
+        kube, named("lagging"), lambda one: behind(one) == 20, "twenty behind, and no member reads"
+    )
     assert status["lag"]["seconds"] >= 0
     assert sum(one["messages"] for one in status["partitions"]) == 20
 
@@ -160,7 +162,7 @@ spec:
       - {apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}
     objectSelector: {matchLabels: {e2e: one-replica}}
   validations:
-    - {expression: object.spec.replicas < 2, message: one replica is enough for everybody}
+    - {expression: object.spec.replicas < 2, message: one replica is enough}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -169,9 +171,7 @@ spec: {policyName: e2e-one-replica, validationActions: [Deny]}
 """
 
 
-def test_a_workload_that_kubernetes_does_not_let_be_scaled_stands_in_the_condition(
-    kube: Kube, topic: str
-) -> None:
+def test_a_workload_that_kubernetes_refuses_to_scale_is_in_the_condition(kube: Kube, topic: str) -> None:
     """As a quota or a policy of the platform refuses it."""
     about = {"name": named("refused"), "labels": {"e2e": "one-replica"}}
     labels = {"app": named("refused")}

@@ -21,7 +21,7 @@ def test_a_broker_pod_is_deleted(kube: Kube, topic: str) -> None:
 
 
 def test_a_broker_pod_is_lost(kube: Kube, topic: str) -> None:
-    """As a node's loss does it: nobody was told."""
+    """As a node's loss does it: without a signal."""
     before = pods_by_name(kube, "broker")
     with load_on(kube, BOOTSTRAP, topic) as load:
         kube.kill_pod("demo-broker-2")
@@ -100,8 +100,8 @@ def zookeeper_leader(kube: Kube) -> str:
     """The pod of the server that says of itself that it leads; empty while there is none."""
     script = "exec 3<>/dev/tcp/localhost/2181; printf srvr >&3; cat <&3"
     for name in pods_by_name(kube, "zookeeper"):
-        told = kube.inside(name, "bash", "-c", script)
-        if "Mode: leader" in told or "Mode: standalone" in told:
+        reported = kube.inside(name, "bash", "-c", script)
+        if "Mode: leader" in reported or "Mode: standalone" in reported:
             return name
     return ""
 

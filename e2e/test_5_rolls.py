@@ -1,4 +1,4 @@
-"""Changes roll through the brokers under load without a failed write; what can change live restarts nobody."""
+"""Changes roll through the brokers under load without a failed write; what can change live restarts no broker."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SCALE_SECONDS_MAX = 240.0
 
 
 def brokers_of(kube: Kube, topic: str) -> set[int]:
-    """The brokers that keep a replica of a topic, as clients are told."""
+    """The brokers that keep a replica of a topic, as clients see them."""
     return {replica["id"] for one in listed(kube, BOOTSTRAP, topic) for replica in one["replicas"]}
 
 
@@ -76,13 +76,13 @@ def test_a_scale_down_that_is_blocked_changes_nothing_else(kube: Kube) -> None:
     """Topics with three replicas keep the third broker; what is meant for three brokers holds until it is empty."""
     before = pods_by_name(kube, "broker")
     upgrade_cluster("--set", "cluster.spec.brokers.replicas=2")
-    told = until(
+    reported = until(
         lambda: kube.get("cluster", "demo"),
         lambda one: condition(one, "Scaling").get("reason") == "Blocked",
         seconds_max=60,
         what="the Cluster says that a broker cannot be emptied",
     )
-    assert "all 3 brokers serve; 2 wanted" in condition(told, "Ready")["message"]
+    assert "all 3 brokers serve; 2 wanted" in condition(reported, "Ready")["message"]
     # Another look, which could still have changed them.
     kube.run("annotate", "cluster", "demo", f"e2e.odradek.io/look={RUN}", "--overwrite")
     declare_topic(kube, named("meanwhile"), partitions=1)

@@ -63,7 +63,7 @@ def edge(kube: Kube) -> Iterator[Kube]:
 
 
 def outside(edge: Kube) -> tuple[str, list[str]]:
-    """Where clients outside begin, and the brokers' addresses by their number, as the Cluster's status tells."""
+    """Where clients outside begin, and the brokers' addresses by their number, as the Cluster's status has them."""
     (listener,) = (edge.get("cluster", "edge") or {})["status"]["listeners"]
     host, _, port = listener["bootstrap"].rpartition(":")
     try:
@@ -81,9 +81,9 @@ def test_clients_outside_reach_each_broker_at_its_own_address(edge: Kube) -> Non
     topic = {"cluster": "edge", "partitions": 4, "replicas": 2}
     edge.apply({"apiVersion": "odradek.io/v1", "kind": "Topic", "metadata": {"name": "far"}, "spec": topic})
     edge.ready("topic", "far", 60)
-    told = AdminClient({"bootstrap.servers": bootstrap}).list_topics("far", timeout=CLIENT_SECONDS_MAX)
-    assert {one.id: f"{one.host}:{one.port}" for one in told.brokers.values()} == dict(enumerate(brokers))
-    leaders = {one.leader for one in told.topics["far"].partitions.values()}
+    reported = AdminClient({"bootstrap.servers": bootstrap}).list_topics("far", timeout=CLIENT_SECONDS_MAX)
+    assert {one.id: f"{one.host}:{one.port}" for one in reported.brokers.values()} == dict(enumerate(brokers))
+    leaders = {one.leader for one in reported.topics["far"].partitions.values()}
     assert leaders == {0, 1}, "each broker is written to"
 
     acknowledged: set[tuple[int, int, str]] = set()
@@ -122,12 +122,12 @@ def placed(message: Message) -> tuple[int, int, str]:
 def test_brokers_know_the_zone_of_their_node(edge: Kube) -> None:
     bootstrap, _ = outside(edge)
     client = AdminClient({"bootstrap.servers": bootstrap})  # its answers end with it
-    told = client.describe_cluster().result(CLIENT_SECONDS_MAX)
+    reported = client.describe_cluster().result(CLIENT_SECONDS_MAX)
     nodes = {
         int(pod["metadata"]["name"].rpartition("-")[2]): pod["spec"]["nodeName"]
         for pod in edge.items("pods", "app.kubernetes.io/component=broker")
     }
-    assert {one.id: one.rack for one in told.nodes} == {
+    assert {one.id: one.rack for one in reported.nodes} == {
         broker: f"zone-of-{node}" for broker, node in nodes.items()
     }
 

@@ -60,8 +60,8 @@ def told_by(job: subprocess.Popen[str]) -> dict[str, Any]:
     """The line of JSON that a job prints at its end; AssertionError with its log when it failed."""
     said, errors = job.communicate(timeout=JOB_SECONDS_MAX)
     assert job.returncode == 0, f"{said}\n{errors[-4000:]}"
-    told: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return told
+    reported: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return reported
 
 
 @pytest.mark.timeout(420)

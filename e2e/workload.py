@@ -39,17 +39,17 @@ class Load:
 
     def check_kept(self, kube: Kube, bootstrap: str) -> None:
         """No acknowledged record is lost or elsewhere, and no write failed for good."""
-        told = f"{self.errors[-20:]}; {self.failed[:5]}"
-        assert self.acknowledged, f"nothing was acknowledged: {told}"
+        reported = f"{self.errors[-20:]}; {self.failed[:5]}"
+        assert self.acknowledged, f"nothing was acknowledged: {reported}"
         held = {
             (partition, offset): value
             for partition, offset, _, value in everything(kube, bootstrap, self.topic)
         }
         lost = [one for one in self.acknowledged if held.get((one[0], one[1])) != one[2]]
         assert not lost, (
-            f"{len(lost)} of {len(self.acknowledged)} acknowledged records are not there: {lost[:5]}; {told}"
+            f"{len(lost)} of {len(self.acknowledged)} acknowledged records are not there: {lost[:5]}; {reported}"
         )
-        assert not self.failed, f"{len(self.failed)} of {self.sent} writes failed: {told}"
+        assert not self.failed, f"{len(self.failed)} of {self.sent} writes failed: {reported}"
         assert len(self.acknowledged) == self.sent
 
 
@@ -57,7 +57,7 @@ class Load:
 def load_on(
     kube: Kube, bootstrap: str, topic: str, records_per_second: int = RECORDS_PER_SECOND, **settings: str
 ) -> Iterator[Load]:
-    """A load that has begun, goes on during the block, and has been told of after it; `settings` are librdkafka's."""
+    """A load that has begun, goes on during the block, and has reported after it; `settings` are librdkafka's."""
     load = Load(topic)
     command = ["python3", "load.py", bootstrap, topic, str(records_per_second), uuid.uuid4().hex[:6]]
     process = kube.beside(CLIENT_POD, *command, *(f"{name}={value}" for name, value in settings.items()))
@@ -75,8 +75,8 @@ def load_on(
         raise
     said, errors = process.communicate(timeout=120)  # closes its input
     assert process.returncode == 0, f"the load failed: {errors[-2000:]}"
-    told: dict[str, Any] = json.loads(said.splitlines()[-1])
-    for name, value in told.items():
+    reported: dict[str, Any] = json.loads(said.splitlines()[-1])
+    for name, value in reported.items():
         setattr(load, name, [tuple(one) for one in value] if name == "acknowledged" else value)
     print(
         f"{load.sent} records in {time.monotonic() - began:.1f} s, slowest {load.latency_seconds} s, "
@@ -97,12 +97,12 @@ def produce(kube: Kube, bootstrap: str, topic: str, values: list[str]) -> None:
 
 
 def listed(kube: Kube, bootstrap: str, topic: str) -> list[dict[str, Any]]:
-    """A topic's partitions as clients are told of them; empty without the topic.
+    """A topic's partitions as clients see them; empty without the topic.
 
     All topics are asked for: to ask for one makes it, as Kafka's clients expect.
     """
-    told = json.loads(kube.inside(CLIENT_POD, "kcat", "-L", "-J", "-b", bootstrap))
-    return next((list(one["partitions"]) for one in told["topics"] if one["topic"] == topic), [])
+    reported = json.loads(kube.inside(CLIENT_POD, "kcat", "-L", "-J", "-b", bootstrap))
+    return next((list(one["partitions"]) for one in reported["topics"] if one["topic"] == topic), [])
 
 
 class Member:

@@ -1,6 +1,6 @@
 """All that a topic holds, with kafka-python: everything.py BOOTSTRAP TOPIC
 
-It reads every partition from its start to where it ended when the program began, and prints one line of JSON: a list of
+It reads every partition from its start to where it ended when the program began. It prints one line of JSON: a list of
 [partition, offset, key, value].
 """
 

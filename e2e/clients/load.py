@@ -1,9 +1,9 @@
 """A steady producer which remembers what was acknowledged: load.py BOOTSTRAP TOPIC PER_SECOND PREFIX [SETTING=VALUE…]
 
-It prints `begun` after its first acknowledgement, sends until its standard input ends, waits for what is under way, and
-prints one line of JSON: `sent`, `acknowledged` ([partition, offset, value] each), `failed` (why, once for each record),
-the longest time that passed between two acknowledgements and between a record and its own, in seconds, and librdkafka's
-errors.
+It prints `begun` after its first acknowledgement, sends until its standard input ends, and waits for unacknowledged
+records. Then it prints one line of JSON: `sent`, `acknowledged` ([partition, offset, value] each), `failed` (why, once
+for each record) and `errors` (librdkafka's). `gap_seconds` is the longest time between two acknowledgements,
+`latency_seconds` the longest one between a record and its own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Load:
             self.producer.poll(0.01)
         self.producer.flush(FLUSH_SECONDS_MAX)
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         return {
             "sent": self.sent,
             "acknowledged": self.acknowledged,
@@ -83,4 +83,4 @@ if __name__ == "__main__":
     given = dict(argument.split("=", 1) for argument in sys.argv[5:])
     load = Load(sys.argv[1], sys.argv[2], sys.argv[4], given)
     load.run(float(sys.argv[3]))
-    print(json.dumps(load.told()), flush=True)
+    print(json.dumps(load.report()), flush=True)

@@ -1,7 +1,7 @@
 """A member of a consumer group, with librdkafka: member.py BOOTSTRAP TOPIC GROUP
 
-It commits what it reads, prints `joined` once it has partitions, each value on a line of its own, and ends when its
-standard input does; `lost` tells that its partitions were taken.
+It commits what it reads, and ends when its standard input does. It prints `joined` once it has partitions, each value
+on a line of its own, and `lost` when its partitions were taken.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def main(bootstrap: str, topic: str, group: str) -> None:
             "auto.commit.interval.ms": 500,
         }
     )
-    tell: dict[str, Any] = {
+    callbacks: dict[str, Any] = {
         "on_assign": lambda _, partitions: partitions and print("joined", flush=True),
         "on_revoke": lambda *_: print("lost", flush=True),
         "on_lost": lambda *_: print("lost", flush=True),
     }
-    consumer.subscribe([topic], **tell)
+    consumer.subscribe([topic], **callbacks)
     while not select.select([sys.stdin], [], [], 0)[0]:
         message = consumer.poll(0.2)
         if message is None:

@@ -68,8 +68,8 @@ class Program:
         kube.run("wait", "--for=condition=Established", *files, "--timeout=60s")
 
     def _source(self) -> Path:
-        told = json.loads(_go(KEPT, "mod", "download", "-json", f"{self.module}@{self.version}"))
-        return Path(told["Dir"])
+        reported = json.loads(_go(KEPT, "mod", "download", "-json", f"{self.module}@{self.version}"))
+        return Path(reported["Dir"])
 
 
 SPARK_OPERATOR = Program(

@@ -93,7 +93,7 @@ def test_the_last_release_is_upgraded_and_taken_back_under_load(upgraded: Kube) 
     forth.check_promises(kube, BOOTSTRAP)
 
 
-def test_an_upgrade_to_an_operator_that_does_not_know_the_brokers_changes_nothing(upgraded: Kube) -> None:
+def test_an_upgrade_to_an_operator_of_unknown_brokers_changes_nothing(upgraded: Kube) -> None:
     kube = upgraded
     helm(
         *("upgrade", OPERATOR_RELEASE, "helm/odradek-operator", "--reset-then-reuse-values"),

@@ -1,8 +1,8 @@
 """PodMonitors and PrometheusRules as the real Prometheus operator reads them, and a real Prometheus with its result.
 
 Both run beside the Kubernetes, on the machine of the one-node cluster: no image of theirs can be had there. The
-operator writes its configuration into a Secret as always. Debian builds Prometheus without Kubernetes' discovery: pods
-and their ports are given to it as files, with the labels that its discovery gives them, and the rest stays as it is.
+operator writes its configuration into a Secret as always. Debian builds Prometheus without Kubernetes' discovery. So
+pods and their ports are given to it as files, with the labels that its discovery gives them. The rest stays as it is.
 """
 
 from __future__ import annotations

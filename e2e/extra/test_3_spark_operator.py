@@ -1,7 +1,7 @@
 """The examples for the Spark operator, run by the real one: a scheduled load, and a stream.
 
-Its controller and its webhook (which puts volumes and security contexts into Spark's pods) run beside the Kubernetes:
-no image of theirs can be had there. They are its own programs, reached by the API server through a Service as always.
+Its controller and its webhook (which puts volumes and security contexts into Spark's pods) run beside the Kubernetes.
+No image of theirs can be had there. They are its own programs, reached by the API server through a Service as always.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ def test_the_scheduled_load_runs_and_reads_every_record(spark_operator: Kube) ->
     log = kube.run("logs", pod)
     kube.delete("scheduledsparkapplications", load["metadata"]["name"])
     assert _state(done) == "COMPLETED", log[-3000:]
-    told = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith("{")))
-    assert told["records"] == held, told
+    reported = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith("{")))
+    assert reported["records"] == held, reported
 
 
 def test_the_stream_counts_words(spark_operator: Kube) -> None:

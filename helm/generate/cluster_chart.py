@@ -1,6 +1,6 @@
 """What may be set in the chart `odradek`: a Cluster, its Topics and ConsumerGroups, monitoring, and rights for Spark.
 
-What a Cluster, a Topic or a ConsumerGroup may hold is not declared here: it is the schema of their definitions, as they
+What a Cluster, a Topic or a ConsumerGroup may hold is not declared here. It is the schema of their definitions, which
 are written from the operator's own declarations.
 """
 
@@ -44,7 +44,7 @@ def _definition(plural: str) -> Any:
 
 
 def _by_name(schema: str) -> Schema:
-    # Not by propertyNames: what Helm says of a name that breaks it does not tell where it stands.
+    # Not by propertyNames: Helm's error about a name that breaks it does not say where it is.
     return {
         "type": "object",
         "patternProperties": {_DNS_NAME: {"$ref": f"#/$defs/{schema}"}},
@@ -127,8 +127,8 @@ _TOPICS = (
         "keepTopics",
         False,
         BOOLEAN,
-        "Leave the Topic and ConsumerGroup resources when they leave these values or the release is uninstalled. What "
-        "becomes of the data is told by each one's `deletionPolicy`.",
+        "Leave the Topic and ConsumerGroup resources when they leave these values or the release is uninstalled. Each "
+        "one's `deletionPolicy` says what becomes of the data.",
     ),
 )
 

@@ -1,8 +1,8 @@
 """A resource's `spec` as part of a chart's schema, so that the chart has no second opinion on what a resource may hold.
 
-The definitions' structural schemas say nearly what JSON Schema says. What differs: an object with named fields takes no
-others (the API server would drop them quietly, a user's typing error with them), and Kubernetes' own marks are read or
-left out. Rules in CEL stay with the API server.
+The definitions' structural schemas say nearly what JSON Schema says. Two things differ. An object with named fields
+takes no others: the API server would drop them quietly, a user's typing error with them. And Kubernetes' own marks are
+read or left out. Rules in CEL stay with the API server.
 """
 
 from __future__ import annotations

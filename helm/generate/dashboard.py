@@ -1,6 +1,6 @@
 """The Grafana dashboard of a cluster, as `files/dashboard.json` of the chart `odradek`.
 
-What is drawn stands in `panels.yaml`; places, ids and the many fields that Grafana wants are put in here, so that a
+What is drawn is in `panels.yaml`. Positions, ids and the many fields that Grafana wants are added here, so that a
 panel is moved by moving its lines. `odradek_cluster` is the label that the chart's PodMonitor adds.
 """
 

@@ -1,7 +1,7 @@
 """How a chart's values are declared: one tree of sections and values, each with its default, its schema and its text.
 
-`values.yaml`, `values.schema.json` and the table in a chart's README all say what may be set, and drift apart as soon
-as a hand edits one of them. So they are written from this tree (`written.py`), and a test compares. Rules across
+`values.yaml`, `values.schema.json` and the table in a chart's README all say what may be set. They would differ as soon
+as one of them is edited by hand. So they are written from this tree (`written.py`), and a test compares. Rules across
 fields are JSON Schema as well (`rules`): Helm then refuses a bad combination before anything reaches the cluster.
 
 Types that Kubernetes defines itself (affinity, volumes, …) are declared as objects or lists and no deeper: the API

@@ -1,6 +1,6 @@
 """`manifests/`, rendered by Helm from the charts: for people who apply plain YAML.
 
-What only Helm understands is taken out: its labels, its hooks. Names and the namespace are fixed, because nobody fills
+What only Helm understands is taken out: its labels, its hooks. Names and the namespace are fixed, because nothing fills
 them in. The operator is `odradek-operator`, in the namespace `odradek-system` as docs/kubernetes.md has it. The one for
 one namespace is in `odradek`, beside the cluster `log` that it looks after.
 """

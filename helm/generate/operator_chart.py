@@ -56,10 +56,10 @@ _UNINSTALL = Section(
     "What an uninstall does besides taking away what was installed.",
     (
         Value(
-            "letResourcesGo",
+            "stripFinalizers",
             True,
             BOOLEAN,
-            "Take the operator's finalizer off every resource, by a short job of its image: a Topic or ConsumerGroup "
+            "Take the operator's finalizer off every resource, by a short job of its image. A Topic or ConsumerGroup "
             "with `deletionPolicy: Delete` could not be deleted without an operator. Topics and groups stay. Needs "
             "`rbac.create`.",
         ),
@@ -137,14 +137,14 @@ _RIGHTS = (
                 "nodes",
                 True,
                 BOOLEAN,
-                "Let the operator read nodes (a ClusterRole with `get` and `list`): brokers' racks from zone labels, "
-                "and whether the node of a pod that is to be replaced is lost.",
+                "Let the operator read nodes (a ClusterRole with `get` and `list`). Their zone labels give brokers' "
+                "racks, and they show whether the node of a pod that is to be replaced is lost.",
             ),
             Value(
                 "aggregate",
                 True,
                 BOOLEAN,
-                "Let who has Kubernetes' `view`, `edit` or `admin` role see or edit our resources.",
+                "Give Kubernetes' `view`, `edit` and `admin` roles the right to see or edit our resources.",
             ),
         ),
     ),
@@ -193,7 +193,7 @@ _AVAILABILITY = (
     ),
     Section(
         "networkPolicy",
-        "Who may reach the operator's pods, and whom they may reach.",
+        "What may reach the operator's pods, and what they may reach.",
         (
             Value("enabled", True, BOOLEAN, "Make a NetworkPolicy: in, only metrics and probes."),
             Value(
@@ -222,7 +222,7 @@ _AVAILABILITY = (
 
 _METRICS = Section(
     "metrics",
-    "What the operator tells of itself and of every resource's conditions.",
+    "Metrics of the operator and of every resource's conditions.",
     (
         Section(
             "service",

@@ -1,6 +1,6 @@
 """`manifests/monitoring/prometheus-rules.yaml`: the chart's alerts for a Prometheus without Kubernetes.
 
-The alerts are those of helm/odradek/files/alerts.yaml, with the chart's default thresholds. A target is told apart by
+The alerts are those of helm/odradek/files/alerts.yaml, with the chart's default thresholds. A target is known by
 `instance`, where a pod's name stands on Kubernetes. Left out are the alerts that only a cluster on ZooKeeper can raise:
 a single broker has no other controller and no followers.
 """

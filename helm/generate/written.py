@@ -89,7 +89,7 @@ def _cell(text: str) -> str:
 
 
 def with_table(readme: str, chart: ChartValues) -> str:
-    """A README with its table written anew.
+    """A README with its table rewritten.
 
     Raises ValueError when the README lacks the two marks between which the table belongs.
     """

@@ -26,7 +26,7 @@ The entry point of the pipeline's image.
 _EXECUTOR_CLASS = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _JAVA_OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
-# What an executor is told by its environment, as its command line wants it.
+# What an executor gets in its environment, as its command line wants it.
 _EXECUTOR_ARGUMENTS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -69,9 +69,11 @@ def _executor(environ: Mapping[str, str]) -> list[str]:
         folders.insert(0, configured)
     if extra := environ.get("SPARK_EXTRA_CLASSPATH"):
         folders.insert(0, extra)
-    told = [part for flag, name in _EXECUTOR_ARGUMENTS.items() for part in (flag, _needed(environ, name))]
+    arguments = [
+        part for flag, name in _EXECUTOR_ARGUMENTS.items() for part in (flag, _needed(environ, name))
+    ]
     heap = [f"-Xms{memory}", f"-Xmx{memory}"]
-    return ["java", *_java_options(environ), *heap, "-cp", ":".join(folders), _EXECUTOR_CLASS, *told]
+    return ["java", *_java_options(environ), *heap, "-cp", ":".join(folders), _EXECUTOR_CLASS, *arguments]
 
 
 def _java_options(environ: Mapping[str, str]) -> list[str]:

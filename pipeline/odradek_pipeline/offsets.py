@@ -1,8 +1,8 @@
 """Positions in a topic, as people write them and as the connector takes them, and the ranges that an output holds.
 
 A position is `earliest`, `latest`, a time (`2026-03-01T12:00:00Z`, or milliseconds since 1970), or an offset for each
-partition (`0:1500,1:1480`). Offsets that were written stand in the output, beside the records: a job that is run again
-asks the output where to go on, so what was written and where it came from cannot part.
+partition (`0:1500,1:1480`). Offsets that were written are in the output, beside the records. A job that is run again
+asks the output where to continue, so records and offsets always match.
 
 Left out: offsets committed to a group. A batch job has none.
 """
@@ -84,7 +84,7 @@ def held_by(frame: DataFrame) -> dict[int, Held]:
 
 
 def partitions_of(spark: SparkSession, connection: Connection, topic: str) -> int:
-    """How many partitions a topic has. The connector does not tell; the client in its jars does."""
+    """How many partitions a topic has. The connector has no call for it; the client in its jars has."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None, "a session has its JVM until it is stopped"
     properties = jvm.java.util.Properties()

@@ -89,17 +89,17 @@ def connection_of(spark: SparkSession) -> Connection:
 
 
 def run_job(name: str, work: Callable[[SparkSession, Connection], Mapping[str, object]]) -> int:
-    """A job as spark-submit runs it: prints what `work` tells as one line of JSON. 0 done, 2 refused.
+    """A job as spark-submit runs it: prints what `work` returns as one line of JSON. 0 done, 2 refused.
 
     Spark's own errors leave it as they are.
     """
     spark = open_session(name.replace("_", "-"))
     try:
-        told = work(spark, connection_of(spark))
+        answer = work(spark, connection_of(spark))
     except JobRefusedError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
     finally:
         spark.stop()
-    print(json.dumps(told), flush=True)
+    print(json.dumps(answer), flush=True)
     return 0

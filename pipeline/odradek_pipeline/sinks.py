@@ -40,8 +40,8 @@ def stream_to_topic(
 ) -> StreamingQuery:
     """Start writing the columns `key` and `value` of a stream; only rows that changed are written.
 
-    With `seconds` a batch begins that often and the query runs until it is stopped; without, it ends once it has
-    worked off what was in the source when it began.
+    With `seconds` a batch begins that often and the query runs until it is stopped. Without, it ends after the
+    records that were in the source when it began.
     """
     writer = rows.writeStream.format("kafka").options(**connection.for_writing()).option("topic", topic)
     writer = writer.outputMode("update").option("checkpointLocation", checkpoint)

@@ -23,7 +23,7 @@ def test_resources_go_to_the_cluster_that_is_named() -> None:
             assert found["spec"]["cluster"] == "ledger"
 
 
-def test_a_topics_own_fields_win_over_the_defaults_also_where_they_are_false_or_nothing() -> None:
+def test_a_topics_own_fields_win_over_defaults_even_when_false_or_null() -> None:
     settings = [
         "topicDefaults.replicas=3",
         "topicDefaults.config.unclean\\.leader\\.election\\.enable=true",

@@ -93,7 +93,7 @@ def test_an_example_is_taken(server: ApiServer, namespace: str, path: Path) -> N
     assert "created" in said
 
 
-def test_the_operator_installs_without_helm_and_may_be_given_more_to_look_after(server: ApiServer) -> None:
+def test_the_operator_installs_without_helm_for_more_namespaces(server: ApiServer) -> None:
     for name in ("one-namespace", "all-namespaces"):
         path = str(MANIFESTS / "operator" / f"{name}.yaml")
         assert "arning" not in server.kubectl("apply", "--filename", path)
@@ -241,7 +241,7 @@ def _may(server: ApiServer, account: str, *what: str) -> bool:
         return False
 
 
-def test_the_operators_account_may_do_its_work_where_it_works_and_nowhere_else(
+def test_the_operators_account_has_rights_only_where_it_works(
     server: ApiServer, namespace: str, installed: Callable[..., str]
 ) -> None:
     installed("install", "odradek-operator", str(CHARTS / "odradek-operator"), "--set", "crds.install=false")

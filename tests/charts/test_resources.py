@@ -54,7 +54,7 @@ def test_an_example_says_what_it_is_for(path: Path) -> None:
         assert found["metadata"]["name"]
 
 
-def test_every_example_of_a_topic_or_group_names_a_cluster_that_an_example_makes() -> None:
+def test_every_example_topic_or_group_names_a_cluster_of_an_example() -> None:
     made = {found["metadata"]["name"] for where, found in RESOURCES.items() if found["kind"] == "Cluster"}
     for where, found in RESOURCES.items():
         if where.startswith("examples/") and found["kind"] != "Cluster":

@@ -30,7 +30,7 @@ def broker_config_map(context: Context) -> Json:
 
 
 def broker_stateful_set(context: Context) -> Json:
-    """The StatefulSet. Its pods are made at once and replaced by nobody but the operator (OnDelete).
+    """The StatefulSet. Its pods are made at once, and only the operator replaces them (OnDelete).
 
     Settings are not part of the template: whether a broker has them is asked of the broker, and most are taken while it
     runs. The listeners' ports and the start script are.

@@ -33,7 +33,7 @@ while not answers(ready_path) and time.monotonic() < ends_at:
     time.sleep(0.1)
 """
 """Ends when the server at a port is alive, and ready; or alive and not ready for some time. Its arguments are the port,
-the path that tells of readiness, and how many seconds to wait for that."""
+the path that answers readiness, and how many seconds to wait for that."""
 
 # zkServer.sh needs bash, so it is there; a program that speaks TCP may not be.
 _UNTIL_OPEN: Final = "until (exec 3<>/dev/tcp/localhost/$0) 2>/dev/null; do sleep 0.2; done"
@@ -48,7 +48,7 @@ _UNTIL_SERVES: Final = f"{_UNTIL_OPEN}; until ({_SERVES}) 2>/dev/null || {_OR_LA
 
 
 def http_probes(port: int, *, ready_path: str, start_seconds_max: int) -> dict[str, Json]:
-    """Of a server that tells by HTTP whether it is alive (/healthz) and ready."""
+    """Of a server that answers by HTTP whether it is alive (/healthz) and ready."""
     waits = ["python3", "-c", UNTIL_READY, str(port), ready_path, str(READY_WAIT_SECONDS_MAX)]
     return _probes(
         waits,
@@ -61,7 +61,7 @@ def http_probes(port: int, *, ready_path: str, start_seconds_max: int) -> dict[s
 def zookeeper_probes(port: int, *, start_seconds_max: int) -> dict[str, Json]:
     """Of a ZooKeeper server: alive when its port is open, ready when it serves writes (`isro` answers `rw`).
 
-    A server opens its port before it has found a leader. Nobody would count on a server that is ready by its port.
+    A server opens its port before it has found a leader. A server that is ready by its port alone may not serve.
     """
     probes = _probes(
         ["bash", "-c", _UNTIL_SERVES, str(port)],

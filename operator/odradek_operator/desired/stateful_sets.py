@@ -18,7 +18,7 @@ def stateful_set(
     storage: Storage,
     shrinks: bool,
 ) -> Json:
-    """A StatefulSet whose pods are made at once. `update` is who replaces them: Kubernetes (RollingUpdate) or the
+    """A StatefulSet whose pods are made at once. `update` is what replaces them: Kubernetes (RollingUpdate) or the
     operator (OnDelete).
 
     Volumes stay or go with the Cluster as its deletion policy says; where pods go for good because it `shrinks`, so do

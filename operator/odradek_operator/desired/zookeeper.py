@@ -47,7 +47,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
             "ZOOCFGDIR": _SETTINGS_FOLDER,
             "ZOO_LOG_DIR": "/tmp",
             "SERVER_JVMFLAGS": _jvm_flags(servers),
-            # It would listen inside of the container alone, where nobody asks, and takes time at each start.
+            # It would listen inside of the container alone, without clients, and takes time at each start.
             "JMXDISABLE": "true",
         },
         mounts={VOLUME: "/data", SETTINGS: _SETTINGS_FOLDER, SCRATCH: "/tmp", "logs": "/logs"},

@@ -56,7 +56,7 @@ class WorkQueue:
             self._tasks.start(self._run(), name=f"worker {number}")
 
     async def close(self) -> None:
-        """End: what is at work is cut off, as a crash would, and the next start begins from what is there."""
+        """End: what is at work is interrupted, as by a crash, and the next start begins from what is there."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -42,7 +42,7 @@ from odradek_operator.gateways.kubernetes import (
 logger = logging.getLogger(__name__)
 
 Configure = Callable[[], Awaitable[Configuration]]
-"""Reads how the API server is reached and who the operator is there. Raises NoAccess."""
+"""Reads how the API server is reached and the operator's credentials. Raises NoAccess."""
 
 REQUESTS_UNDER_WAY_MAX: Final = 32
 REQUEST_SECONDS_MAX: Final = 30.0
@@ -232,19 +232,19 @@ class ApiServerGateway:
             return False
         return True
 
-    async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
+    async def record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         try:
-            await self._tell(about, type, reason, message[:_EVENT_MESSAGE_LENGTH_MAX])
+            await self._record_event(about, type, reason, message[:_EVENT_MESSAGE_LENGTH_MAX])
         except KubernetesError as failure:
-            # An event is a courtesy: what it tells of is in the status too.
+            # An event may be lost: what it reports is in the status too.
             logger.warning("the event %s on %s was not written: %s", reason, metadata(about)["name"], failure)
 
-    async def _tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
+    async def _record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         namespace = metadata(about).get("namespace") or "default"
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        told = "\n".join([metadata(about).get("uid", ""), type, reason, message])
-        # The same news has the same name, so that it is found again, and counted instead of repeated.
-        name = f"{metadata(about)['name'][:200]}.{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        text = "\n".join([metadata(about).get("uid", ""), type, reason, message])
+        # The same event has the same name, so that it is found again, and counted instead of repeated.
+        name = f"{metadata(about)['name'][:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         known = await self.get(EVENTS, namespace, name)
         if known is not None:
             patch = {"count": int(known.get("count") or 1) + 1, "lastTimestamp": now}

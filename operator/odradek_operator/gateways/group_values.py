@@ -11,7 +11,7 @@ from odradek.foundation.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualGroup:
-    """A group that is there, or one that nobody has joined or committed for (`state` None).
+    """A group that is there, or one without members and commits (`state` None).
 
     `committed` has what it has read up to; `fenced_until_ms` is in the past or 0 where its members are let in.
     `resets` are the digests of the ids of resets that have ended or are about to set offsets, the newest last.

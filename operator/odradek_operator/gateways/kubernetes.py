@@ -1,7 +1,7 @@
-"""Kubernetes as reconcilers see it: read, apply, patch, delete, tell an event. Watching is kopf's part.
+"""Kubernetes as reconcilers see it: read, apply, patch, delete, record an event. Watching is kopf's part.
 
 Objects are JSON as the API has them. `api_server` speaks to a real API server; tests put one in memory in its
-place. Every call may raise KubernetesError; a call that was cut off may or may not have been carried out.
+place. Every call may raise KubernetesError; a call that was interrupted may or may not have been carried out.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NotFound(KubernetesError):
 
 
 class Conflict(KubernetesError):
-    """Somebody else was first: the object exists already, or is newer than what was read."""
+    """Another writer was first: the object exists already, or is newer than what was read."""
 
 
 class Refused(KubernetesError):
@@ -89,7 +89,7 @@ class NoAccess(Exception):
 
 
 class EventType(StrEnum):
-    """Whether an event tells of something to look at."""
+    """Whether an event reports something that needs attention."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -151,7 +151,7 @@ class Kubernetes(Protocol):
         False when it was not there or is another.
         """
 
-    async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
+    async def record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         """Put an event on an object, for `kubectl describe`. The same one again counts up; a failure is only logged."""
 
 

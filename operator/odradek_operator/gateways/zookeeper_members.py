@@ -1,7 +1,7 @@
 """The voters of a ZooKeeper ensemble, read and changed while it runs (ZooKeeper's dynamic reconfiguration).
 
 kazoo blocks, so each call runs in a thread with a session of its own, which ends with it. Nothing is tried again here:
-the next reading shows whether a change that was cut off was made.
+the next reading shows whether an interrupted change was made.
 """
 
 from __future__ import annotations

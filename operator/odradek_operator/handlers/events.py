@@ -20,7 +20,7 @@ CHILDREN: Final = (STATEFUL_SETS, DEPLOYMENTS)
 
 Wake = Callable[[Key], None]
 Brought = Callable[[str, str], None]
-"""Told of each object that a watch brings: its kind and resourceVersion."""
+"""Called for each object that a watch brings: its kind and resourceVersion."""
 
 
 def registry_of(

@@ -1,6 +1,6 @@
 """The check before an upgrade: whether the operator of this image may take over the Clusters that there are.
 
-It reads and changes nothing. What would be refused is a problem, and ends the command with exit code 1: the chart runs
+It reads and changes nothing. What would be refused is a problem, and ends the command with exit code 1. The chart runs
 it before an upgrade, and Helm then changes nothing. What an upgrade would meet on its way is a note.
 """
 
@@ -30,7 +30,7 @@ from odradek_operator.resources.workloads import Workload, scalable_workloads
 async def check_upgrade(
     kubernetes: Kubernetes, namespaces: Sequence[str], *, broker_image: str, say: Callable[[str], None]
 ) -> int:
-    """Say what stands against this operator, and what to expect; how many problems. Raises KubernetesError.
+    """Print problems and notes of an upgrade to this operator; the number of problems. Raises KubernetesError.
 
     `broker_image` is the image of Clusters that name none.
     """

@@ -112,7 +112,7 @@ def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
         )
     except (NoAccess, KubernetesError) as failure:
         raise click.ClickException(str(failure)) from failure
-    click.echo(f"{stripped} resources were let go")
+    click.echo(f"{stripped} resources were released")
 
 
 @main.command("check-upgrade")
@@ -123,8 +123,8 @@ def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
 def check_upgrade(namespaces: tuple[str, ...], broker_image: str) -> None:
     """Say whether this version of the operator may take over the Clusters that there are. Nothing is changed.
 
-    Exit code 1 where it may not: brokers have run a version that it does not know, or a Cluster's image is one that
-    cannot read what they wrote. The chart runs it before each upgrade and rollback.
+    Exit code 1 where it may not: brokers have run an unknown version, or a Cluster's image cannot read what they
+    wrote. The chart runs it before each upgrade and rollback.
     """
     from odradek_operator.gateways.kubernetes import KubernetesError, NoAccess
     from odradek_operator.main.check_upgrade import check_upgrade as check
@@ -182,10 +182,10 @@ def set_up_logging(level: str, form: str) -> None:
         else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # kopf tells of each event it handles.
+    # kopf logs each event that it handles.
     for chatty in ("kopf.objects", "kopf.activities", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # It warns that signals are not for it: they are for us (`main.watching`).
+    # It warns that it gets no signals: we handle them (`main.watching`).
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     os.environ.setdefault("LOGNAME", "odradek-operator")
 

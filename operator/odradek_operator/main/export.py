@@ -1,7 +1,7 @@
 """Topic resources for the topics that a cluster has already, as YAML for `kubectl apply`.
 
 Applied, they take the topics over and change nothing: each says what there is. So they adopt with AdoptIfEqual, and a
-topic that was changed in between is told of, not changed back. Left out are the brokers' own topics, and settings that
+topic that was changed in between is reported, not changed back. Left out are the brokers' own topics, and settings that
 a Topic cannot have, which are named in a comment.
 """
 
@@ -31,7 +31,7 @@ _HASH_LENGTH: Final = 8
 async def export(
     bootstrap: str, *, cluster: str, namespace: str | None, names: Sequence[str] = ()
 ) -> list[str]:
-    """The documents, in order of the topics' names: all topics, or `names`.
+    """The documents, sorted by the topics' names: all topics, or `names`.
 
     Raises OdradekError when the brokers cannot be asked, UnknownTopicOrPartition for a name that is not there.
     """

@@ -14,7 +14,7 @@ PREFIX: Final = "kopf.odradek.io"
 
 
 def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
-    """Own names in storage, no chatter as events, no gossip between operators, waits that end."""
+    """Own names in storage, no log lines as events, no peering of operators, bounded waits."""
     configured = kopf.OperatorSettings()
     configured.peering.standalone = True
     configured.persistence.finalizer = FINALIZER

@@ -1,10 +1,12 @@
 """One active operator: the holder of the Lease (coordination.k8s.io), as Kubernetes' own controllers do it.
 
 A holder renews; one that sees the same renewal for the lease's whole length, by its own clock, may take it over. A
-holder that could not renew for two thirds of that length gives up before anybody can have taken it, and its process
-ends: what is under way then is cut off, and the successor begins from what is there. A clean stop hands the Lease
-back, so that the next one need not wait. One that could not (Helm's uninstall takes its role away first) is followed as
-soon as its pod is gone and a renewal that would be due did not come: a pod that was removed by force may still run.
+holder that could not renew for two thirds of that length gives up before another can have taken it. Its process ends
+and interrupts what is in progress; the successor begins from what is there.
+
+A clean stop hands the Lease back, so that the next one need not wait. A holder may be unable to: Helm's uninstall takes
+its role away first. Then the next one takes over when that pod is gone and a due renewal did not come. A pod that was
+removed by force may still run.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _ORPHANED_PART: Final = 1 / 4
 
 
 class LeaseLost(Exception):
-    """The Lease could not be renewed in time, or somebody else has it."""
+    """The Lease could not be renewed in time, or another process has it."""
 
 
 class Lease:
@@ -91,7 +93,7 @@ class Lease:
                     logger.info("standing by: %s holds the Lease %s/%s", holder, self._namespace, self._name)
                     holder_told = holder
             except Conflict:
-                pass  # Somebody else was quicker; the next look says who.
+                pass  # Another process was quicker; the next look names it.
             except KubernetesError as failure:
                 logger.warning("the Lease %s/%s cannot be had now: %s", self._namespace, self._name, failure)
             await asyncio.sleep(self._seconds / 7.5)
@@ -157,7 +159,7 @@ class Lease:
         try:
             await self._write_renewal()
         except Conflict:
-            # A renewal whose answer was lost, somebody's annotation, or another holder.
+            # A renewal whose answer was lost, a new annotation, or another holder.
             await self._read_again()
             await self._write_renewal()
 
@@ -171,7 +173,9 @@ class Lease:
         holder = ((lease or {}).get("spec") or {}).get("holderIdentity")
         if lease is None or holder != self._identity:
             self._held = None
-            raise LeaseLost(f"the Lease {self._namespace}/{self._name} is held by {holder or 'nobody'} now")
+            raise LeaseLost(
+                f"the Lease {self._namespace}/{self._name} is held by {holder or 'no process'} now"
+            )
         self._held = lease
 
     def _manifest(self, *, transitions: int) -> Json:

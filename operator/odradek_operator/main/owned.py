@@ -1,6 +1,6 @@
-"""Watches of what Clusters are made of: an object that somebody deletes or edits wakes its Cluster at once.
+"""Watches of what Clusters are made of: an object that is deleted or edited wakes its Cluster at once.
 
-kopf sees to resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service of
+kopf watches resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service of
 every namespace; here the API server filters.
 """
 

@@ -147,7 +147,7 @@ class Operator:
             self._counts.add(key.kind, outcome, self._time() - began)
 
     async def _resync_for_ever(self) -> None:
-        """Put every resource into the queue from time to time: what no event told of is noticed then."""
+        """Put every resource into the queue from time to time: what no event reported is noticed then."""
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
             for api in self._kinds:

@@ -1,8 +1,8 @@
-"""What people ask of a pod: an annotation on it, which no watch brings.
+"""Requests for a pod: an annotation on it, which no watch brings.
 
 Watching pods would bring every pod of every namespace, with each of its probes' changes. So Clusters' pods are
-listed from time to time instead, with one request for the whole process, and the Clusters of those that carry a request
-are looked at.
+listed from time to time instead, with one request for the whole process. The Clusters of pods that carry a request are
+reconciled.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def run_operator(settings: OperatorSettings) -> int:
         logger.error("%s; this process ends, so that only one acts", problem)
         return 1
     except WatchesEnded as problem:
-        logger.error("%s; this process ends, and the next one begins anew", problem)
+        logger.error("%s; this process ends, and the next one starts again", problem)
         return 1
     return 0
 

@@ -16,9 +16,9 @@ async def strip(
     say: Callable[[str], None],
     lease: str | None = None,
 ) -> int:
-    """Let every resource go, and say which. A kind that is not installed has none. Raises KubernetesError.
+    """Release every resource, and name it. A kind that is not installed has none. Raises KubernetesError.
 
-    `lease` is NAMESPACE/NAME of the Lease that goes with the operator, if it is to go.
+    `lease` is NAMESPACE/NAME of the Lease that goes with the operator, if it is to be deleted.
     """
     stripped = 0
     for definition in DEFINITIONS:

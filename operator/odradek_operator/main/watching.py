@@ -1,8 +1,8 @@
 """kopf in a thread and an event loop of its own.
 
-When kopf ends it waits for every task of its loop that is younger than itself, and then cancels it: on a loop that it
-shares, those are our requests and probes. Apart from us it can also be slow without us being slow. What it brings is
-handed over to our loop.
+When kopf ends it waits for every task of its loop that is younger than itself, and then cancels it. On a shared loop,
+those would be our requests and probes. A slow kopf does not slow our loop either. What it brings is handed over to our
+loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ END_SECONDS_MAX: Final = 10.0
 
 
 class WatchesEnded(Exception):
-    """kopf ended without being told to: no event would arrive any more."""
+    """kopf ended although it was not stopped: no event would arrive any more."""
 
 
 class Watching:

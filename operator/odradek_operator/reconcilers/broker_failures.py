@@ -22,7 +22,7 @@ _UNREACHABLE = (
     errors.LeaderNotAvailable,
     errors.NotLeaderOrFollower,
 )
-# Somebody must change something first.
+# Another try helps only after a change.
 _LASTING = (
     errors.InvalidConfig,
     errors.InvalidTopic,

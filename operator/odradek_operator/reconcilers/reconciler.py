@@ -77,7 +77,9 @@ class Environment:
     async def report_event(self, body: Json, reason: str, message: str, *, warning: bool = False) -> None:
         """Put an event on a resource, and a line into the log."""
         logger.log(logging.WARNING if warning else logging.INFO, "%s: %s: %s", key_of(body), reason, message)
-        await self.kubernetes.tell(body, EventType.WARNING if warning else EventType.NORMAL, reason, message)
+        await self.kubernetes.record_event(
+            body, EventType.WARNING if warning else EventType.NORMAL, reason, message
+        )
 
 
 def key_of(body: Json) -> Key:

@@ -60,7 +60,7 @@ class Brokers:
         Rule(
             "!has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= "
             "self.replicas",
-            "min.insync.replicas must not be above the number of brokers: nobody could write with acks=all",
+            "min.insync.replicas must not be above the number of brokers: no client could write with acks=all",
         ),
         Rule(
             "!has(self.config.min__dot__insync__dot__replicas) || "
@@ -73,7 +73,7 @@ class Brokers:
             "!has(self.config.default__dot__replication__dot__factor) || "
             "int(self.config.min__dot__insync__dot__replicas)"
             " <= int(self.config.default__dot__replication__dot__factor)",
-            "min.insync.replicas must not be above default.replication.factor: nobody could write with acks=all",
+            "min.insync.replicas must not be above default.replication.factor: no client could write with acks=all",
         ),
         _at_most("default.replication.factor", "self.replicas", "the number of brokers"),
         _at_most("offsets.topic.replication.factor", "self.replicas", "the number of brokers"),
@@ -93,8 +93,8 @@ class Brokers:
         Doc(
             "Kafka's broker settings by key. What brokers take while they run is set without a restart; anything else "
             "restarts them one by one. Without them, default.replication.factor, offsets.topic.replication.factor and "
-            "transaction.state.log.replication.factor are 3, or the number of brokers where that is less, and "
-            "min.insync.replicas is 2, or 1 with fewer than three brokers; auto.create.topics.enable is false, since "
+            "transaction.state.log.replication.factor are 3, or the number of brokers where that is less. "
+            "min.insync.replicas is 2, or 1 with fewer than three brokers. auto.create.topics.enable is false, since "
             "topics are declared."
         ),
     ] = field(default_factory=dict)

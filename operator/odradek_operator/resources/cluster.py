@@ -33,7 +33,7 @@ class PullPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkAccess:
-    """Who may talk to the pods."""
+    """What may talk to the pods."""
 
     enabled: Annotated[
         bool,
@@ -43,13 +43,13 @@ class NetworkAccess:
     clients: Annotated[
         tuple[Mapping[str, Any], ...] | None,
         OpenList("list of Kubernetes' NetworkPolicyPeer"),
-        Doc("Who may be a client. Without it: everybody who can reach the pods."),
+        Doc("Which peers may be clients. Without it: all that can reach the pods."),
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """How measures are found."""
+    """How metrics are found."""
 
     annotations: Annotated[
         bool,
@@ -71,7 +71,7 @@ class ClusterSpec:
         ),
     )
 
-    zookeeper: Annotated[Zookeeper, Nested(Zookeeper), Doc("Where the cluster keeps its shape.")]
+    zookeeper: Annotated[Zookeeper, Nested(Zookeeper), Doc("Where the cluster keeps its metadata.")]
     image: Annotated[
         str | None,
         IMAGE,
@@ -97,13 +97,13 @@ class ClusterSpec:
         Listing(Nested(Listener), max_items=LISTENERS_MAX, keys=("name",)),
         Doc("Ways in from outside, besides the internal listener at 9092."),
     ] = ()
-    network: Annotated[NetworkAccess, Nested(NetworkAccess), Doc("Who may talk to the pods.")] = field(
+    network: Annotated[NetworkAccess, Nested(NetworkAccess), Doc("What may talk to the pods.")] = field(
         default_factory=NetworkAccess
     )
     spread: Annotated[Spread, Nested(Spread), Doc("How strictly pods of one kind are kept apart.")] = field(
         default_factory=Spread
     )
-    metrics: Annotated[Metrics, Nested(Metrics), Doc("How measures are found.")] = field(
+    metrics: Annotated[Metrics, Nested(Metrics), Doc("How metrics are found.")] = field(
         default_factory=Metrics
     )
     scalable_workloads: Annotated[
@@ -126,8 +126,8 @@ class ClusterSpec:
         DeletionPolicy,
         Choice(DeletionPolicy),
         Doc(
-            "What becomes of volumes when the Cluster is deleted or has fewer brokers. Retained volumes are taken up "
-            "by a Cluster of the same name, with all that is in them."
+            "What becomes of volumes when the Cluster is deleted or has fewer brokers. A Cluster of the same name "
+            "adopts retained volumes, with all that is in them."
         ),
     ] = DeletionPolicy.RETAIN
 

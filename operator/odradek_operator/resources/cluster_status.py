@@ -32,7 +32,7 @@ class ListenerStatus:
     """A listener's addresses."""
 
     name: Annotated[str, Text(), Doc("The listener.")]
-    type: Annotated[str, Text(), Doc("Who can reach it.")]
+    type: Annotated[str, Text(), Doc("From where it can be reached.")]
     bootstrap: Annotated[str | None, Text(), Doc("Where clients begin.")] = None
     brokers: Annotated[
         tuple[str, ...], Listing(Text(), max_items=BROKERS_MAX), Doc("Each broker's address, by number.")
@@ -75,7 +75,7 @@ class ClusterStatus:
         Pods | None, Nested(Pods), Doc("The ZooKeeper servers, where they are run here.")
     ] = None
     ensemble: Annotated[
-        Ensemble | None, Nested(Ensemble), Doc("Who votes in the ZooKeeper that is run here.")
+        Ensemble | None, Nested(Ensemble), Doc("The voters of the ZooKeeper that is run here.")
     ] = None
     bootstrap: Annotated[str | None, Text(), Doc("Where clients inside of Kubernetes begin.")] = None
     listeners: Annotated[

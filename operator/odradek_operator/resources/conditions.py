@@ -53,7 +53,7 @@ OBSERVED_GENERATION_DOC: Final = Doc("The generation of the resource that this s
 
 
 def condition(type: str, holds: bool | None, reason: str, message: str = "") -> Condition:
-    """A condition as a reconciler states it; None is unknown. A message that is too long is cut."""
+    """A condition as a reconciler states it; None is unknown. A message that is too long is shortened."""
     status = (
         ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     )

@@ -142,7 +142,7 @@ class Reset:
             "applied again, or goes back to an earlier id."
         ),
     ]
-    to: Annotated[ResetPosition, Nested(ResetPosition), Doc("Where the group goes on.")]
+    to: Annotated[ResetPosition, Nested(ResetPosition), Doc("Where the group continues.")]
     topics: Annotated[
         tuple[str, ...],
         Listing(_TOPIC, max_items=TOPICS_MAX),
@@ -152,8 +152,8 @@ class Reset:
         WhenActive,
         Choice(WhenActive),
         Doc(
-            "What to do while consumers run: nothing, wait until they are gone, or put them out for the moment that it "
-            "takes; they come back by themselves."
+            "What to do while consumers run: nothing, wait until they are gone, or remove them for the moment that it "
+            "takes. They rejoin by themselves."
         ),
     ] = WhenActive.REFUSE
 
@@ -196,7 +196,7 @@ class ConsumerGroupSpec:
         ),
         Rule(
             "!has(self.initialPosition) || size(self.topics) > 0",
-            "initialPosition needs topics: a group that has committed nothing does not tell which it will read",
+            "initialPosition needs topics: a group that has committed nothing does not show which it will read",
         ),
         Rule(
             "!has(oldSelf.reset) || !has(self.reset) || self.reset.id != oldSelf.reset.id"
@@ -217,13 +217,13 @@ class ConsumerGroupSpec:
     members: Annotated[
         ExpectedMembers | None,
         Nested(ExpectedMembers),
-        Doc("How many consumers there should be; a condition tells."),
+        Doc("How many consumers there should be. A condition reports it."),
     ] = None
     replicas: Annotated[
         int | None,
         Whole(maximum=10_000),
         Doc(
-            "How many consumers are wanted. It is handed on to the workload; `kubectl scale` and autoscalers change "
+            "How many consumers are wanted. It is handed on to the workload. `kubectl scale` and autoscalers change "
             "it, where it has a value to begin with."
         ),
     ] = None
@@ -245,7 +245,7 @@ class ConsumerGroupSpec:
     lag: Annotated[
         LagObjective | None,
         Nested(LagObjective),
-        Doc("How far behind the group may be; a condition and events tell."),
+        Doc("How far behind the group may be. A condition and events report it."),
     ] = None
     deletion_policy: Annotated[
         DeletionPolicy,
@@ -288,7 +288,7 @@ class LagStatus:
 
     messages: Annotated[int, Whole(maximum=INT64_MAX), Doc("Records not yet read, over all partitions.")] = 0
     seconds: Annotated[
-        float | None, Number(minimum=0), Doc("Age of the oldest of them; absent where it cannot be told.")
+        float | None, Number(minimum=0), Doc("Age of the oldest of them; absent where it is not known.")
     ] = None
     partitions_behind: Annotated[int, Whole(), Doc("Partitions with records not yet read.")] = 0
     within_objective: Annotated[bool | None, Flag(), Doc("Whether that is within `lag`.")] = None
@@ -307,7 +307,7 @@ class ResetStatus:
     target: Annotated[
         Mapping[str, Mapping[str, int]] | None,
         _OFFSETS,
-        Doc("Where the group goes on, by topic and partition."),
+        Doc("Where the group continues, by topic and partition."),
     ] = None
 
 

@@ -29,7 +29,7 @@ _HOST = Text(
 
 
 class ListenerType(StrEnum):
-    """Who can reach a listener."""
+    """From where a listener can be reached."""
 
     INTERNAL = "Internal"
     NODE_PORT = "NodePort"
@@ -38,13 +38,13 @@ class ListenerType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """What is told of one broker."""
+    """What is advertised to clients for one broker."""
 
     broker: Annotated[int, Whole(), Doc("The broker's number.")]
-    host: Annotated[str | None, _HOST, Doc("The host that clients are told.")] = None
-    port: Annotated[int | None, Whole(minimum=1, maximum=65_535), Doc("The port that clients are told.")] = (
-        None
-    )
+    host: Annotated[str | None, _HOST, Doc("The host that is advertised to clients.")] = None
+    port: Annotated[
+        int | None, Whole(minimum=1, maximum=65_535), Doc("The port that is advertised to clients.")
+    ] = None
     node_port: Annotated[
         int | None, Whole(minimum=1, maximum=65_535), Doc("The port of the nodes that leads to this broker.")
     ] = None
@@ -86,7 +86,7 @@ class Listener:
         Choice(ListenerType),
         Doc(
             "`NodePort`: a port of every node for each broker. `LoadBalancer`: a load balancer for each. `Internal`: a "
-            "Service for each broker, for those who bring their own way in."
+            "Service for each broker, for a way in of your own."
         ),
     ]
     port: Annotated[
@@ -98,21 +98,21 @@ class Listener:
         str | None,
         _HOST,
         Doc(
-            "The host that clients are told, a template: `broker-{broker}.example.com`. Without it: the address of the "
-            "node that a broker runs on, or what the load balancer got."
+            "The host that is advertised to clients, a template: `broker-{broker}.example.com`. Without it: the "
+            "address of the node that a broker runs on, or what the load balancer got."
         ),
     ] = None
     advertised_port: Annotated[
         int | None,
         Whole(minimum=1, maximum=65_535),
         Doc(
-            "The port that clients are told of the broker 0; that of broker N is N higher where type is NodePort."
+            "The port that is advertised to clients for broker 0. That of broker N is N higher where type is NodePort."
         ),
     ] = None
     brokers: Annotated[
         tuple[BrokerAddress, ...],
         Listing(Nested(BrokerAddress), max_items=128, keys=("broker",)),
-        Doc("What is told of single brokers instead."),
+        Doc("What is advertised for single brokers instead."),
     ] = ()
     annotations: Annotated[
         Mapping[str, str] | None,
@@ -122,7 +122,7 @@ class Listener:
     load_balancer_source_ranges: Annotated[
         tuple[str, ...] | None,
         Listing(Text(max_length=64), max_items=64),
-        Doc("Who may come in by a load balancer, as 10.0.0.0/8. Without it: everybody."),
+        Doc("The client addresses that load balancers admit, as 10.0.0.0/8. Without it: all."),
     ] = None
     load_balancer_class: Annotated[str | None, Text(max_length=253), Doc("Which load balancers to use.")] = (
         None

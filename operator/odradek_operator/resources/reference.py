@@ -43,7 +43,7 @@ def _page() -> str:
         _MADE_PAGE,
         "# Resources",
         "",
-        "What `kubectl explain` tells of the kinds of `odradek.io/v1`, on one page. Where no default stands, a",
+        "What `kubectl explain` shows of the kinds of `odradek.io/v1`, on one page. Where no default stands, a",
         "field may be left out. The API server checks all of it, and the rules, when a resource is written.",
     ]
     for definition in DEFINITIONS:

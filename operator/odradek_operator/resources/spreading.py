@@ -26,7 +26,7 @@ class Spread:
         Strictness,
         Choice(Strictness),
         Doc(
-            "Over nodes. Required: a node gets another pod of a kind only when no node that takes pods has fewer; a "
+            "Over nodes. Required: a node gets another pod of a kind only when no node that takes pods has fewer. A "
             "pod that finds none waits. Preferred: as far as it is possible. Auto: Required if there are as many "
             "nodes as pods when the set of pods is made, else Preferred. It stays so when nodes come and go, and "
             "becomes Preferred where a pod waits for two minutes because of it."
@@ -37,7 +37,7 @@ class Spread:
         Choice(Strictness),
         Doc(
             "Over zones, which brokers.rackLabel or else the label topology.kubernetes.io/zone of nodes names. Auto: "
-            "Required if there are as many zones as pods, or three, when the set of pods is made, and every node is in "
-            "one; else Preferred, and kept as for nodes. Required also keeps pods off nodes without a zone."
+            "Required if every node is in a zone when the set of pods is made, and zones are three or as many as pods. "
+            "Else Preferred, and kept as for nodes. Required also keeps pods off nodes without a zone."
         ),
     ] = Strictness.AUTO

@@ -55,7 +55,7 @@ class AdoptionPolicy(StrEnum):
 
 
 class DriftMode(StrEnum):
-    """What to do when somebody else changes the topic."""
+    """What to do when the topic is changed by other means."""
 
     ENFORCE = "Enforce"
     WARN = "Warn"
@@ -143,7 +143,7 @@ class TopicSpec:
     drift: Annotated[
         DriftMode,
         Choice(DriftMode),
-        Doc("What to do when somebody else changes the topic: change it back, tell of it, or nothing."),
+        Doc("What to do when the topic is changed by other means: change it back, report it, or nothing."),
     ] = DriftMode.ENFORCE
 
 

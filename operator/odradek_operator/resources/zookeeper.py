@@ -28,7 +28,7 @@ class ZookeeperServers:
         int | None,
         Whole(minimum=1, maximum=7),
         Doc(
-            "How many: 1, 3, 5 or 7; may change while they run. Without it: as many as there are, and for a new "
+            "How many: 1, 3, 5 or 7. May change while they run. Without it: as many as there are, and for a new "
             "Cluster 3, or 1 where it is made with one broker."
         ),
     ] = None
@@ -47,7 +47,7 @@ class ZookeeperServers:
         Resources,
         Nested(Resources),
         Doc(
-            "Each server's share of its node. Without `limits` its memory is limited to twice its heap and 256Mi; with "
+            "Each server's share of its node. Without `limits` its memory is limited to twice its heap and 256Mi. With "
             "`limits: {}` it is not."
         ),
     ] = field(default_factory=lambda: Resources(requests={"cpu": "50m", "memory": "384Mi"}))
@@ -92,7 +92,7 @@ class Zookeeper:
             what="a list of servers such as zk-0:2181,zk-1:2181 with an optional path /my/cluster",
         ),
         Doc(
-            "Servers of an ensemble that is there, as `zk-0.zk:2181,zk-1.zk:2181`. A path may follow; without it, the "
+            "Servers of an existing ensemble, as `zk-0.zk:2181,zk-1.zk:2181`. A path may follow; without it, the "
             "cluster is kept below /NAMESPACE/NAME."
         ),
     ] = None

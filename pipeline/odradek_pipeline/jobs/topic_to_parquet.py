@@ -1,7 +1,7 @@
 """A range of a topic to Parquet files, with each record's partition and offset beside it.
 
-Without `--from` the job goes on where the output ends, from the earliest record when there is no output yet: run by a
-schedule, it keeps the files up to date, and after a failure it writes what is missing and nothing twice, because each
+Without `--from` the job continues where the output ends, or at the earliest record when there is no output yet. Run by
+a schedule, it keeps the files up to date. After a failure it writes what is missing and nothing twice, because each
 partition's range is one file. A job with `--from` writes a new output and refuses one that exists.
 
 It prints one line of JSON: what the output holds now. Two of it must not run at once on one output.

@@ -1,8 +1,8 @@
 """A streaming word count: the words of one topic's values, counted, into another topic as word and count.
 
 The target holds the newest count of a word in its last record for that key, which is what a compacted topic keeps. The
-checkpoint holds how far the source was read and the counts: keep it on a volume that outlives the driver, and the next
-driver goes on where this one ended, whatever ended it.
+checkpoint holds how far the source was read and the counts. Keep it on a volume that outlives the driver. The next
+driver then continues where this one ended, whatever ended it.
 """
 
 from __future__ import annotations

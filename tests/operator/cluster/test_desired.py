@@ -94,7 +94,7 @@ def test_pods_are_restricted_whatever_users_add(number: int) -> None:
     assert "/tmp" in mounts
 
 
-def test_a_broker_with_a_full_disk_stays_reachable_and_a_controller_has_no_such_check() -> None:
+def test_only_a_broker_stays_reachable_with_a_full_disk() -> None:
     broker, controller, _ = (
         workload["spec"]["template"]["spec"]["containers"][0] for workload in workloads(context())
     )
@@ -225,7 +225,7 @@ def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: st
         )
 
 
-def test_one_zookeeper_is_connected_to_as_soon_as_it_listens_and_one_of_several_when_it_is_ready() -> None:
+def test_a_single_zookeeper_is_reachable_early_and_several_when_ready() -> None:
     for replicas, at_once in ((1, True), (3, False)):
         made = services.own_services(context(zookeeper={"servers": {"replicas": replicas}}))
         client = next(one for one in made if one["metadata"]["name"] == "events-zookeeper")
@@ -251,7 +251,7 @@ def test_only_who_must_may_talk_to_controllers_and_zookeeper() -> None:
     assert {"podSelector": {}} in named[0]["spec"]["ingress"][0]["from"]
 
 
-def test_no_selector_takes_in_a_pod_of_other_software_with_the_recommended_labels() -> None:
+def test_no_selector_matches_other_software_with_recommended_labels() -> None:
     of = context(listeners=[NODE_PORT])
     selectors = [
         *(one["spec"]["selector"]["matchLabels"] for one in workloads(of)),
@@ -370,7 +370,7 @@ def test_images(spec: Json, default: str, image: str, version: str | None) -> No
     assert found == image and (version_of(found) or None) == version
 
 
-def test_labels_and_annotations_are_on_every_object_and_win_over_none_of_ours() -> None:
+def test_extra_labels_and_annotations_never_replace_the_operators_own() -> None:
     given = {
         "labels": {"team": "payments", "app.kubernetes.io/name": "theirs", "odradek.io/cluster": "theirs"},
         "annotations": {"cost-centre": "42"},

@@ -115,7 +115,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: World, loses_answers
     assert claims == ["0"], "a server that joins later does not find a former server's data"
 
 
-def test_an_ensemble_does_not_change_while_nobody_is_the_controller_or_pods_are_replaced(
+def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(
     world: World,
 ) -> None:
     world.brokers.has_controller = False

@@ -41,7 +41,7 @@ def test_a_cluster_is_made_and_then_left_alone(world: World) -> None:
     assert len(world.kubernetes.written) == written, "a settled Cluster is written to"
 
 
-def test_what_a_cluster_holds_is_looked_at_once_it_serves_and_once_partitions_are_elsewhere() -> None:
+def test_topics_are_reconciled_once_the_cluster_serves_and_after_moves() -> None:
     world = World()
     for api, name, cluster in (
         (TOPICS, "orders", "events"),

@@ -139,7 +139,7 @@ async def made(kubernetes: ApiServerGateway, key: Key) -> set[tuple[str, str]]:
     return found
 
 
-def test_all_is_taken_and_a_second_look_writes_nothing_even_by_a_new_operator(server: ApiServer) -> None:
+def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiServer) -> None:
     async def scenario() -> None:
         async with gateway(server) as kubernetes:
             key = await make_cluster(kubernetes, server, "whole")
@@ -167,7 +167,7 @@ def test_all_is_taken_and_a_second_look_writes_nothing_even_by_a_new_operator(se
     asyncio.run(scenario())
 
 
-def test_an_operator_killed_between_any_two_writes_is_followed_by_one_that_finishes(
+def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(
     server: ApiServer,
 ) -> None:
     async def scenario() -> None:
@@ -191,7 +191,7 @@ def test_an_operator_killed_between_any_two_writes_is_followed_by_one_that_finis
     asyncio.run(scenario())
 
 
-def test_a_storage_class_can_be_corrected_until_the_status_says_that_claims_are_bound(
+def test_a_storage_class_can_be_corrected_until_claims_are_bound(
     server: ApiServer,
 ) -> None:
     async def scenario() -> None:
@@ -225,7 +225,7 @@ def test_a_storage_class_can_be_corrected_until_the_status_says_that_claims_are_
     asyncio.run(scenario())
 
 
-def test_what_is_deleted_by_hand_is_seen_with_the_charts_rights_and_is_back(server: ApiServer) -> None:
+def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
     server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
 
     async def scenario() -> None:
@@ -315,7 +315,7 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
                 await kubernetes.get(api, "odradek", "consumers")
             # Events are a courtesy, whose failure is only logged: so they are looked at.
             for _ in range(2):
-                await kubernetes.tell(body, EventType.NORMAL, "Tried", "whether it may")
+                await kubernetes.record_event(body, EventType.NORMAL, "Tried", "whether it may")
             events = await person.list(EVENTS, "odradek")
             assert [event["count"] for event in events if event["reason"] == "Tried"] == [2]
             assert any(event["reason"] == "VolumeGrows" for event in events)

@@ -92,10 +92,10 @@ def test_all_that_are_in_the_way_are_named_together() -> None:
         world.look()
     message = world.condition("Ready")["message"]
     assert "Service events-bootstrap, ConfigMap events-binding (of Certificate web)" in message
-    assert world.pods() == {}, "the bootstrap Service leads to somebody else's pods"
+    assert world.pods() == {}, "the bootstrap Service leads to foreign pods"
 
 
-def test_a_running_cluster_goes_on_when_a_new_listener_meets_a_service_of_somebody_else(world: World) -> None:
+def test_a_new_listener_with_a_foreign_service_leaves_the_cluster_running(world: World) -> None:
     before = world.pods()
     put(world, SERVICES, "events-out-1")
     world.change(spec__listeners=[{"name": "out", "type": "NodePort", "port": 9094}])

@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 @pytest.mark.integration
-def test_the_startup_probe_waits_for_a_server_that_comes_later_and_until_it_is_ready() -> None:
+def test_the_startup_probe_waits_until_a_late_server_is_ready() -> None:
     port = free_port()
     command = http_probes(port, ready_path="/readyz", start_seconds_max=9)["startupProbe"]["exec"]["command"]
     probe = subprocess.Popen([sys.executable, *command[1:]])
@@ -63,7 +63,7 @@ def test_the_startup_probe_waits_for_a_server_that_comes_later_and_until_it_is_r
 
 
 @pytest.mark.integration
-def test_a_server_that_lives_and_does_not_become_ready_is_reported_by_its_readiness() -> None:
+def test_a_live_server_that_never_becomes_ready_fails_readiness() -> None:
     port = free_port()
     server = Server(port)
     command = [sys.executable, "-c", UNTIL_READY, str(port), "/never", "0"]

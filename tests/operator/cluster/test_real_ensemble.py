@@ -138,7 +138,7 @@ def answer_rw(listener: socket.socket) -> None:
         asked.close()
 
 
-def test_a_majority_that_lost_its_volumes_waits_for_the_one_that_has_the_data(ensemble: Ensemble) -> None:
+def test_a_majority_without_volumes_waits_for_the_server_with_the_data(ensemble: Ensemble) -> None:
     ensemble.found(1, 2, 3)
     write(ensemble, "a")
     ensemble.configure(change(ensemble))
@@ -151,7 +151,7 @@ def test_a_majority_that_lost_its_volumes_waits_for_the_one_that_has_the_data(en
     assert not ensemble[1].serves
 
 
-def test_a_server_that_lost_its_volume_gets_the_data_from_the_others_and_votes_again(
+def test_a_server_without_its_volume_gets_the_data_and_votes_again(
     ensemble: Ensemble,
 ) -> None:
     ensemble.found(1, 2, 3)
@@ -167,7 +167,7 @@ def test_a_server_that_lost_its_volume_gets_the_data_from_the_others_and_votes_a
     assert held(ensemble) == {"a"}
 
 
-def test_former_servers_with_old_data_do_not_vote_when_they_are_started_again(ensemble: Ensemble) -> None:
+def test_former_servers_with_old_data_do_not_vote_after_a_restart(ensemble: Ensemble) -> None:
     ensemble.found(1, 2, 3)
     write(ensemble, "a")
     old = {id: ensemble[id].copy_volume() for id in (2, 3)}
@@ -187,7 +187,7 @@ def test_former_servers_with_old_data_do_not_vote_when_they_are_started_again(en
     assert change(ensemble).voters == (1,)
 
 
-def test_the_probe_and_the_operator_know_a_server_that_serves_from_one_that_only_listens(
+def test_probe_and_operator_distinguish_serving_from_listening(
     ensemble: Ensemble,
 ) -> None:
     def is_ready(id: int) -> bool:

@@ -60,7 +60,7 @@ def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: World) ->
     assert world.condition("Scaling") == {}
 
 
-def test_defaults_follow_the_brokers_that_are_there_until_the_others_are_empty(world: World) -> None:
+def test_defaults_change_only_when_the_removed_brokers_are_empty(world: World) -> None:
     before, file = world.pods(), _settings(world)
     assert (file["default.replication.factor"], file["min.insync.replicas"]) == ("3", "2")
     world.brokers.too_few = True
@@ -178,7 +178,7 @@ def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: 
     assert world.replaced(before) == {"events-broker-1"}
 
 
-def test_brokers_are_emptied_before_they_go_even_while_their_set_is_made_anew() -> None:
+def test_brokers_are_emptied_first_even_while_their_set_is_recreated() -> None:
     for cut in range(16):
         world = World({"brokers": {"replicas": 4}})
         world.settle()
@@ -189,7 +189,7 @@ def test_brokers_are_emptied_before_they_go_even_while_their_set_is_made_anew() 
         assert set(world.pods()) == BROKER_PODS, f"cut after {cut}"
 
 
-def test_a_set_that_somebody_deletes_comes_back_with_the_brokers_that_still_have_something() -> None:
+def test_a_deleted_set_returns_with_the_brokers_that_are_not_empty() -> None:
     world = World({"brokers": {"replicas": 4}})
     world.settle()
     world.brokers.replicas = {3: 5}

@@ -33,7 +33,7 @@ def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: Wor
     assert [event.reason for event in world.kubernetes.events] == ["BrokerRestarts"] * 3
 
 
-def test_a_roll_waits_for_replicas_in_sync_and_says_so_and_does_not_wait_for_what_cannot_be(
+def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(
     world: World,
 ) -> None:
     before = world.pods()
@@ -74,7 +74,7 @@ def test_a_pod_that_does_not_serve_anyway_goes_first_and_nobody_is_asked(world: 
     assert world.status["brokers"]["current"] == 3
 
 
-def test_what_brokers_take_while_they_run_restarts_nobody_and_the_rest_does(world: World) -> None:
+def test_only_settings_that_cannot_change_live_restart_brokers(world: World) -> None:
     before, controllers = world.pods(), world.pods("controller")
     world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
     world.settle()
@@ -87,7 +87,7 @@ def test_what_brokers_take_while_they_run_restarts_nobody_and_the_rest_does(worl
     assert set(world.pods("controller")).isdisjoint(controllers)
 
 
-def test_what_one_broker_has_for_itself_covers_the_clusters_setting_and_is_named(world: World) -> None:
+def test_a_brokers_own_setting_that_covers_the_clusters_is_named(world: World) -> None:
     before = world.pods()
     world.brokers.own = {1: {"log.retention.ms": "5"}}
     world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
@@ -143,7 +143,7 @@ def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: World) -> None:
     assert set(world.pods("zookeeper").values()).isdisjoint(servers.values())
 
 
-def test_a_broker_that_does_not_tell_its_settings_is_not_current_and_controllers_wait_for_it(
+def test_controllers_wait_for_a_broker_that_reports_no_settings(
     world: World,
 ) -> None:
     before, controllers = world.pods(), world.pods("controller")
@@ -198,7 +198,7 @@ def test_full_volumes_are_a_condition_that_says_what_to_do(world: World) -> None
     assert world.condition("Volumes") == {}
 
 
-def test_a_broker_with_a_full_disk_is_given_a_new_volume_when_that_is_asked_for(world: World) -> None:
+def test_a_broker_with_a_full_disk_gets_a_new_volume_on_request(world: World) -> None:
     before = world.pods()
     world.brokers.answers[1] = RestartAnswer(known=True, refused_writes="the log directory is full")
     world.annotate_pod("events-broker-1", REPLACE_ANNOTATION, "true")

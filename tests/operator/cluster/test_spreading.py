@@ -73,7 +73,7 @@ def test_it_is_loose_where_there_are_too_few(nodes: int) -> None:
     assert spread(world) == {NODE: LOOSE, ZONE_LABEL: LOOSE}
 
 
-def test_two_nodes_are_enough_for_two_controllers_and_not_for_three_brokers() -> None:
+def test_two_nodes_suffice_for_two_controllers_but_not_for_three_brokers() -> None:
     world = world_of(2, zones=2)
     assert spread(world)[NODE] == LOOSE
     assert spread(world, "controller", DEPLOYMENTS) == {NODE: STRICT, ZONE_LABEL: STRICT}
@@ -207,7 +207,7 @@ def test_only_nodes_that_take_the_pods_count(nodes: list[Json], pod: Json, expec
     assert enough(nodes, Pod(**pod), count=3, label=ZONE_LABEL).nodes is expected
 
 
-def test_zones_are_enough_when_every_node_is_in_one_and_there_are_three_or_as_many_as_pods() -> None:
+def test_zones_suffice_with_all_nodes_in_three_or_as_many_as_pods() -> None:
     def zones(*names: str | None, count: int) -> bool:
         nodes = [node(f"node-{number}", zone) for number, zone in enumerate(names)]
         return enough(nodes, Pod(), count=count, label=ZONE_LABEL).zones

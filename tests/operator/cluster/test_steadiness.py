@@ -45,7 +45,7 @@ def test_a_step_waits_for(observed: Observed, reason: str) -> None:
     assert found is not None and reason in found
 
 
-def test_a_step_does_not_wait_when_all_is_steady_nor_a_broker_for_a_server_that_is_not_needed() -> None:
+def test_a_step_waits_neither_when_steady_nor_for_an_unneeded_server() -> None:
     assert waits_for(STEADY, takes_server=True) is None
     two_of_three = replace(STEADY, servers={"zk-1": "leader", "zk-2": "follower"})
     assert waits_for(two_of_three, takes_server=False) is None
@@ -78,7 +78,7 @@ def test_servers_go_one_at_a_time_and_the_leader_last() -> None:
     assert chosen((server(0), server(2)), "zk-2") is None, "one is being made"
 
 
-def test_a_server_that_does_not_serve_anyway_goes_first_and_waits_for_nothing() -> None:
+def test_a_server_that_does_not_serve_is_replaced_first_at_once() -> None:
     pods = (server(0), server(1, ready=False), server(2))
     assert chosen(pods, None, "ZooKeeper's servers have no leader") == "zk-1"
 
@@ -89,7 +89,7 @@ def ensemble() -> World:
     return world
 
 
-def test_a_restart_of_all_takes_one_pod_at_a_time_servers_first_and_their_leader_last() -> None:
+def test_a_restart_takes_one_pod_at_a_time_servers_first_leader_last() -> None:
     world = ensemble()
     world.brokers.leader = 3
     before = {part: world.pods(part) for part in ("zookeeper", "broker", "controller")}
@@ -110,7 +110,7 @@ def test_a_restart_of_all_takes_one_pod_at_a_time_servers_first_and_their_leader
 
 
 @pytest.mark.parametrize("component", ["zookeeper", "broker", "controller"])
-def test_no_pod_is_taken_while_a_broker_has_no_session_or_nobody_is_the_controller(component: str) -> None:
+def test_no_pod_is_replaced_without_all_sessions_and_a_controller(component: str) -> None:
     world = ensemble()
     name = min(world.pods(component))
     before = world.pods(component)
@@ -150,7 +150,7 @@ def test_a_server_whose_new_pod_looks_for_a_leader_is_waited_for() -> None:
     assert set(world.pods("zookeeper").values()).isdisjoint(before.values())
 
 
-def test_what_a_process_measures_is_read_and_an_older_one_is_believed_to_have_a_session(
+def test_an_older_process_without_the_metric_counts_as_connected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     admin = HttpClusterAdmin(None)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def test_what_a_process_measures_is_read_and_an_older_one_is_believed_to_have_a_
     ]
 
 
-def test_a_servers_mode_is_what_it_answers_and_none_of_one_that_does_not_serve() -> None:
+def test_a_server_that_does_not_serve_has_no_mode() -> None:
     answers = [
         b"Zookeeper version: 3.8.0\nMode: leader\nNode count: 5\n",
         b"This ZooKeeper instance is not serving\n",

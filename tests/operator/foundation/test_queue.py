@@ -52,7 +52,7 @@ async def working(worker: Worker, *, workers: int = 1, **settings: Any) -> Async
     await queue.close()
 
 
-def test_what_is_added_while_it_waits_or_is_worked_on_is_done_once_more_and_never_twice_at_once() -> None:
+def test_a_key_added_while_in_work_runs_once_more_and_never_concurrently() -> None:
     async def scenario() -> Worker:
         worker = Worker()
         async with working(worker, workers=4) as queue:

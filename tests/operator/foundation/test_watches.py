@@ -55,7 +55,7 @@ def test_an_empty_list_owes_nothing() -> None:
     assert watches.dead() is None
 
 
-def test_a_change_that_comes_late_does_not_hide_what_a_later_list_has_shown() -> None:
+def test_a_late_change_does_not_hide_what_a_later_list_showed() -> None:
     time = Time()
     watches = Watches(["Topic"], time)
     watches.listed("Topic", ["501"])

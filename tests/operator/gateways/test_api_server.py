@@ -141,8 +141,8 @@ def test_the_same_news_again_is_counted() -> None:
     async def use(server: ApiServer, kubernetes: ApiServerGateway) -> None:
         body = await kubernetes.create(topic("a"))
         for _ in range(3):
-            await kubernetes.tell(body, EventType.WARNING, "Slow", "it is slow")
-        await kubernetes.tell(body, EventType.WARNING, "Slow", "it is slower")
+            await kubernetes.record_event(body, EventType.WARNING, "Slow", "it is slow")
+        await kubernetes.record_event(body, EventType.WARNING, "Slow", "it is slower")
         events = await kubernetes.list(EVENTS, "default")
         assert sorted((event["message"], event["count"]) for event in events) == [
             ("it is slow", 3),
@@ -152,6 +152,6 @@ def test_the_same_news_again_is_counted() -> None:
         assert any("POST" in one.labels and "201" not in one.labels for one in kubernetes.samples())
         # An event that cannot be written is no reason to stop.
         server.refusals["POST", EVENTS.path("default")] = 403
-        await kubernetes.tell(body, EventType.NORMAL, "Other", "news")
+        await kubernetes.record_event(body, EventType.NORMAL, "Other", "news")
 
     with_server(use)

@@ -43,7 +43,7 @@ class Brokers:
         self.drained.append(broker)
 
 
-def test_a_broker_is_empty_only_when_it_was_so_after_it_takes_nothing_any_more(
+def test_a_broker_counts_as_empty_only_after_it_is_cordoned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     brokers = Brokers()
@@ -80,7 +80,7 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
     assert answer == RestartAnswer(known=True, refused_writes="the log directory /data is full")
 
 
-def test_brokers_with_a_full_directory_are_named_and_those_that_do_not_answer_left_out(
+def test_brokers_with_a_full_directory_are_named_and_silent_ones_omitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def directory(broker: int, path: str, usable: int) -> LogDirectory:

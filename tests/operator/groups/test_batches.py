@@ -194,7 +194,7 @@ def test_what_brokers_refuse_altogether_stands_in_the_status(monkeypatch: pytest
     assert "refuses" in ready["message"] and "may not describe configs" in ready["message"]
 
 
-def test_one_that_is_invalid_and_cannot_be_reported_does_not_hold_the_others_up(
+def test_an_invalid_group_without_a_report_does_not_hold_others_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch)

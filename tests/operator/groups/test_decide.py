@@ -213,7 +213,7 @@ GOING: dict[str, Any] = {"is_deleted": True, "has_finalizer": True, "deletionPol
 OWN = ConsumerGroupStatus(owner_uid="me")
 
 
-def test_deletion_takes_the_group_along_only_with_the_policy_and_from_its_owner() -> None:
+def test_deletion_deletes_the_group_only_by_policy_and_for_its_owner() -> None:
     assert decide(wanted(deletionPolicy="Delete"), there(group())).actions == (AddFinalizer(),)
     assert decide(wanted(OWN, **GOING), there(group())).actions == (DeleteGroup("billing"), RemoveFinalizer())
     assert decide(wanted(OWN, **GOING), there(group(state=None))).actions == (RemoveFinalizer(),)
@@ -260,7 +260,7 @@ def test_a_spec_that_contradicts_itself_is_no_spec() -> None:
         wanted(reset={**TO_EARLIEST, "whenActive": "Never"})
 
 
-def test_a_workload_that_kubernetes_does_not_let_be_scaled_stands_in_the_status() -> None:
+def test_a_workload_that_kubernetes_refuses_to_scale_is_in_the_status() -> None:
     desired = wanted(replicas=3, workload={"name": "app"})
     refused = WorkloadSeen(replicas=1, refusal='deployments.apps "app" is forbidden: exceeded quota')
     decision = decide(desired, there(group(members=1, committed=COMMITTED), workload=refused))

@@ -53,7 +53,7 @@ def follow(desired: Desired, decision: Decision) -> Desired:
     return desired
 
 
-def test_a_reset_notes_where_it_goes_and_where_it_came_from_before_it_sets_offsets() -> None:
+def test_a_reset_notes_its_target_and_snapshot_before_it_sets_offsets() -> None:
     desired = wanted(reset=TO_EARLIEST)
     actual = there(group(committed=COMMITTED))
     assert decide(desired, actual).actions == (Resolve({A: EARLIEST, B: EARLIEST}),)
@@ -76,7 +76,7 @@ def test_a_reset_notes_where_it_goes_and_where_it_came_from_before_it_sets_offse
     assert stated(over, "Reset") == ("True", "Done")
 
 
-def test_a_reset_is_not_repeated_where_consumers_have_gone_on_before_it_was_noted_as_done() -> None:
+def test_a_reset_is_not_repeated_after_consumers_have_continued() -> None:
     desired = wanted(reset=TO_EARLIEST)
     desired = follow(desired, decide(desired, there(group(committed=COMMITTED), resolved={A: 10, B: 0})))
     went_on = decide(desired, there(group(members=1, committed={A: 12, B: 0})))

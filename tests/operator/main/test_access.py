@@ -190,7 +190,7 @@ def test_a_plugin_gives_the_next_token_before_the_former_one_ends(
     asyncio.run(scenario())
 
 
-def test_a_plugin_runs_again_for_a_token_that_is_refused_and_not_for_one_that_holds(
+def test_a_plugin_runs_again_only_for_a_refused_token(
     plugin: Plugin, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -261,7 +261,7 @@ def _jwt(expires_in_seconds: float) -> str:
     return f"{part({})}.{part({'exp': ends})}.{part({})}"
 
 
-def test_an_oidc_token_is_renewed_at_an_issuer_whose_certificate_is_checked(
+def test_an_oidc_token_is_renewed_at_an_issuer_with_a_checked_certificate(
     tmp_path: Path, write: Callable[..., Path]
 ) -> None:
     certificates = Certificates(tmp_path / "certificates")

@@ -1,4 +1,4 @@
-"""How long a holder keeps a Lease that it cannot renew: never until somebody else can have it. In virtual time."""
+"""How long a holder keeps a Lease that it cannot renew: never until another process can have it. In virtual time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
     assert run(play()) == pytest.approx(3 + GIVE_UP_SECONDS)
 
 
-def test_a_holder_whose_renewal_meets_another_write_reads_again_and_goes_on() -> None:
+def test_a_renewal_that_conflicts_with_another_write_is_tried_again() -> None:
     async def play() -> float:
         kubernetes = SlowKubernetes()
         held = lease(kubernetes)

@@ -285,7 +285,7 @@ def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease() -> 
     scenario(play)
 
 
-def test_a_holder_whose_pod_is_gone_is_followed_before_the_end_of_its_lease() -> None:
+def test_a_holder_without_a_pod_is_followed_before_its_lease_ends() -> None:
     async def play(server: ApiServer) -> None:
         server.objects.create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old", "namespace": "system"}}

@@ -1,7 +1,7 @@
 """Kubernetes in memory, for reconcilers: the gateway's calls on `Objects`, with faults.
 
 `killed_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail;
-`before_write` lets somebody else act between what was read and what is written.
+`before_write` lets another client act between what was read and what is written.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class MemoryKubernetes:
             return False
         return True
 
-    async def tell(self, about: Json, type: EventType, reason: str, message: str) -> None:
+    async def record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         await asyncio.sleep(0)
         self.events.append(Told(about["kind"], metadata(about)["name"], str(type), reason, message))
 

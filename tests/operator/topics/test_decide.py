@@ -105,7 +105,7 @@ def test_what_was_made_now_is_owned_and_ready() -> None:
     assert parse(TopicStatus, render(status)) == status
 
 
-def test_a_careful_owner_notes_that_it_makes_the_topic_and_knows_it_again_after_an_interruption() -> None:
+def test_a_noted_creation_is_recognized_after_an_interruption() -> None:
     careful = wanted(adoptionPolicy="Fail")
     assert decide(careful, there(None)).actions == (NoteCreating(), Create("orders", 2, -1, {}))
     noted = replace(careful, status=TopicStatus(creating="me"))
@@ -126,7 +126,7 @@ def test_one_that_was_made_by_somebody_quicker_is_a_strangers() -> None:
     assert reason(decide(replace(noted, status=decision.status), there(topic()))) == ("False", "TopicExists")
 
 
-def test_one_that_an_interrupted_run_has_made_is_known_though_it_showed_late() -> None:
+def test_a_topic_of_an_interrupted_run_is_recognized_when_it_shows_late() -> None:
     noted = wanted(TopicStatus(creating="me"), adoptionPolicy="Fail")
     decision = decide(noted, there(None, failure=Failure("TopicAlreadyExists", "it is there", False)))
     assert decision.status is not None
@@ -280,7 +280,7 @@ def test_drift_may_be_nobodys_business() -> None:
     assert [one.type for one in decision.conditions] == ["Ready"]
 
 
-def test_a_topic_that_somebody_deleted_is_made_anew_only_where_drift_is_corrected() -> None:
+def test_a_topic_deleted_by_hand_is_made_again_only_with_drift_enforced() -> None:
     decision = decide(wanted(OWN), there(None))
     assert isinstance(decision.actions[0], Create)
     assert event_reasons(decision) == ["TopicMadeAnew"]
@@ -439,7 +439,7 @@ def test_partitions_that_are_well_are_one_line_and_the_others_are_shown() -> Non
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_topic_that_asks_for_compaction_is_warned_once_that_it_has_no_effect(policy: str) -> None:
+def test_a_compacted_topic_gets_one_warning_that_it_has_no_effect(policy: str) -> None:
     desired = wanted(OWN, config={"cleanup.policy": policy})
     decision = decide(desired, there(topic(cleanup_policy=policy)))
     (warned,) = [one for one in decision.conditions if one.type == "Compaction"]

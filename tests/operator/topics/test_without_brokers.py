@@ -48,7 +48,7 @@ class Namespace:
         return run(self.reconciler.reconcile(Key("Topic", "shop", name)))
 
 
-def test_a_deleted_topic_that_another_resource_names_says_so_although_its_cluster_is_gone() -> None:
+def test_deletion_reports_another_owner_without_a_cluster() -> None:
     shop = Namespace()
     body = shop.make("orders")
     shop.make("orders-too", name="orders")

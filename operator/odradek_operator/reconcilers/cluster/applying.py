@@ -67,7 +67,7 @@ class Applier:
             for body in await self._kubernetes.list(api, key.namespace, labels=labels):
                 if belonging(body, cluster=key.name, uid=uid) is Belonging.OWN:
                     found[api.kind, metadata(body)["name"]] = body
-        # Their sets own pods. Nobody owns claims, and one that was made by hand for a restored volume has fewer labels.
+        # Their sets own pods. Claims have no owner. One that was made by hand for a restored volume has fewer labels.
         for api, wanted in ((PODS, labels), (VOLUME_CLAIMS, {CLUSTER_LABEL: key.name})):
             for body in await self._kubernetes.list(api, key.namespace, labels=wanted):
                 found[api.kind, metadata(body)["name"]] = body

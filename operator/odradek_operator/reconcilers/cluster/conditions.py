@@ -34,7 +34,7 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
         more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""
         message = (
             f"the listener {first.listener} waits for {first.reason} for broker {first.broker}{more}; until then "
-            "brokers tell of the one before, or of none. Look at its Services, or give advertisedHost"
+            "brokers advertise the one before, or none. Look at its Services, or give advertisedHost"
         )
         stated.append(condition(LISTENERS, False, "AddressPending", message))
     if found.volume_problem:
@@ -142,7 +142,7 @@ def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
     silent = named(tuple(str(broker) for broker in unknown))
     if not roll.left and unknown:
         message = (
-            f"whether these must be restarted is not known, as they do not tell their settings: {silent}"
+            f"whether these must be restarted is not known, as they do not report their settings: {silent}"
         )
         return condition(ROLLING, None, "NoAnswer", message)
     if not roll.left:
@@ -153,7 +153,7 @@ def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
     if roll.waiting:
         parts.append(f"waiting: {roll.waiting}")
     if unknown:
-        parts.append(f"not known, as they do not tell their settings: {silent}")
+        parts.append(f"not known, as they do not report their settings: {silent}")
     if roll.never_safe:
         parts.append(
             "away while their broker restarts, since they need all of their replicas in sync: "

@@ -136,8 +136,8 @@ def data_problem(
     ]
     if not by and current in (None, known):
         return None
-    who = f"broker {by[0]} has" if by else "this Cluster has had"
+    witness = f"broker {by[0]} has" if by else "this Cluster has had"
     return (
-        f"ZooKeeper's data is lost or was replaced: {who} the data of the cluster {known}, which ZooKeeper does not "
-        f"know. {_WHAT_TO_DO}"
+        f"ZooKeeper's data is lost or was replaced: {witness} the data of the cluster {known}, which ZooKeeper does "
+        f"not know. {_WHAT_TO_DO}"
     )

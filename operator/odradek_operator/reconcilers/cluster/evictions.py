@@ -52,7 +52,7 @@ def verdict(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer
         return Verdict(may_go=False)
     for pod in pods:
         answer = answers.get(pod.broker, RestartAnswer(known=False))
-        # A full disk holds back rolls, which nobody needs; a drain of another node may not wait for it.
+        # A full disk holds back rolls, which can wait; a drain of another node may not wait for it.
         if not answer.allowed:
             return Verdict(may_go=False, problem=why_it_waits(pod.broker, answer))
     return Verdict(may_go=True)

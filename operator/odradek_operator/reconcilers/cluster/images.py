@@ -13,7 +13,7 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 
 
 def image_of(spec: ClusterSpec, default: str) -> str:
-    """The image of brokers and controllers; empty when nobody names one."""
+    """The image of brokers and controllers; empty when none is named."""
     image = spec.image or default
     if not image or spec.version is None:
         return image

@@ -42,7 +42,7 @@ async def settle_settings(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
     cluster_id = unreachable = None
     for pod, answer in zip(serving, answers, strict=True):
         if isinstance(answer, OdradekError):
-            unreachable = f"broker {pod.broker} does not tell the operator its settings: {answer}"
+            unreachable = f"broker {pod.broker} does not report its settings to the operator: {answer}"
         else:
             in_force[pod.broker] = answer
     try:
@@ -98,7 +98,7 @@ async def read_disks(
     try:
         found = await run.admin.full_directories(run.context.bootstrap, serving)
     except OdradekError as failure:
-        return DisksFound(unreachable=f"brokers do not tell the operator of their disks: {failure}")
+        return DisksFound(unreachable=f"brokers do not report their disks to the operator: {failure}")
     return DisksFound(full_directories=found)
 
 

@@ -2,7 +2,7 @@
 
 An object belongs to a Cluster when its owner references have the Cluster's uid. An object without a controlling owner
 but with this Cluster's labels was left on purpose (`kubectl delete --cascade=orphan`, a restored backup). The Cluster
-adopts it. Every other object belongs to somebody else.
+adopts it. Every other object is foreign.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMED_MAX = 5
 
 
 class Belonging(Enum):
-    """Whose an object is: this Cluster's, an earlier one's of the same name, or somebody else's."""
+    """Whose an object is: this Cluster's, an earlier one's of the same name, or foreign."""
 
     OWN = "own"
     EARLIER = "earlier"

@@ -91,7 +91,7 @@ class _Events:
         self._oldest = now - _EVENT_AGE_MAX
 
     async def newest(self, kind: str, name: str) -> str | None:
-        """The newest warning of an object, None where there is none or nobody may read it."""
+        """The newest warning of an object, None where there is none or it may not be read."""
         fields = {"involvedObject.kind": kind, "involvedObject.name": name, "type": "Warning"}
         try:
             found = await self._kubernetes.list(EVENTS, self._namespace, fields=fields)

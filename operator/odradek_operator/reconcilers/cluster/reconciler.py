@@ -107,7 +107,7 @@ class ClusterReconciler:
             await report_unready(environment, run.body, run.before, reason, str(found))
             return BUSY_SECONDS if found.are_earlier else BLOCKED_SECONDS
         except (Refused, Forbidden) as refusal:
-            # Another try changes nothing: somebody must change the Cluster or the operator's rights.
+            # Another try changes nothing: the Cluster must change, or the operator's rights.
             await report_refusal(run, refusal)
             raise
 

@@ -2,7 +2,7 @@
 
 A step is a function of a run and of what earlier steps found. It returns what it found, and changes nothing here but
 `objects`, which follows what is applied and deleted. No step relies on an earlier run of the same process: a run that
-was cut off is repeated by the next one.
+was interrupted is repeated by the next one.
 """
 
 from __future__ import annotations

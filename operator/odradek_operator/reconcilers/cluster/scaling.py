@@ -34,7 +34,7 @@ class Scale:
 def brokers_there(stateful_set: SetState, pods: Collection[int], before: Movement | None) -> int | None:
     """How many brokers there are to reckon with, None where there was none yet.
 
-    A StatefulSet may be gone: it is being made again, or somebody deleted it. Then its pods and the movement show the
+    A StatefulSet may be gone: it is being made again, or was deleted. Then its pods and the movement show the
     brokers. Taken for a new Cluster, its highest brokers would go with all their data.
     """
     if stateful_set.there:

@@ -1,7 +1,7 @@
 """Which settings are altered while brokers run, and which make a broker restart: judged by what brokers have in force.
 
 The settings in force are compared with the broker's file, not with what the operator has done. So a broker that started
-from an old file is found too, and one whose settings somebody else altered.
+from an old file is found too, and one whose settings were altered by other means.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ _COMPARED: Final = {setting.key: setting for setting in BROKER_SETTINGS} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPlan:
-    """`alter` are common settings to set now, or with None to take back; `restart` says for each broker why it must be
-    restarted; `live` are the keys that were ever altered; `covered` are the keys that a broker has a value of its own
-    for, which is not what is wanted.
+    """What is to be done about brokers' settings.
+
+    `alter` are common settings to set now, or with None to take back. `restart` says for each broker why it must be
+    restarted. `live` are the keys that were ever altered. `covered` are the keys for which a broker has a value of its
+    own, and not the wanted one.
     """
 
     alter: Mapping[str, str | None] = field(default_factory=dict)
@@ -54,7 +56,7 @@ def plan_settings(
             if _same(setting, found.value, target):
                 continue
             if setting.scope is Scope.CLUSTER_WIDE and (target is not None or found.common_override):
-                # What was set for one broker alone covers the common value; setting that again and again helps nobody.
+                # What was set for one broker alone covers the common value; setting that again and again has no effect.
                 if found.own_override:
                     covered.setdefault(broker, []).append(key)
                 else:

@@ -1,7 +1,7 @@
 """What every step of a roll waits for, whichever kind of pod it takes: ZooKeeper serves, sessions, a controller.
 
 A pod that is ready says nothing of the others. A broker whose session is not connected may be fenced soon, and without
-an active controller nobody takes over what a stopping broker leads. So both are asked before a pod is taken away.
+an active controller no broker takes over what a stopping broker leads. So both are asked before a pod is taken away.
 """
 
 from __future__ import annotations

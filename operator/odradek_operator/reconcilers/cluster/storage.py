@@ -36,7 +36,7 @@ def claims_to_grow(claims: Iterable[Json], *, size: str) -> tuple[Growth, ...]:
 def claims_to_replace(claims: Iterable[Json], *, old: str | None, new: str | None) -> list[Json]:
     """The claims that wait for a volume of a wrong storage class, where the class changes from `old` to `new`.
 
-    Claims that an earlier run, cut off, has left with the old class are among them.
+    Claims that an interrupted earlier run has left with the old class are among them.
     """
     return [
         claim

@@ -117,7 +117,7 @@ def _fence(desired: Desired, actual: Actual, group: ActualGroup, known: ResetSta
         )
         return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if not known.fenced:
-        message = f"puts out {count(len(group.members), 'member')}; clients come back by themselves"
+        message = f"puts out {count(len(group.members), 'member')}; clients rejoin by themselves"
         # An applying reset keeps its target: only its fence had run out.
         phase = known.phase if known.phase is Phase.APPLYING else Phase.FENCING
         return Step(
@@ -143,7 +143,7 @@ def _unfence(desired: Desired, known: ResetStatus, group: ActualGroup) -> Step:
 
 
 def _prepare(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset) -> Step:
-    """Nobody is in the group: find out where it is to go on, and write that down with where it was."""
+    """The group is empty: find out where it is to continue, and write that down with where it was."""
     assert actual.seen is not None
     topics = wish.topics or desired.spec.topics or sorted({where.topic for where in group.committed})
     refused = replace(known, phase=Phase.REFUSED)

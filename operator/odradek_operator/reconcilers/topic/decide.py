@@ -1,8 +1,8 @@
 """What to do about one Topic: a pure function of what is wanted and what there is.
 
-A run may be cut off anywhere, so a decision depends only on what there is. Three fields of the status note what cannot
-be observed. `ownerUid` with `topicId`: the topic belongs to this resource, and is deleted with it. `creating`: a topic
-that appears was made by this resource. `appliedGeneration`: a difference is drift, not a change of the spec.
+A run may be interrupted anywhere, so a decision depends only on what there is. Three fields of the status note what
+cannot be observed. `ownerUid` with `topicId`: the topic belongs to this resource, and is deleted with it. `creating`: a
+topic that appears was made by this resource. `appliedGeneration`: a difference is drift, not a change of the spec.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
     is_drift = is_lost and desired.status.applied_generation == desired.generation
     if is_drift and spec.drift is not DriftMode.ENFORCE:
         message = (
-            f"the topic {desired.topic} was deleted by somebody else; change the spec or set drift to Enforce to have "
-            "it made anew, empty"
+            f"the topic {desired.topic} was deleted by other means; change the spec or set drift to Enforce to have "
+            "it made again, empty"
         )
         return Decision.with_condition(
             desired, ready(False, "TopicMissing", message), condition(DRIFTED, True, "TopicMissing", message)
@@ -147,7 +147,7 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
     steps.append(Create(desired.topic, spec.partitions, spec.replicas or -1, dict(spec.config or {})))
     events: tuple[Event, ...] = ()
     if is_lost:
-        lost = f"the topic {desired.topic} had been deleted by somebody else and is made anew, empty"
+        lost = f"the topic {desired.topic} had been deleted by other means and is made again, empty"
         events = (Event("TopicMadeAnew", lost, is_warning=True),)
     return Decision(actions=tuple(steps), events=events)
 
@@ -174,11 +174,11 @@ def _refused(desired: Desired, actual: Actual) -> Decision:
 def _made_by_somebody(desired: Desired, actual: Actual) -> Decision:
     """The topic was made between the read and this run's Create.
 
-    Either somebody else made it, or an earlier run of this operator that was cut off after NoteCreating.
+    Either another client made it, or an earlier run of this operator that was interrupted after NoteCreating.
     """
     status = replace(desired.status, creating=None) if actual.noted_now else desired.status
     waits = ready(
-        False, "Creating", "the topic was made by somebody else at this moment; it is looked at again"
+        False, "Creating", "the topic was made by another client at this moment; it is looked at again"
     )
     return Decision(status=status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
 
@@ -226,7 +226,7 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
         return _moving(desired, actual, events)
     if is_drift:
         changes = "; ".join(differences)
-        message = f"the topic {desired.topic} was changed by somebody else and is changed back: {changes}"
+        message = f"the topic {desired.topic} was changed by other means and is changed back: {changes}"
         events.append(Event("DriftCorrected", message, is_warning=True))
     return Decision(actions=actions, events=tuple(events))
 

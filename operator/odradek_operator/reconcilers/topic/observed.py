@@ -54,7 +54,7 @@ def _is_well(partition: Partition) -> bool:
 
 
 def _ranges(numbers: Iterable[int]) -> str | None:
-    """Numbers in short, as 0-5,7; None for no numbers. What is too long for the status is cut."""
+    """Numbers in short, as 0-5,7; None for no numbers. What is too long for the status is shortened."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
