@@ -10,7 +10,7 @@ from odradek.foundation.errors import (
     InvalidFetchSessionEpoch,
 )
 from odradek.handlers.fetch_sessions import EPOCH_MAX, FetchSessions, next_epoch
-from odradek.protocol.hot.fetch_request import AskedPartition
+from odradek.protocol.hot.fetch import AskedPartition
 
 
 class Time:

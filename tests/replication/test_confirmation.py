@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from odradek.handlers.fetch_sessions import FetchSessions, Session
-from odradek.protocol.hot.fetch_request import AskedPartition
+from odradek.protocol.hot.fetch import AskedPartition
 from odradek.replication.confirmation import (
     ALWAYS,
     NEVER,

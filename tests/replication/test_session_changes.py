@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from odradek.handlers.fetch_followers import FollowerReading
-from odradek.handlers.fetch_reading import Fetched
-from odradek.handlers.fetch_targets import Target
+from odradek.handlers.fetch_reading import Fetched, Target
 from odradek.handlers.session_changes import SessionChanges, _UnchangedTarget
 from odradek.protocol.api import ApiKey
 from odradek.replication.fetch_session_handler import Key

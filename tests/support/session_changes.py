@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from odradek.handlers.context import BrokerParts
+from odradek.handlers.fetch_reading import Target
 from odradek.handlers.fetch_sessions import Session
-from odradek.handlers.fetch_targets import Target
 from odradek.handlers.session_changes import SessionChanges, _UnchangedTarget
 from odradek.replication.purgatory import WaitingFetch
 

@@ -15,19 +15,20 @@ from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.fetch_followers import FollowerReading
-from odradek.handlers.fetch_reading import Fetched, FetchReading
+from odradek.handlers.fetch_reading import Fetched, FetchReading, Target
 from odradek.handlers.fetch_sessions import INITIAL_EPOCH, NO_FOLLOWER, Session
-from odradek.handlers.fetch_targets import Target
 from odradek.protocol.errors import error_code
 from odradek.protocol.frames import Frame
-from odradek.protocol.hot.fetch_request import (
+from odradek.protocol.hot.fetch import (
     FINAL_EPOCH,
+    FIRST_WITH_LEADERS,
     FIRST_WITH_TOPIC_IDS,
+    LED_ELSEWHERE,
     NO_SESSION,
     FetchRequest,
+    pack_fetch_response,
     parse_fetch_request,
 )
-from odradek.protocol.hot.fetch_response import FIRST_WITH_LEADERS, LED_ELSEWHERE, pack_fetch_response
 from odradek.replication.replica_selector import replica_selector
 from odradek.transport.pending import Pending
 
@@ -217,6 +218,6 @@ def _encode(
         header.correlation_id,
         results,
         session_id=session_id,
-        error_code=error_code(error),
+        error_code=0 if error is None else error_code(error),
         leaders=leaders,
     )

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.handlers.fetch_reading import Fetched, FetchReading
-from odradek.handlers.fetch_targets import Target
+from odradek.handlers.fetch_reading import Fetched, FetchReading, Target
 from odradek.handlers.session_changes import SessionChanges
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition

@@ -1,4 +1,4 @@
-"""What the partitions of one fetch have now, within its limits.
+"""What one fetch asks of partitions, and what they have now, within its limits.
 
 Limits are Kafka's. The first partition with records gives at least one batch, even above its own limit or the
 request's. So a reader always gets past a large batch. The others share the rest.
@@ -10,15 +10,70 @@ import logging
 from collections.abc import Collection
 
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
-from odradek.handlers.fetch_targets import Target
 from odradek.protocol.errors import error_code
-from odradek.protocol.hot.fetch_response import FetchedPartition
+from odradek.protocol.hot.fetch import AskedPartition, FetchedPartition, Key
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Watched
 from odradek.replication.replica_selector import ReplicaSelector
 
 logger = logging.getLogger(__name__)
+
+
+class Target:
+    """What the request asks of one partition, and what the session last answered of it."""
+
+    __slots__ = (
+        "bytes_max",
+        "current_leader_epoch",
+        "fetch_offset",
+        "follower_log_start",
+        "high_watermark",
+        "index",
+        "key",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "matching_epoch",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str | bytes,
+        index: int,
+        fetch_offset: int,
+        bytes_max: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+        follower_log_start: int = -1,
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.key: Key = (topic, index)
+        self.fetch_offset = fetch_offset
+        self.bytes_max = bytes_max
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.follower_log_start = follower_log_start
+        self.partition: Partition | None = None
+        self.matching_epoch = -1
+        """The leader epoch in which a follower's request was found to match the log as it stands."""
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def update(self, asked: AskedPartition) -> None:
+        """Take what the client asks now; what it was answered stays."""
+        (
+            _,
+            _,
+            self.fetch_offset,
+            self.bytes_max,
+            self.current_leader_epoch,
+            self.last_fetched_epoch,
+            self.follower_log_start,
+        ) = asked
+        self.matching_epoch = -1
 
 
 class Fetched(FetchedPartition):
@@ -101,7 +156,7 @@ class FetchReading:
         if partition is None or partition.replica.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
         fetched.partition = partition
-        if partition.leader is not None:
+        if partition.replica.context.is_registry_silent and partition.leader is not None:
             partition.leader.require_confirmed()
         if self.nearest is not None and self._prefers_other_replica(self.nearest, target, partition, fetched):
             return

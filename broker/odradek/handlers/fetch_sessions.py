@@ -21,9 +21,9 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.handlers.fetch_targets import Target
+from odradek.handlers.fetch_reading import Target
 from odradek.handlers.session_changes import SessionChanges
-from odradek.protocol.hot.fetch_request import (
+from odradek.protocol.hot.fetch import (
     FIRST_WITH_TOPIC_IDS,
     NO_SESSION,
     AskedPartition,

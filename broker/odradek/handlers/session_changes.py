@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.handlers.fetch_targets import Target
+from odradek.handlers.fetch_reading import Target
 from odradek.replication.follower_states import FollowerState, LastRequest
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import WaitingFetch, Watch

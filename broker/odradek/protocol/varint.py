@@ -9,6 +9,8 @@ Reading raises InvalidRequest on anything else.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from odradek.foundation.errors import InvalidRequest
 
 UNSIGNED_VARINT_BYTES_MAX = 5
@@ -60,3 +62,28 @@ def skip_tagged_fields(data: memoryview, position: int) -> int:
                 f"a tagged field is said to have {size} bytes and ends beyond the frame's {len(data)}"
             )
     return position
+
+
+def tagged_structure(
+    data: memoryview, position: int, tag: int, fields: Struct
+) -> tuple[tuple[int, ...] | None, int]:
+    """(the values of `fields` in the structure that `tag` holds, position after the tagged fields).
+
+    None without that tag. Raises InvalidRequest and struct.error where the structure is shorter or longer than its
+    tagged field.
+    """
+    values = None
+    end = skip_tagged_fields(data, position)
+    count, position = read_unsigned_varint(data, position)
+    for _ in range(count):
+        found, position = read_unsigned_varint(data, position)
+        size, position = read_unsigned_varint(data, position)
+        after = position + size
+        if found == tag:
+            values = fields.unpack_from(data[:after], position)
+            if skip_tagged_fields(data[:after], position + fields.size) != after:
+                raise InvalidRequest(
+                    f"the structure of tag {tag} is shorter than the tagged field that holds it"
+                )
+        position = after
+    return values, end

@@ -3,9 +3,6 @@
 Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header
 (`batch.validate_header`). What stands here needs the records, or all bytes of the request.
 
-Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header
-(`batch.validate_header`). What stands here needs the records, or all bytes of the request.
-
 Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
 compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch may
 have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the

@@ -56,7 +56,7 @@ class PartitionReader:
         log = replica.log
         high_watermark = replica.high_watermark
         last_stable_offset = replica.last_stable_offset
-        log_start_offset = log.log_start_offset
+        log_start_offset = log.offsets.log_start_offset
         limit = last_stable_offset if committed_only else high_watermark
         if log_start_offset <= fetch_offset < limit:
             records = None
@@ -69,7 +69,7 @@ class PartitionReader:
                 )
                 replica.bytes_out += records.size
             return PartitionRead(records, high_watermark, last_stable_offset, log_start_offset)
-        if not log_start_offset <= fetch_offset <= log.log_end_offset:
+        if not log_start_offset <= fetch_offset <= log.offsets.log_end_offset:
             self.require_certain_out_of_range(fetch_offset)
             self._require_in_range(fetch_offset)
         return PartitionRead(None, high_watermark, last_stable_offset, log_start_offset)

@@ -122,7 +122,7 @@ class Replica:
         """
         transactions = self.log.producers.transactions
         offset: int = transactions.last_stable_offset(high_watermark=self.high_watermark)
-        return max(offset, self.log.log_start_offset)
+        return max(offset, self.log.offsets.log_start_offset)
 
     @property
     def is_follower(self) -> bool:

@@ -15,7 +15,7 @@ from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_request, encode_response
 from odradek.protocol.framing import parse_request_header
-from odradek.protocol.hot.fetch_response import FetchedPartition
+from odradek.protocol.hot.fetch import FetchedPartition
 from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_TOPIC_IDS,

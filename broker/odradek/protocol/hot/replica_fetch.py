@@ -22,7 +22,12 @@ from typing import Final, NamedTuple
 
 from odradek.foundation.errors import FrameError, InvalidRequest
 from odradek.protocol.api import ApiKey
-from odradek.protocol.varint import append_unsigned_varint, read_unsigned_varint, skip_tagged_fields
+from odradek.protocol.varint import (
+    append_unsigned_varint,
+    read_unsigned_varint,
+    skip_tagged_fields,
+    tagged_structure,
+)
 
 FETCH_VERSION: Final = 17
 
@@ -154,11 +159,12 @@ def _partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[Parti
     if end > len(frame):
         raise IndexError(f"{size} bytes of records at {position}")
     records = frame[position:end]
-    epoch = end_offset = -1
     if frame[end] == 0:
+        epoch = end_offset = -1
         position = end + 1
     else:
-        epoch, end_offset, position = _diverging(frame, end)
+        diverging, position = tagged_structure(frame, end, 0, _DIVERGING)
+        epoch, end_offset = diverging or (-1, -1)
     return (
         _new(
             PartitionAnswer,
@@ -166,23 +172,6 @@ def _partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[Parti
         ),
         position,
     )
-
-
-def _diverging(frame: memoryview, position: int) -> tuple[int, int, int]:
-    """(epoch, end offset, position after the tagged fields)."""
-    epoch = end_offset = -1
-    end = skip_tagged_fields(frame, position)
-    count, position = read_unsigned_varint(frame, position)
-    for _ in range(count):
-        tag, position = read_unsigned_varint(frame, position)
-        size, position = read_unsigned_varint(frame, position)
-        after = position + size
-        if tag == 0:
-            epoch, end_offset = _DIVERGING.unpack_from(frame[:after], position)
-            if skip_tagged_fields(frame[:after], position + _DIVERGING.size) != after:
-                raise InvalidRequest("its diverging epoch is shorter than the tagged field that holds it")
-        position = after
-    return epoch, end_offset, end
 
 
 def _null(what: str) -> InvalidRequest:
