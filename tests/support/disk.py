@@ -151,6 +151,9 @@ class SimulatedFile:
             self._disk.count_or_raise("sync", self.path)
         self._inode.synced = bytes(self._inode.data)
 
+    def drop_cached(self) -> None:
+        self._check()
+
     def fileno(self) -> int:
         return -1
 
@@ -292,6 +295,9 @@ class SimulatedDisk:
         self.rename(path + ".tmp", path)
         if sync:
             self.sync_directory(_parent(path))
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._existing(path).modified_ms = modified_ms
 
     def rename(self, source: str, target: str) -> None:
         if source in self._directories:

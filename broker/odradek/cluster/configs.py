@@ -260,6 +260,10 @@ _LOG_KEYS: Final = (
     "message.timestamp.after.max.ms",
     "compression.type",
     "file.delete.delay.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
 )
 _LOG_ATTRIBUTES: Final = tuple((key, key.replace(".", "_")) for key in _LOG_KEYS)
 

@@ -280,3 +280,7 @@ CONTROLLER_WAIT_MS_MAX: Final = 25_000
 # Pauses between two attempts to reach the active controller: at first, and at most.
 CONTROLLER_RETRY_MS_MIN: Final = 20
 CONTROLLER_RETRY_MS_MAX: Final = 1_000
+
+# Bytes of a log that compaction reads at once, at least: its loops over many batches at once pay from a few megabytes
+# on. log.cleaner.io.buffer.size, which is 512 KiB by default, may ask for more.
+COMPACTION_WINDOW_BYTES_MIN: Final = 4 * 1024 * 1024

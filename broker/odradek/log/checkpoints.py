@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
+CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 REPLICATION_FILE: Final = "replication-offset-checkpoint"
 META_PROPERTIES_FILE: Final = "meta.properties"
 PARTITION_METADATA_FILE: Final = "partition.metadata"

@@ -45,6 +45,14 @@ class LogConfig:
     """Retention by time and size applies."""
     cleanup_compact: bool = False
     """The log keeps the newest record of each key: records need keys, gaps between offsets are ordinary."""
+    min_cleanable_dirty_ratio: float = 0.5
+    """A log is compacted once more than this part of it has not been."""
+    min_compaction_lag_ms: int = 0
+    """Segments with a record younger than this are not compacted."""
+    max_compaction_lag_ms: int = LONG_MAX
+    """A log with a record that waits for longer is compacted however little of it is dirty."""
+    delete_retention_ms: int = 24 * 3600 * 1000
+    """How long tombstones and transaction markers stay after their records have gone."""
     compression_type: str = "producer"
     """`producer` stores what comes; `uncompressed` or a codec's name makes the broker recompress what differs."""
     compression_level: int | None = None

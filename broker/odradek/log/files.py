@@ -82,6 +82,10 @@ class DiskFile(Protocol):
         """Return once everything written so far is on the device. Raises SyncFailed."""
         ...
 
+    def drop_cached(self) -> None:
+        """Let the page cache forget what is on the device already; only speed depends on it."""
+        ...
+
     def fileno(self) -> int:
         """The descriptor, for sendfile; -1 where there is none."""
         ...
@@ -112,6 +116,10 @@ class Disk(Protocol):
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """Put `data` at `path` in one step: after a crash there is the old content or the new one."""
+        ...
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Set the time of a file's last change, in ms since the epoch."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -281,6 +289,10 @@ class SystemFile:
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, self.path) from error
 
+    def drop_cached(self) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def fileno(self) -> int:
         return self._descriptor
 
@@ -337,6 +349,9 @@ class SystemDisk:
         os.replace(temporary, path)
         if sync:
             self.sync_directory(os.path.dirname(path) or ".")
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,11 +21,12 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.background_jobs import CheckpointJob, CloseJob, LoadProgress, OpenJob
-from odradek.log.checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_FILE
+from odradek.log.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_FILE
 from odradek.log.config import LogConfig
 from odradek.log.directory_set import DirectorySet
 from odradek.log.files import Disk
 from odradek.log.log import Log
+from odradek.log.log_checkpoints import LogCheckpoints
 from odradek.log.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, DirectoryDescription, LogDirectory
 from odradek.log.log_shutdown import LogShutdown
 from odradek.log.open_files import OpenFiles
@@ -70,6 +71,12 @@ class LogManager:
         # (when due, monotonic seconds; path) of the directories of deleted logs.
         self._removals: list[tuple[float, str]] = []
         self._shutdown = LogShutdown()
+        self.on_log_changed: Callable[[Log], None] | None = None
+        """Called with a log that was truncated, deleted, or cannot be used any more."""
+        checkpoints = LogCheckpoints(self.directories, self._logs)
+        self.begin_checkpoint = checkpoints.begin
+        self.begin_high_watermark_checkpoint = checkpoints.begin_high_watermarks
+        self.begin_cleaner_checkpoint = checkpoints.begin_cleaner
         self.progress = progress or LoadProgress()
         """How far the opening of the logs has come."""
 
@@ -136,6 +143,7 @@ class LogManager:
         clean = directory.take_clean()
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
         log_starts = directory.read_checkpoint(LOG_START_FILE)
+        cleaned = directory.read_checkpoint(CLEANER_FILE)
         found, deleted = directory.list_logs()
         now = self._clock.monotonic_seconds()
         self._removals += [(now, path) for path in deleted]
@@ -152,6 +160,7 @@ class LogManager:
                     configs(topic_partition),
                     log_start_offset=log_starts.get(topic_partition, 0),
                     recovery_point=recovery_points.get(topic_partition, 0),
+                    cleaned_offset=cleaned.get(topic_partition, -1),
                     clean=clean,
                 ),
             )
@@ -218,9 +227,10 @@ class LogManager:
         *,
         log_start_offset: int = 0,
         recovery_point: int = 0,
+        cleaned_offset: int = -1,
         clean: bool,
     ) -> Log:
-        return Log.open(
+        log = Log.open(
             f"{directory.path}/{topic_partition}",
             topic_partition,
             config=config,
@@ -235,6 +245,13 @@ class LogManager:
             on_failure=self._log_failed,
             on_shortage=self.directories.report_shortage,
         )
+        log.offsets.cleaned_offset = min(cleaned_offset, log.log_end_offset)
+        log.offsets.on_truncated = partial(self._log_changed, log)
+        return log
+
+    def _log_changed(self, log: Log) -> None:
+        if self.on_log_changed is not None:
+            self.on_log_changed(log)
 
     # --- come and go -----------------------------------------------------------------------------------------------
 
@@ -288,6 +305,7 @@ class LogManager:
             return
         self.directories.by_path[log.parent_directory].log_count -= 1
         log.mark_deleted()
+        self._log_changed(log)
         suffix = f".{uuid.uuid4().hex}{STRAY_SUFFIX if is_stray else DELETE_SUFFIX}"
         name = str(topic_partition)
         target = f"{log.parent_directory}/{name[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
@@ -327,19 +345,6 @@ class LogManager:
         job.run()
         self.end_checkpoint(job)
 
-    def begin_checkpoint(self) -> CheckpointJob:
-        """A job that writes the recovery points and start offsets of now; it is handed to `end_checkpoint`."""
-        offsets: dict[str, dict[str, dict[TopicPartition, int]]] = {
-            directory.path: {RECOVERY_POINT_FILE: {}, LOG_START_FILE: {}}
-            for directory in self.directories.online
-        }
-        for topic_partition, log in self._logs.items():
-            files = offsets[log.parent_directory]
-            files[RECOVERY_POINT_FILE][topic_partition] = log.recovery_point
-            if log.log_start_offset > log.segments.first.base_offset:
-                files[LOG_START_FILE][topic_partition] = log.log_start_offset
-        return self.directories.checkpoint_job(offsets)
-
     def end_checkpoint(self, job: CheckpointJob) -> None:
         """The checkpoints were written, or could not be: a failing directory goes offline."""
         self.directories.end_checkpoint(job)
@@ -347,17 +352,6 @@ class LogManager:
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """High watermarks as they were last checkpointed, of all directories."""
         return self.directories.read_checkpoints(REPLICATION_FILE)
-
-    def begin_high_watermark_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
-        """As `begin_checkpoint`, for the high watermarks of the partitions that have other replicas."""
-        offsets: dict[str, dict[str, dict[TopicPartition, int]]] = {
-            directory.path: {REPLICATION_FILE: {}} for directory in self.directories.online
-        }
-        for topic_partition, high_watermark in high_watermarks.items():
-            log = self._logs.get(topic_partition)
-            if log is not None:
-                offsets[log.parent_directory][REPLICATION_FILE][topic_partition] = high_watermark
-        return self.directories.checkpoint_job(offsets)
 
     def describe(self) -> list[DirectoryDescription]:
         """Every directory with the logs in it and the space on its volume."""
@@ -406,6 +400,7 @@ class LogManager:
         for topic_partition, log in list(self._logs.items()):
             if log.parent_directory == directory.path:
                 log.fail(why)
+                self._log_changed(log)
                 del self._logs[topic_partition]
                 self._offline_partitions[topic_partition] = why
         if self._on_offline is not None:

@@ -5,11 +5,21 @@ A partition's high watermark and last stable offset are `replication`'s: they de
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class LogOffsets:
-    """Four offsets that change together; only the parts of one log write them."""
+    """Offsets that change together; only the parts of one log, and the cleaner, write them."""
 
-    __slots__ = ("log_end_offset", "log_start_offset", "opened_at_offset", "recovery_point", "truncations")
+    __slots__ = (
+        "cleaned_offset",
+        "log_end_offset",
+        "log_start_offset",
+        "on_truncated",
+        "opened_at_offset",
+        "recovery_point",
+        "truncations",
+    )
 
     def __init__(self, *, log_start_offset: int, recovery_point: int, log_end_offset: int) -> None:
         # The first offset that readers may ask for.
@@ -18,17 +28,29 @@ class LogOffsets:
         self.recovery_point = recovery_point
         # The offset of the next record.
         self.log_end_offset = log_end_offset
+        # Compaction left one record of each key below; -1 while it has not been here.
+        self.cleaned_offset = -1
         # Where the log ended when it was opened.
         self.opened_at_offset = log_end_offset
         # How often the log was truncated. An offset that was noted before the last time may mean another record now.
         self.truncations = 0
+        # Called when records at the end have gone, so that no one works on with what was there.
+        self.on_truncated: Callable[[], None] | None = None
 
     def truncate_to(self, offset: int) -> None:
         """The log ends at `offset`, which is not above its end."""
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.cleaned_offset = min(self.cleaned_offset, offset)
+        self._truncated()
 
     def restart_at(self, offset: int) -> None:
         """The log is empty and starts at `offset`."""
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.cleaned_offset = -1
+        self._truncated()
+
+    def _truncated(self) -> None:
+        if self.on_truncated is not None:
+            self.on_truncated()

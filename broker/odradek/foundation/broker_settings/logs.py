@@ -117,7 +117,7 @@ class RetentionSettings:
 
 
 class CleanerSettings:
-    """Compaction by key, which this broker does not do yet: these keys are checked, and have no effect."""
+    """Compaction by key."""
 
     log_cleaner_enable: bool = boolean(True, "Whether compacted topics are compacted.")
     log_cleaner_threads: int = integer(1, "Threads that compact.", 0, scope=CLUSTER_WIDE)

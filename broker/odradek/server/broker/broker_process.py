@@ -16,6 +16,7 @@ import logging
 import os
 import random
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from odradek.cluster.dynamic_settings import DynamicSettings
@@ -38,6 +39,8 @@ from odradek.log.files import Disk, SystemDisk
 from odradek.log.log_manager import LogManager
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.replication.blocking import BlockingWork
+from odradek.replication.cleaner import LogCleaner
+from odradek.replication.cleaning_work import InlineWork, ProcessWork
 from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.housekeeping import Housekeeping
@@ -108,6 +111,7 @@ class BrokerProcess(Generic[ControlT]):
         self.log_manager: LogManager
         self.partitions: HostedPartitions
         self.housekeeping: Housekeeping
+        self.cleaner: LogCleaner
         self._groups: GroupCoordinator | None = None
         self.parts: BrokerParts
 
@@ -160,6 +164,7 @@ class BrokerProcess(Generic[ControlT]):
             await self._closing.aclose()
             raise
         self.housekeeping.start()
+        self.cleaner.start()
         self.is_serving = True
 
     async def stop(self) -> None:
@@ -239,6 +244,16 @@ class BrokerProcess(Generic[ControlT]):
             current_settings=lambda: self.dynamic_settings.current,
         )
         self._closing.push_async_callback(self.housekeeping.stop)
+        self.cleaner = LogCleaner(
+            partitions=self.partitions,
+            log_manager=self.log_manager,
+            blocking=self.blocking,
+            clock=self.clock,
+            current_settings=lambda: self.dynamic_settings.current,
+            # A simulated disk cannot be seen from another process.
+            new_work=ProcessWork if isinstance(self._disk, SystemDisk) else partial(InlineWork, self._disk),
+        )
+        self._closing.push_async_callback(self.cleaner.stop)
         self._control.start_replication(self.partitions, refresh_groups=self._refresh_groups)
 
     async def _open_logs(self) -> None:

@@ -1,0 +1,123 @@
+"""The process that compacts: `python -m odradek.log.compaction.worker PARENT`, started by a broker.
+
+It reads tasks from its standard input and writes what it has done to its standard output, as frames: int32 size, then
+the message by pickle. After each run it waits for the broker, which alone renames files and swaps segments.
+
+    in    CleaningTask, then bool for each run: go on or stop
+    out   CleanedRun for each run that is written; at the end CleaningSummary, or WorkFailed
+
+It is a process and not a thread, since Python's own loops over records would hold the interpreter's lock for
+milliseconds at a time, in which no client is answered. It ends with the broker that started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from odradek.foundation.errors import OdradekError
+from odradek.log.compaction.cleaning import Means, clean
+from odradek.log.compaction.maps import best_map
+from odradek.log.compaction.task import CleaningSummary, CleaningTask
+from odradek.log.compaction.throttle import Throttle
+from odradek.log.files import SystemDisk
+
+SIZE: Final = struct.Struct(">i")
+_NICENESS: Final = 10
+_SIGNAL_OF_PARENTS_DEATH: Final = 1  # prctl's PR_SET_PDEATHSIG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFailed:
+    """Why a round ended early."""
+
+    is_disk: bool
+    """Whether it was an OSError."""
+    error_number: int
+    message: str
+
+
+def encoded(message: Any) -> bytes:
+    """A frame."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return SIZE.pack(len(data)) + data
+
+
+def main(parent: int, source: BinaryIO, target: BinaryIO) -> None:
+    """Work for the process `parent` until `source` ends."""
+    _end_with(parent)
+    os.nice(_NICENESS)
+    while (task := _read(source)) is not None:
+        if not _work(task, parent, source, target):
+            return
+
+
+def _end_with(parent: int) -> None:
+    """Take care that no files are written once another process may own the directory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -> bool:
+    """One round; whether the broker is still there."""
+    throttle = Throttle(task.bytes_per_second, seconds=time.monotonic, wait=time.sleep)
+
+    def spend(size_bytes: int) -> None:
+        if os.getppid() != parent:
+            sys.exit(0)
+        throttle.spend(size_bytes)
+
+    summary = CleaningSummary()
+    offset_map = best_map(task)
+    try:
+        for run in clean(task, Means(disk=SystemDisk(), offset_map=offset_map, spend=spend), summary):
+            _write(target, run)
+            answer = _read(source)
+            if answer is None:
+                return False
+            if not answer:
+                break
+    except (OdradekError, OSError, ValueError, MemoryError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        _write(
+            target,
+            WorkFailed(
+                is_disk=isinstance(error, OSError),
+                error_number=number or 0,
+                message=f"{type(error).__name__}: {error}",
+            ),
+        )
+        return True
+    finally:
+        offset_map.close()
+    summary.cpu_seconds = time.process_time()
+    _write(target, summary)
+    return True
+
+
+def _read(source: BinaryIO) -> Any:
+    front = source.read(SIZE.size)
+    if len(front) < SIZE.size:
+        return None
+    (size,) = SIZE.unpack(front)
+    data = source.read(size)
+    return pickle.loads(data) if len(data) == size else None
+
+
+def _write(target: BinaryIO, message: Any) -> None:
+    target.write(encoded(message))
+    target.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)

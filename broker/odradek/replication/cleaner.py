@@ -1,0 +1,294 @@
+"""Compaction while the broker runs: which log is next, who works on it, and the swap of what was written.
+
+A round's work happens elsewhere (`cleaning_work`) and only reads closed segments. This module alone swaps segments,
+each run in one turn of the event loop, after it has seen that the log is still the one that the round began with. So
+truncation and deletion need not wait: they end the round, whose files count for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import CorruptRecord, KafkaStorageError, OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import COMPACTION_WINDOW_BYTES_MIN
+from odradek.foundation.settings import Settings
+from odradek.foundation.tasks import TaskOwner
+from odradek.log.compaction.candidates import (
+    Cleanable,
+    cleanable,
+    first_dirty_offset,
+    is_roll_overdue,
+    task_for,
+)
+from odradek.log.compaction.task import CleaningSummary
+from odradek.log.disk_space import is_shortage
+from odradek.log.log import Log
+from odradek.log.log_manager import LogManager
+from odradek.replication.blocking import BlockingWork
+from odradek.replication.cleaning_work import CleaningWork, WorkerDied
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+# A worker without a task for so long is ended.
+_IDLE_SECONDS_MAX: Final = 60.0
+# A failure that may pass is forgiven so often in a row.
+_FAILURES_MAX: Final = 3
+
+
+@dataclass(slots=True)
+class _Round:
+    log: Log
+    task: asyncio.Task[None] | None = None
+    is_interrupted: bool = False
+
+
+class LogCleaner:
+    """Compacts the logs of one broker, log.cleaner.threads of them at a time."""
+
+    def __init__(
+        self,
+        *,
+        partitions: HostedPartitions,
+        log_manager: LogManager,
+        blocking: BlockingWork,
+        clock: Clock,
+        current_settings: Callable[[], Settings],
+        new_work: Callable[[], CleaningWork],
+    ) -> None:
+        self._partitions = partitions
+        self._log_manager = log_manager
+        self._blocking = blocking
+        self._clock = clock
+        self._settings = current_settings
+        self._new_work = new_work
+        self._tasks = TaskOwner("cleaner")
+        self._idle: list[CleaningWork] = []
+        self._idle_since_seconds = 0.0
+        self._rounds: dict[TopicPartition, _Round] = {}
+        self._failures: dict[TopicPartition, int] = {}
+        self._round_ended = asyncio.Event()
+        self._checkpoint_lock = asyncio.Lock()
+        self._is_checkpoint_due = False
+        self.uncleanable: dict[TopicPartition, tuple[Log, str]] = {}
+        """Logs that are not compacted any more until a restart, and why."""
+        self.last_summary: CleaningSummary | None = None
+        """What the last round that ended well did."""
+        self.last_round_seconds = clock.monotonic_seconds()
+        """When a look for dirty logs last ended, by the monotonic clock."""
+        self.rounds_done = 0
+        self.dirty_ratio_max = 0.0
+        """The dirty part of the dirtiest log, at the last look."""
+
+    def start(self) -> None:
+        """Begin to look for dirty logs."""
+        self._log_manager.on_log_changed = self.interrupt
+        self._tasks.start(self._run(), name="choose")
+
+    async def stop(self) -> None:
+        """End all rounds; what was swapped in stays."""
+        self._log_manager.on_log_changed = None
+        await self._tasks.close()
+        for work in self._idle:
+            await work.close()
+        self._idle.clear()
+
+    def interrupt(self, log: Log) -> None:
+        """The log was truncated, deleted or failed: a round on it stops, and its checkpoint may be lower now."""
+        self._is_checkpoint_due = True
+        self._round_ended.set()
+        found = self._rounds.get(log.topic_partition)
+        if found is not None and found.log is log:
+            found.is_interrupted = True
+            if found.task is not None:
+                found.task.cancel()
+
+    # --- what is next --------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._round_ended.clear()
+            has_begun = False
+            try:
+                if self._is_checkpoint_due:
+                    self._is_checkpoint_due = False
+                    await self._checkpoint()
+                has_begun = await self._begin_rounds()
+            except (OSError, OdradekError) as failure:
+                logger.error("looking for logs to compact failed and is tried again: %s", failure)
+            except Exception:
+                # A defect, which may pass: logs that are never compacted again fill the disk.
+                logger.exception("looking for logs to compact failed and is tried again")
+            self.last_round_seconds = self._clock.monotonic_seconds()
+            if not has_begun:
+                await self._release_idle()
+            backoff_seconds = max(self._settings().log_cleaner_backoff_ms / 1000, 0.001)
+            try:
+                async with asyncio.timeout(backoff_seconds):
+                    await self._round_ended.wait()
+            except TimeoutError:
+                pass
+
+    async def _begin_rounds(self) -> bool:
+        """Begin as many rounds as there are threads free, the dirtiest log first; whether one began."""
+        settings = self._settings()
+        if not settings.log_cleaner_enable:
+            return False
+        found: list[tuple[Partition, Cleanable]] = []
+        for partition in self._compacted():
+            try:
+                one = self._cleanable(partition)
+            except (OSError, CorruptRecord, KafkaStorageError) as failure:
+                self._failed(partition.log, failure)
+                continue
+            if one is not None:
+                found.append((partition, one))
+            await asyncio.sleep(0)
+        self.dirty_ratio_max = max((one.ratio for _, one in found), default=0.0)
+        due = [
+            (partition, one)
+            for partition, one in found
+            if one.is_due and partition.log is one.log and partition.gone is None
+        ]
+        due.sort(key=lambda pair: -pair[1].ratio)
+        free = max(settings.log_cleaner_threads - len(self._rounds), 0)
+        for partition, one in due[:free]:
+            begun = self._rounds[partition.topic_partition] = _Round(one.log)
+            begun.task = self._tasks.start(
+                self._clean(partition, one, begun), name=str(partition.topic_partition)
+            )
+        return bool(due[:free])
+
+    def _compacted(self) -> Iterator[Partition]:
+        for partition in list(self._partitions):
+            if partition.gone is None and partition.log.config.cleanup_compact and not partition.log.failure:
+                yield partition
+
+    def _cleanable(self, partition: Partition) -> Cleanable | None:
+        """What of a log may be compacted; None while a round is at work on it or it is marked."""
+        log = partition.log
+        marked = self.uncleanable.get(partition.topic_partition)
+        if marked is not None and marked[0] is not log:
+            # Another log of that name.
+            del self.uncleanable[partition.topic_partition]
+            marked = None
+        if marked is not None or partition.topic_partition in self._rounds:
+            return None
+        now_ms = self._clock.wall_ms()
+        if is_roll_overdue(log, now_ms=now_ms):
+            log.roll()
+        # What is not on the device yet must not be the reason to remove what is.
+        bound = min(partition.last_stable_offset, log.recovery_point)
+        if bound <= first_dirty_offset(log):
+            return None
+        return cleanable(log, last_stable_offset=bound, now_ms=now_ms)
+
+    # --- one round -----------------------------------------------------------------------------------------------
+
+    async def _clean(self, partition: Partition, found: Cleanable, begun: _Round) -> None:
+        log = found.log
+        name = log.topic_partition
+        try:
+            await self._work_on(partition, found, begun)
+            self._failures.pop(name, None)
+        except asyncio.CancelledError:
+            if not begun.is_interrupted:
+                raise
+            logger.info("%s: a round of compaction was stopped, since the log has changed", name)
+        except (OdradekError, OSError, ValueError) as failure:
+            if begun.is_interrupted or log.failure is not None or partition.gone is not None:
+                logger.info("%s: a round of compaction was stopped: %s", name, failure)
+            else:
+                self._failed(log, failure)
+        except Exception as failure:
+            logger.exception("%s: a round of compaction failed", name)
+            self._failed(log, failure)
+        finally:
+            self._rounds.pop(name, None)
+            self._round_ended.set()
+
+    async def _work_on(self, partition: Partition, found: Cleanable, begun: _Round) -> None:
+        log, settings = found.log, self._settings()
+        threads = max(settings.log_cleaner_threads, 1)
+        replicas = partition.replica.replicas
+        task = task_for(
+            found,
+            removal_bound_offset=self._removal_bound(partition),
+            now_ms=self._clock.wall_ms(),
+            map_bytes=settings.log_cleaner_dedupe_buffer_size // threads,
+            map_load_factor=settings.log_cleaner_io_buffer_load_factor,
+            window_bytes=max(settings.log_cleaner_io_buffer_size // threads, COMPACTION_WINDOW_BYTES_MIN),
+            bytes_per_second=settings.log_cleaner_io_max_bytes_per_second / threads,
+        )
+        by_base = {segment.base_offset: segment for segment in found.segments}
+        summary = CleaningSummary()
+        work = self._idle.pop() if self._idle else self._new_work()
+        try:
+            async with aclosing(work.runs(task, summary)) as runs:
+                async for run in runs:
+                    if begun.is_interrupted or partition.replica.replicas != replicas:
+                        begun.is_interrupted = True
+                        raise KafkaStorageError(f"{log.topic_partition} has changed in the middle of a round")
+                    log.swap_segments([by_base[base] for base in run.replaced], run.base_offsets)
+        finally:
+            self._idle.append(work)
+            self._idle_since_seconds = self._clock.monotonic_seconds()
+        if begun.is_interrupted:
+            return
+        log.offsets.cleaned_offset = max(log.offsets.cleaned_offset, summary.next_dirty_offset)
+        await self._checkpoint()
+        self.last_summary = summary
+        self.rounds_done += 1
+        logger.info(
+            "%s: compacted up to %d: %d of %d records stay; %d keys, %.1f MB read, %.1f MB written in %.1f + %.1f s",
+            log.topic_partition,
+            summary.next_dirty_offset,
+            summary.records_kept,
+            summary.records_read,
+            summary.map_entries,
+            summary.bytes_read / 1e6,
+            summary.bytes_written / 1e6,
+            summary.map_seconds,
+            summary.write_seconds,
+        )
+
+    def _removal_bound(self, partition: Partition) -> int:
+        """Below it every assigned replica has compacted: tombstones and markers there may go."""
+        if len(partition.replica.replicas) > 1:
+            return 0
+        return first_dirty_offset(partition.log)
+
+    def _failed(self, log: Log, failure: Exception) -> None:
+        """Mark a log, so that the others go on; what may pass is tried again a few times."""
+        name = log.topic_partition
+        may_pass = isinstance(failure, WorkerDied) or (isinstance(failure, OSError) and is_shortage(failure))
+        count = self._failures[name] = self._failures.get(name, 0) + 1
+        if may_pass and (isinstance(failure, OSError) or count < _FAILURES_MAX):
+            logger.warning("%s was not compacted, and is tried again: %s", name, failure)
+            return
+        self.uncleanable[name] = (log, str(failure))
+        logger.error(
+            "%s is not compacted any more until this broker restarts; other logs are: %s", name, failure
+        )
+
+    async def _checkpoint(self) -> None:
+        async with self._checkpoint_lock:
+            job = self._log_manager.begin_cleaner_checkpoint()
+            await asyncio.shield(self._blocking.submit(job.run))
+            self._log_manager.end_checkpoint(job)
+
+    async def _release_idle(self) -> None:
+        """End workers that have had nothing to do for a while."""
+        idle_seconds = self._clock.monotonic_seconds() - self._idle_since_seconds
+        if self._idle and idle_seconds > _IDLE_SECONDS_MAX:
+            released, self._idle = self._idle, []
+            for work in released:
+                await work.close()

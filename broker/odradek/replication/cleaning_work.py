@@ -1,0 +1,126 @@
+"""Where rounds of compaction run: in a process of their own, or inline on a simulated disk.
+
+Either way the caller gets the runs one after the other, each when its files are on the device, and swaps it in before
+it asks for the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import pickle
+import sys
+from collections.abc import AsyncGenerator
+from typing import Any, Final, Protocol
+
+from odradek.foundation.errors import KafkaStorageError
+from odradek.log.compaction.cleaning import Means, clean
+from odradek.log.compaction.maps import plain_map
+from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask
+from odradek.log.compaction.worker import SIZE, WorkFailed, encoded
+from odradek.log.files import Disk
+
+_MODULE: Final = "odradek.log.compaction.worker"
+
+
+class WorkerDied(KafkaStorageError):
+    """The process that compacts ended in the middle of a round."""
+
+
+class CleaningWork(Protocol):
+    """One place to work, which does one round at a time."""
+
+    def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
+        """Work on a task; `summary` is filled when the iteration ends by itself.
+
+        Raises KafkaStorageError, OSError, CorruptRecord. An iteration that is left early stops the work.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what is kept for the next round."""
+        ...
+
+
+class InlineWork:
+    """Works on the event loop: for tests, whose disk is in memory."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    async def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
+        means = Means(disk=self._disk, offset_map=plain_map(task))
+        for run in clean(task, means, summary):
+            await asyncio.sleep(0)
+            yield run
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        pass
+
+
+class ProcessWork:
+    """Works in a process, which is started for the first round and stays for those after it."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
+        is_over = False
+        try:
+            process = await self._started()
+            assert process.stdin is not None
+            process.stdin.write(encoded(task))
+            while True:
+                message = await self._read(process)
+                if not isinstance(message, CleanedRun):
+                    is_over = True
+                    break
+                yield message
+                process.stdin.write(encoded(True))
+        finally:
+            if not is_over:
+                await self.close()
+        if isinstance(message, WorkFailed):
+            if message.is_disk:
+                raise OSError(message.error_number or errno.EIO, message.message)
+            raise KafkaStorageError(message.message)
+        for name in CleaningSummary.__slots__:
+            setattr(summary, name, getattr(message, name))
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            process.kill()
+        # Until it has ended it may write.
+        await asyncio.shield(process.wait())
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        process = self._process
+        if process is None or process.returncode is not None:
+            process = self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                _MODULE,
+                str(os.getpid()),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=_environment(),
+            )
+        return process
+
+    async def _read(self, process: asyncio.subprocess.Process) -> Any:
+        assert process.stdout is not None
+        try:
+            (size,) = SIZE.unpack(await process.stdout.readexactly(SIZE.size))
+            return pickle.loads(await process.stdout.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise WorkerDied("the process that compacts ended in the middle of a round") from error
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with the module path that it found the broker by."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -1,0 +1,107 @@
+"""Compaction of a running broker: its process, its swaps, its checkpoint, and what clients read before and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_process import Broker
+
+pytestmark = [pytest.mark.integration, pytest.mark.clients]
+
+CONFIG = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "65536",
+    "min.cleanable.dirty.ratio": "0.01",
+    "segment.ms": "1000",
+}
+KEYS = 100
+SECONDS_MAX = 60
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    settings = {
+        "log.cleaner.backoff.ms": "100",
+        "log.initial.task.delay.ms": "100",
+        "log.segment.delete.delay.ms": "1000",
+    }
+    started = Broker(tmp_path, settings=settings)
+    started.start()
+    yield started
+    started.close()
+
+
+def create(broker: Broker, topic: str, **more: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1, config=CONFIG | more)])[topic].result(20)
+
+
+def write(broker: Broker, topic: str, rounds: range, **settings: str) -> dict[bytes, bytes | None]:
+    """Each key once in each round; every tenth key is deleted in the last. What is to be read in the end."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, **settings})
+    last: dict[bytes, bytes | None] = {}
+    for number in rounds:
+        for key_number in range(KEYS):
+            key = b"key-%d" % key_number
+            is_deleted = number == rounds[-1] and key_number % 10 == 0
+            last[key] = None if is_deleted else b"%d-%d " % (number, key_number) * 20
+            producer.produce(topic, key=key, value=last[key], partition=0)
+        producer.poll(0)
+        assert producer.flush(30) == 0
+    return last
+
+
+def read(broker: Broker, topic: str) -> list[tuple[int, bytes, bytes | None]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    while True:
+        message = consumer.poll(SECONDS_MAX)
+        assert message is not None
+        if message.error():
+            break
+        found.append((message.offset(), message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def wait_until(is_so: Callable[[], bool], broker: Broker) -> None:
+    ends = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < ends, broker.log()[-4000:]
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "gzip", "snappy"])
+def test_a_consumer_reads_the_last_value_of_each_key(broker: Broker, codec: str) -> None:
+    create(broker, "tables")
+    last = write(broker, "tables", range(40), **{"compression.type": codec})
+    # Closes the segment of the last round.
+    time.sleep(1.1)
+    write(broker, "tables", range(1))
+    full = 40 * KEYS + KEYS
+    wait_until(lambda: len(read(broker, "tables")) < full / 5, broker)
+    first_of_more = 40 * KEYS
+    found = read(broker, "tables")
+    assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found})
+    assert {key: value for offset, key, value in found if offset < first_of_more} == last
+    for is_crash in (False, True):
+        broker.restart(crash=is_crash)
+        again = read(broker, "tables")
+        assert {key: value for offset, key, value in again if offset < first_of_more} == last
+        assert again[-1][0] == full - 1
+    assert (broker.data / "cleaner-offset-checkpoint").exists()
+    assert "Traceback" not in broker.log()
