@@ -73,7 +73,9 @@ def read(broker: Broker, topic: str) -> list[tuple[int, bytes, bytes | None]]:
         assert message is not None
         if message.error():
             break
-        found.append((message.offset(), message.key(), message.value()))
+        offset, key = message.offset(), message.key()
+        assert offset is not None and key is not None
+        found.append((offset, key, message.value()))
     consumer.close()
     return found
 

@@ -30,21 +30,21 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The file at `path`, made with its first entry."""
 
-    __slots__ = ("_disk", "has_file", "path")
+    __slots__ = ("_disk", "_has_file", "path")
 
     def __init__(self, path: str, *, disk: Disk, has_file: bool) -> None:
         self.path = path
         self._disk = disk
-        self.has_file = has_file
+        self._has_file = has_file
 
     def append(self, aborted: AbortedTransaction) -> None:
         """Add an abort whose marker was written. Raises OSError."""
         self._disk.open(self.path, create=True).append(_ENTRY.pack(0, *aborted))
-        self.has_file = True
+        self._has_file = True
 
     def entries(self) -> list[AbortedTransaction]:
         """All, in the order of their markers. Raises CorruptRecord, OSError."""
-        if not self.has_file:
+        if not self._has_file:
             return []
         data = self._disk.read(self.path)
         if len(data) % _ENTRY.size:
@@ -96,7 +96,7 @@ class TransactionIndex:
 
     def truncate(self, offset: int) -> None:
         """Forget the aborts whose marker is at `offset` or above; 0 forgets all. Raises OSError."""
-        if not self.has_file:
+        if not self._has_file:
             return
         file = self._disk.open(self.path)
         if offset == 0:

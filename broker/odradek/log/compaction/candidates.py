@@ -132,7 +132,7 @@ def task_for(
             for segment, next_base_offset in zip(found.segments, after, strict=True)
         ),
         transaction_indexes=tuple(
-            segment.base_offset for segment in log.segments.all if segment.transaction_index.has_file
+            segment.base_offset for segment in log.segments.all if not segment.transaction_index.is_empty
         ),
         first_dirty_offset=found.first_dirty_offset,
         removal_bound_offset=removal_bound_offset,

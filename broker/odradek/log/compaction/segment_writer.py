@@ -114,6 +114,4 @@ class SegmentWriter:
             self._segment.file.append(b"".join(self._parts))
             self._parts.clear()
             self._unwritten_bytes = 0
-        for index in (self._segment.offset_index, self._segment.time_index):
-            if index.is_write_due:
-                index.write()
+        self._segment.write_indexes(final=False)
