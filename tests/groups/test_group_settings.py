@@ -204,7 +204,7 @@ async def beat(broker: WholeBroker, group_id: str, *, epoch: int) -> Any:
 
 
 async def members(broker: WholeBroker, group_id: str) -> int:
-    return len(broker.broker.groups.listing.describe_consumer_group(group_id).members)
+    return len(broker.broker.coordinators.groups.listing.describe_consumer_group(group_id).members)
 
 
 def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
@@ -224,7 +224,7 @@ def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
         assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
         # It continues with the next heartbeat, and survives a restart.
         broker = await broker.restart()
-        await broker.broker.groups.runtime.loaded()
+        await broker.broker.coordinators.groups.runtime.loaded()
         assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
         assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
         assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5

@@ -131,7 +131,7 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
 def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) -> None:
     async def commit(broker: BrokerProcess[LocalControl], partition: int, offset: int) -> None:
         errors = await settle(
-            broker.groups.offsets.commit(
+            broker.coordinators.groups.offsets.commit(
                 "g",
                 member_id="",
                 instance_id=None,
@@ -145,20 +145,20 @@ def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) ->
     async def story() -> None:
         broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
         await broker.start()
-        await broker.groups.ensure_topic()
+        await broker.coordinators.groups.ensure_topic()
         for offset in range(20):
             await commit(broker, offset % 3, offset)
-        shard = broker.groups.runtime.shard("g")
-        assert await rewriting.rewrite(shard, broker.groups.runtime.log)
-        start, end = broker.groups.runtime.log.bounds(shard.partition)
+        shard = broker.coordinators.groups.runtime.shard("g")
+        assert await rewriting.rewrite(shard, broker.coordinators.groups.runtime.log)
+        start, end = broker.coordinators.groups.runtime.log.bounds(shard.partition)
         assert (start, end) == (20, 23)
         await commit(broker, 0, 99)
         await broker.stop()
 
         broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
         await broker.start()
-        await broker.groups.runtime.loaded()
-        found = sorted(broker.groups.offsets.committed())
+        await broker.coordinators.groups.runtime.loaded()
+        found = sorted(broker.coordinators.groups.offsets.committed())
         await broker.stop()
         assert found == [("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)]
 

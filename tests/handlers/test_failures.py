@@ -51,6 +51,20 @@ def test_each_thing_asked_for_has_the_error() -> None:
         ApiKey.DESCRIBE_PRODUCERS, 0, topics=[{"name": "t", "partition_indexes": [4]}]
     ).topics
     assert [(answered.partition_index, answered.error_code) for answered in producers.partitions] == [(4, 16)]
+    (transaction,) = answer(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        5,
+        transactions=[
+            {
+                "transactional_id": "x",
+                "producer_id": 1,
+                "producer_epoch": 0,
+                "topics": [{"name": "t", "partitions": [2]}],
+            }
+        ],
+    ).results_by_transaction
+    (result,) = transaction.topic_results[0].results_by_partition
+    assert (transaction.transactional_id, result.partition_index, result.partition_error_code) == ("x", 2, 16)
 
 
 def test_an_error_at_the_top_stays_at_the_top() -> None:

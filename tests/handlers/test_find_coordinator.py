@@ -45,9 +45,6 @@ def test_what_is_not_found() -> None:
         offsets_topic(world, is_broker_there=False)
         answer = await ask(world, API, 3, key="g")
         assert (answer.error_code, answer.node_id, answer.host, answer.port) == (15, -1, "", -1)
-        refused = await ask(world, API, 3, key="x", key_type=1)
-        assert refused.error_code == 31
-        assert "no transactions; leave transactional.id out" in refused.error_message
         assert (await ask(world, API, 3, key="x", key_type=7)).error_code == 42
         assert (await ask(world, API, 5, key_type=2, coordinator_keys=("x",))).coordinators[
             0

@@ -191,16 +191,6 @@ def test_producer_ids_are_never_given_twice_not_even_after_a_restart() -> None:
     run(scenario())
 
 
-def test_a_transactional_id_is_refused() -> None:
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        answer = await broker.ask(ApiKey.INIT_PRODUCER_ID, 4, transactional_id="x", transaction_timeout=1000)
-        assert (answer.error_code, answer.producer_id) == (53, -1)
-        await broker.broker.stop()
-
-    run(scenario())
-
-
 def test_producers_are_described() -> None:
     async def scenario() -> None:
         broker = await with_records()

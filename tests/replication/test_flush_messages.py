@@ -243,7 +243,7 @@ def test_a_relaxed_setting_releases_waiting_requests() -> None:
 def test_group_state_waits_for_its_flush() -> None:
     async def story() -> None:
         broker = await WholeBroker.start({"log.flush.interval.messages": "1"})
-        log = broker.broker.groups.runtime.log
+        log = broker.broker.coordinators.groups.runtime.log
         await log.ensure_topic()
         answer = log.append(3, bytearray(batch([b"v"])))
         assert inspect.isawaitable(answer)

@@ -236,7 +236,7 @@ def test_a_coordinator_keeps_its_groups_where_only_a_follower_leaves() -> None:
         entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"}
         cluster = await WholeCluster.start(brokers=3, controllers=1, entries=entries)
         home = await cluster.coordinator("g", through=1)
-        groups = cluster.brokers[home].groups
+        groups = cluster.brokers[home].coordinators.groups
         (shard,) = groups.runtime.shards()
         led = cluster.brokers[home].partitions.get("__consumer_offsets", 0)
         epoch = led.leader_epoch

@@ -118,7 +118,7 @@ class ReplicaNode:
             partitions=self.partitions,
             log_manager=self.log_manager,
             producer_ids=_NOTHING,
-            groups=lambda: _NOTHING,
+            coordinators=_NOTHING,
             leadership=lambda: _NOTHING,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(

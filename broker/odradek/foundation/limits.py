@@ -219,6 +219,20 @@ NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 # A member sends one heartbeat at a time, so this is more members than a group can well have.
 COORDINATOR_REQUESTS_WAITING_MAX: Final = 20_000
 
+# Markers of ended transactions in one request to a leader, counted as transactions. An entry takes 40 bytes, and 10 for
+# each partition, and the leader appends each marker by itself: more would hold up those that come next.
+MARKERS_PER_REQUEST_MAX: Final = 1000
+
+# Transactional ids whose expiry one batch writes: its tombstones stay well below the bound of a batch.
+TRANSACTIONAL_IDS_EXPIRED_PER_BATCH_MAX: Final = 1000
+
+# Transactions past their timeout that are aborted at once; the rest follow. Their records share batches of the log.
+TRANSACTIONS_ABORTED_TOGETHER_MAX: Final = 1000
+
+# How long a write to the transaction log may wait for replicas. The time in which the controller removes slow ones from
+# the in-sync set comes on top. Clients wait 30 seconds for an answer by default, and ask again.
+TRANSACTION_WRITE_MS_MAX: Final = 5000
+
 # Requests that one connection between brokers may have under way; a sender beyond it waits.
 OUTBOUND_REQUESTS_IN_FLIGHT_MAX: Final = 64
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.replication.hosted_partitions import HostedPartitions
     from odradek.replication.producer_ids import ProducerIds
     from odradek.replication.purgatory import Purgatory
+    from odradek.transactions.coordinator import TransactionCoordinator
     from odradek.transport.connection import Connection
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -41,12 +42,22 @@ class DispatcherParts(Protocol):
     def handlers(self) -> Mapping[int, Handler]: ...
 
 
+class CoordinatorParts(Protocol):
+    """The coordinators of one broker; the first use of each starts it."""
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
+
+
 class BrokerParts:
     """The parts of one broker that handlers call. `settings` is the broker's frozen settings."""
 
     __slots__ = (
         "_active_controller",
-        "_groups",
+        "_coordinators",
         "_leadership",
         "blocking",
         "broker_id",
@@ -76,7 +87,7 @@ class BrokerParts:
         partitions: HostedPartitions,
         log_manager: LogManager,
         producer_ids: ProducerIds,
-        groups: Callable[[], GroupCoordinator],
+        coordinators: CoordinatorParts,
         active_controller: Controller | None,
         leadership: Callable[[], Leadership],
         purgatory: Purgatory,
@@ -94,7 +105,7 @@ class BrokerParts:
         self.partitions = partitions
         self.log_manager = log_manager
         self.producer_ids = producer_ids
-        self._groups = groups
+        self._coordinators = coordinators
         self._active_controller = active_controller
         self._leadership = leadership
         self.purgatory = purgatory
@@ -106,7 +117,12 @@ class BrokerParts:
     @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator; the first use starts it."""
-        return self._groups()
+        return self._coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator; the first use starts it."""
+        return self._coordinators.transactions
 
     @property
     def active_controller(self) -> Controller:

@@ -1,6 +1,6 @@
 """The error answer to any request, in the shape that its client expects: each requested element, with the error.
 
-It is built from the schemas. Every field `error_code` takes the error. An array of elements with an `error_code` gets
+It is built from the schemas. Every field for an error code takes the error. An array of elements with such a field gets
 one element for each that the request names. So a handler that fails as a whole builds no answer itself.
 """
 
@@ -14,6 +14,8 @@ from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.schema import RESPONSE, FieldSchema, fields_of, message_class
 
+# AddPartitionsToTxn alone has a name of its own for it.
+_CODES: Final = frozenset(("error_code", "partition_error_code"))
 # The array of the request that an array of the answer corresponds to, where their names differ.
 _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "responses": ("topics", "resources"),
@@ -23,6 +25,11 @@ _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "partitions": ("partitions", "partition_indexes"),
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_transaction": ("transactions",),
+    "results_by_partition": ("partitions",),
+    "topic_results": ("topics",),
+    "transaction_states": ("transactional_ids",),
 }
 # The field that identifies an element, and the names that it may have in the request.
 _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
@@ -33,6 +40,7 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "partition": ("partition", "partition_index"),
     "partition_id": ("partition_id",),
     "group_id": ("group_id",),
+    "transactional_id": ("transactional_id",),
     "key": ("key",),
     "resource_type": ("resource_type",),
     "resource_name": ("resource_name",),
@@ -60,7 +68,7 @@ def answer_with(
 @cache
 def _has_error_code(structure: type) -> bool:
     return any(
-        field.name == "error_code" or (field.structure is not None and _has_error_code(field.structure))
+        field.name in _CODES or (field.structure is not None and _has_error_code(field.structure))
         for field in fields_of(structure)
     )
 
@@ -68,8 +76,8 @@ def _has_error_code(structure: type) -> bool:
 def _fields(structure: type, request: object, code: int, message: str | None) -> dict[str, object]:
     fields: dict[str, object] = {}
     for field in fields_of(structure):
-        if field.name == "error_code":
-            fields["error_code"] = code
+        if field.name in _CODES:
+            fields[field.name] = code
         elif field.name == "error_message":
             fields["error_message"] = message
         elif field.is_array and field.structure is not None and _has_error_code(field.structure):

@@ -1,10 +1,7 @@
 """FindCoordinator: which broker coordinates a group (or a transaction, or a share group).
 
-Since version 4 one request has many keys. The first request for a group creates the offsets topic.
-
-There are no transactions yet. The error for their coordinator is one that every client takes as final: Java and
-librdkafka show its message. Most other errors make librdkafka retry until its time is up, and
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED makes Java hide the message.
+Since version 4 one request has many keys. The first request for a group or a transactional id creates the internal
+topic that holds it.
 """
 
 from __future__ import annotations
@@ -12,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.foundation.errors import (
-    ClusterAuthorizationFailed,
     CoordinatorNotAvailable,
     InvalidRequest,
     OdradekError,
@@ -21,7 +18,7 @@ from odradek.foundation.errors import (
 from odradek.handlers.context import RequestContext
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 from odradek.protocol.messages import Message, response
 from odradek.protocol.requests.groups import FindCoordinatorRequest
 from odradek.transport.pending import Pending
@@ -64,20 +61,19 @@ async def _coordinator(context: RequestContext, key_type: int, key: str) -> tupl
         raise InvalidRequest(
             f"a coordinator of type {key_type}; known are 0 (group), 1 (transaction), 2 (share)"
         )
-    if key_type == TRANSACTION:
-        raise ClusterAuthorizationFailed(
-            "this broker has no transactions; leave transactional.id out, enable.idempotence may stay"
-        )
     if key_type == SHARE:
         raise CoordinatorNotAvailable("this broker has no share groups; use a consumer group")
-    groups = context.broker.groups
-    if OFFSETS_TOPIC not in context.broker.images.current.topics:
-        await groups.ensure_topic()
-    image = context.broker.images.current
-    topic = image.topics.get(OFFSETS_TOPIC)
+    name = TRANSACTION_STATE if key_type == TRANSACTION else OFFSETS_TOPIC
+    topic = context.broker.images.current.topics.get(name)
     if topic is None:
-        raise CoordinatorNotAvailable("the offsets topic is being created; try again")
-    leader = topic.partitions[groups.runtime.partition_for(key)].leader
+        is_transaction = key_type == TRANSACTION
+        coordinator = context.broker.transactions if is_transaction else context.broker.groups
+        await coordinator.ensure_topic()
+        topic = context.broker.images.current.topics.get(name)
+    if topic is None:
+        raise CoordinatorNotAvailable(f"the topic {name} is being created; try again")
+    image = context.broker.images.current
+    leader = topic.partitions[partition_of(key, len(topic.partitions))].leader
     broker = image.brokers.get(leader)
     endpoint = broker.endpoints.get(context.listener_name) if broker is not None else None
     if endpoint is None:

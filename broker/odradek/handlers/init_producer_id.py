@@ -1,49 +1,61 @@
-"""InitProducerId: a producer id, which identifies the batches of one idempotent producer.
+"""InitProducerId: a producer id and an epoch, which identify the batches of one producer.
 
-The controller allocates the ids in blocks, so none is returned twice, also after a restart. Transactional ids need a
-transaction coordinator, which this broker does not have yet: they are refused with a message that says so.
+The controller allocates the ids in blocks, so none is returned twice, also after a restart. With a transactional id
+the transaction coordinator answers: the same id comes back with a new epoch, which fences older instances.
 """
 
 from __future__ import annotations
 
-import logging
+from typing import Final
 
-from odradek.foundation.errors import InvalidRequest, TransactionalIdAuthorizationFailed
+from odradek.foundation.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced
 from odradek.handlers.context import RequestContext
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message, milliseconds, response
 from odradek.protocol.requests.cluster import InitProducerIdRequest
+from odradek.transactions.decisions import ProducerIdentity
 from odradek.transport.pending import Pending
 
-logger = logging.getLogger(__name__)
+API: Final = ApiKey.INIT_PRODUCER_ID
+_NONE: Final = -1
+_FIRST_VERSION_WITH_FENCED: Final = 4
 
 
 def handle(request: InitProducerIdRequest, context: RequestContext) -> Pending[Message]:
-    if request.transactional_id == "":
-        raise InvalidRequest(
-            "The transactional id must not be empty; leave it out for an idempotent producer."
-        )
-    if request.transactional_id is not None:
-        logger.warning(
-            "%r of %r wants the transactional id %r, but this broker has no transactions yet: "
-            "leave transactional.id out and keep enable.idempotence",
-            context.connection.client_id,
-            context.connection,
-            request.transactional_id,
-        )
-        raise TransactionalIdAuthorizationFailed(
-            "This broker has no transactions yet; leave transactional.id out."
-        )
-    return Pending(_new_id(context))
+    if request.transactional_id is None:
+        return Pending(_new_id(context))
+    return Pending(_initialize(request.transactional_id, request, context))
 
 
 async def _new_id(context: RequestContext) -> Message:
-    producer_id = await context.broker.producer_ids.next()
+    return _answer(context, ProducerIdentity(await context.broker.producer_ids.next(), 0))
+
+
+async def _initialize(name: str, request: InitProducerIdRequest, context: RequestContext) -> Message:
+    given = ProducerIdentity(request.producer_id, request.producer_epoch)
+    if (given.producer_id == _NONE) != (given.producer_epoch == _NONE):
+        raise InvalidRequest(
+            f"The producer id {given.producer_id} and the epoch {given.producer_epoch} must both be there or be -1."
+        )
+    try:
+        found = await context.broker.transactions.initialize(
+            name,
+            timeout_ms=milliseconds(request.transaction_timeout),
+            given=None if given.producer_id == _NONE else given,
+        )
+    except ProducerFenced as error:
+        if context.header.api_version < _FIRST_VERSION_WITH_FENCED:
+            raise InvalidProducerEpoch(str(error)) from error
+        raise
+    return _answer(context, found)
+
+
+def _answer(context: RequestContext, found: ProducerIdentity) -> Message:
     return response(
-        ApiKey.INIT_PRODUCER_ID,
+        API,
         context.header.api_version,
         error_code=error_code(None),
-        producer_id=producer_id,
-        producer_epoch=0,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
     )

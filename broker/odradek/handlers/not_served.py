@@ -23,15 +23,10 @@ class Absence(NamedTuple):
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
         "Transactions (KIP-98, KIP-890)",
-        "`initTransactions` fails at once: FindCoordinator refuses the key type. Idempotent producers work.",
+        "A producer's transactions begin, and its records are refused. Idempotent producers work.",
         (
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            ApiKey.ADD_OFFSETS_TO_TXN,
-            ApiKey.END_TXN,
             ApiKey.WRITE_TXN_MARKERS,
             ApiKey.TXN_OFFSET_COMMIT,
-            ApiKey.DESCRIBE_TRANSACTIONS,
-            ApiKey.LIST_TRANSACTIONS,
         ),
     ),
     Absence(

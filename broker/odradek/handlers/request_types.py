@@ -17,7 +17,7 @@ from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
 from odradek.protocol import requests
 from odradek.protocol.api import ApiKey
 from odradek.protocol.reading import EPOCH, default_of
-from odradek.protocol.requests import GROUPS
+from odradek.protocol.requests import module_of
 from odradek.protocol.schema import REQUEST, STRUCTURE, FieldSchema, fields_of, message_class, versions_of
 
 HOME: Final = Path(requests.__file__).parent
@@ -45,8 +45,12 @@ def modules() -> dict[str, str]:
     handlers = {**HANDLERS, **CONTROLLER_HANDLERS}
     decoded = [ApiKey(api) for api in sorted(handlers) if not handlers[api].takes_frame]
     return {
-        "groups": _module("groups", [api for api in decoded if api in GROUPS]),
-        "cluster": _module("topics, logs and the cluster", [api for api in decoded if api not in GROUPS]),
+        name: _module(what, [api for api in decoded if module_of(api) == name])
+        for name, what in (
+            ("groups", "groups"),
+            ("transactions", "transactions"),
+            ("cluster", "topics, logs and the cluster"),
+        )
     }
 
 

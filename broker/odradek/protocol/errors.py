@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.words import nearest_name
 
 NONE: Final = 0
@@ -98,12 +98,12 @@ ROWS: Final = (
     Row(47, "INVALID_PRODUCER_EPOCH", errors.InvalidProducerEpoch),
     Row(48, "INVALID_TXN_STATE", errors.InvalidTxnState),
     Row(49, "INVALID_PRODUCER_ID_MAPPING", errors.InvalidProducerIdMapping),
-    Row(50, "INVALID_TRANSACTION_TIMEOUT"),
-    Row(51, "CONCURRENT_TRANSACTIONS"),
+    Row(50, "INVALID_TRANSACTION_TIMEOUT", transaction_errors.InvalidTransactionTimeout),
+    Row(51, "CONCURRENT_TRANSACTIONS", transaction_errors.ConcurrentTransactions, AGAIN),
     Row(52, "TRANSACTION_COORDINATOR_FENCED", errors.TransactionCoordinatorFenced),
     Row(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", errors.TransactionalIdAuthorizationFailed),
     Row(54, "SECURITY_DISABLED"),
-    Row(55, "OPERATION_NOT_ATTEMPTED"),
+    Row(55, "OPERATION_NOT_ATTEMPTED", transaction_errors.OperationNotAttempted),
     Row(56, "KAFKA_STORAGE_ERROR", errors.KafkaStorageError, REFRESH),
     Row(57, "LOG_DIR_NOT_FOUND", errors.LogDirNotFound),
     Row(58, "SASL_AUTHENTICATION_FAILED"),
@@ -153,7 +153,7 @@ ROWS: Final = (
     Row(102, "BROKER_ID_NOT_REGISTERED"),
     Row(103, "INCONSISTENT_TOPIC_ID", errors.InconsistentTopicId, REFRESH),
     Row(104, "INCONSISTENT_CLUSTER_ID"),
-    Row(105, "TRANSACTIONAL_ID_NOT_FOUND"),
+    Row(105, "TRANSACTIONAL_ID_NOT_FOUND", transaction_errors.TransactionalIdNotFound),
     Row(106, "FETCH_SESSION_TOPIC_ID_ERROR", errors.FetchSessionTopicIdError),
     Row(107, "INELIGIBLE_REPLICA", errors.IneligibleReplica),
     Row(108, "NEW_LEADER_ELECTED"),
@@ -168,7 +168,7 @@ ROWS: Final = (
     Row(117, "UNKNOWN_SUBSCRIPTION_ID"),
     Row(118, "TELEMETRY_TOO_LARGE"),
     Row(119, "INVALID_REGISTRATION"),
-    Row(120, "TRANSACTION_ABORTABLE"),
+    Row(120, "TRANSACTION_ABORTABLE", transaction_errors.TransactionAbortable),
     Row(121, "INVALID_RECORD_STATE"),
     Row(122, "SHARE_SESSION_NOT_FOUND"),
     Row(123, "INVALID_SHARE_SESSION_EPOCH"),

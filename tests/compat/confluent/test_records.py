@@ -211,14 +211,3 @@ def test_an_idempotent_producer_survives_a_crash_of_the_broker(
     assert failed == []
     assert [message.value() for message in read(consumer, len(sent))] == sent
     consumer.close()
-
-
-def test_a_transactional_producer_fails_for_good_with_the_reason(bootstrap: str) -> None:
-    sender = producer(bootstrap, transactional_id="t")
-    # A client that waited until its time is up would say so.
-    with pytest.raises(KafkaException, match=r"no transactions; leave transactional\.id out") as refusal:
-        sender.init_transactions(60)
-    error = refusal.value.args[0]
-    assert error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
-    assert error.fatal()
-    assert not error.retriable()

@@ -103,7 +103,7 @@ class OffsetSettings:
 
 
 class ProducerSettings:
-    """Idempotent producers. There are no transactions yet: keys with their name are checked, and have no effect."""
+    """Idempotent producers, and the transaction coordinator."""
 
     producer_id_expiration_ms: int = integer(
         86_400_000,
@@ -137,7 +137,10 @@ class ProducerSettings:
         5 << 20, "Bytes of __transaction_state read at once while a coordinator loads.", 1
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = integer(
-        10_000, "How often transactions past their timeout are aborted.", 1
+        1000,
+        "How often transactions past their timeout are aborted. Apache Kafka's default is 10000: readers of the "
+        "partitions wait for the abort.",
+        1,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = integer(
         3_600_000, "How often expired transactional ids are removed.", 1

@@ -30,10 +30,29 @@ GROUPS: Final = frozenset(
     )
 )
 
+TRANSACTIONS: Final = frozenset(
+    (
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    )
+)
+
+
+def module_of(api_key: int) -> str:
+    """The module of this package that has the API's request."""
+    if api_key in GROUPS:
+        return "groups"
+    return "transactions" if api_key in TRANSACTIONS else "cluster"
+
 
 def request_type(api_key: int) -> type:
     """The type of an API's requests. Raises KeyError for one that no handler reads."""
-    module = import_module(f"odradek.protocol.requests.{'groups' if api_key in GROUPS else 'cluster'}")
+    module = import_module(f"odradek.protocol.requests.{module_of(api_key)}")
     types: dict[int, type] = module.TYPES
     return types[api_key]
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from odradek.cluster.dynamic_settings import DynamicSettings
-from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.cluster.image import ImageHolder
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.endpoints import Endpoint, complete
 from odradek.foundation.errors import SettingError
@@ -37,16 +37,15 @@ from odradek.handlers.fetch_sessions import FetchSessions
 from odradek.log.background_jobs import LoadProgress
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.log_manager import LogManager
-from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.cleaner import LogCleaner
 from odradek.replication.cleaning_work import InlineWork, ProcessWork
 from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.housekeeping import Housekeeping
-from odradek.replication.producer_ids import ProducerIds
 from odradek.replication.purgatory import Purgatory
 from odradek.server.broker.compaction_warnings import CompactionWarnings
+from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
@@ -54,7 +53,6 @@ from odradek.transport.network import Network, SystemNetwork
 
 if TYPE_CHECKING:
     from odradek.controller.api import ControllerApi
-    from odradek.groups.coordinator import GroupCoordinator
     from odradek.server.broker.control import BrokerControl
 
 logger = logging.getLogger(__name__)
@@ -112,7 +110,7 @@ class BrokerProcess(Generic[ControlT]):
         self.partitions: HostedPartitions
         self.housekeeping: Housekeeping
         self.cleaner: LogCleaner
-        self._groups: GroupCoordinator | None = None
+        self.coordinators: Coordinators
         self.parts: BrokerParts
 
     @property
@@ -134,8 +132,9 @@ class BrokerProcess(Generic[ControlT]):
         """Why clients should not connect now; None when they may."""
         if not self.is_serving:
             return "the broker is starting or stopping"
-        if self._groups is not None and self._groups.runtime.is_loading:
-            return "the group coordinator is loading"
+        loading = self.coordinators.loading()
+        if loading is not None:
+            return f"the {loading} coordinator is loading"
         return self._control.not_ready()
 
     def refused_writes(self) -> str | None:
@@ -172,8 +171,7 @@ class BrokerProcess(Generic[ControlT]):
         await self._control.hand_over()
         self.is_serving = False
         self.purgatory.release_all()
-        if self._groups is not None:
-            self._groups.resign()
+        self.coordinators.resign()
         await self._closing.aclose()
 
     def _open_directories(self) -> None:
@@ -254,7 +252,7 @@ class BrokerProcess(Generic[ControlT]):
             new_work=ProcessWork if isinstance(self._disk, SystemDisk) else partial(InlineWork, self._disk),
         )
         self._closing.push_async_callback(self.cleaner.stop)
-        self._control.start_replication(self.partitions, refresh_groups=self._refresh_groups)
+        self._control.start_replication(self.partitions, refresh_coordinators=self._refresh_coordinators)
 
     async def _open_logs(self) -> None:
         """Open all logs in threads, so that a long recovery can be stopped and /healthz answers during it."""
@@ -275,59 +273,23 @@ class BrokerProcess(Generic[ControlT]):
         log_manager.end_load()
 
     def _start_coordinators(self) -> None:
-        """Start the group coordinator if it has groups to load. Otherwise its first use starts it: to import its
-        modules takes a seventh of the time to start.
-        """
-        self._closing.push_async_callback(self._stop_groups)
-        if OFFSETS_TOPIC in self.images.current.topics:
-            self._make_groups()
-            return
-
-        def follow(_: ClusterImage, new: ClusterImage) -> None:
-            if OFFSETS_TOPIC in new.topics:
-                unsubscribe()
-                self._make_groups()
-
-        unsubscribe = self.images.subscribe(follow)
-
-    @property
-    def groups(self) -> GroupCoordinator:
-        """The group coordinator; the first use starts it."""
-        return self._groups or self._make_groups()
-
-    @property
-    def started_groups(self) -> GroupCoordinator | None:
-        """The group coordinator if it was started."""
-        return self._groups
-
-    def _make_groups(self) -> GroupCoordinator:
-        if self._groups is not None:
-            return self._groups
-        from odradek.coordination.internal_topic import ReplicatedTopicLog
-        from odradek.groups.coordinator import GroupCoordinator
-
-        offsets_log = ReplicatedTopicLog(
-            OFFSETS_TOPIC,
-            partitions=self.partitions,
+        """Start the coordinators that have something to load; the others start at their first use."""
+        self.coordinators = Coordinators(
+            settings=self.settings,
+            current_settings=lambda: self.dynamic_settings.current,
+            broker_id=self.broker_id,
+            clock=self.clock,
+            network=self._network,
             images=self.images,
+            partitions=self.partitions,
             controller=self.controller,
             flusher=self.flusher,
-            new_topic_partitions=self.settings.offsets_topic_num_partitions,
-            commit_timeout_ms=self.settings.offsets_commit_timeout_ms,
         )
-        self._groups = GroupCoordinator(
-            offsets_log, clock=self.clock, settings=self.settings, images=self.images
-        )
-        self._groups.start()
-        return self._groups
+        self._closing.push_async_callback(self.coordinators.stop)
+        self.coordinators.start()
 
-    def _refresh_groups(self) -> None:
-        if self._groups is not None and self._groups.runtime.is_running:
-            self._groups.runtime.refresh()
-
-    async def _stop_groups(self) -> None:
-        if self._groups is not None:
-            await self._groups.stop()
+    def _refresh_coordinators(self) -> None:
+        self.coordinators.refresh()
 
     async def _listen(self) -> None:
         settings = self.settings
@@ -340,8 +302,8 @@ class BrokerProcess(Generic[ControlT]):
             active_controller=self._control.active_controller,
             partitions=self.partitions,
             log_manager=self.log_manager,
-            producer_ids=ProducerIds(self.controller.allocate_producer_ids),
-            groups=lambda: self.groups,
+            producer_ids=self.coordinators.producer_ids,
+            coordinators=self.coordinators,
             leadership=self._control.leadership,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(
@@ -352,8 +314,8 @@ class BrokerProcess(Generic[ControlT]):
             counters=self.counters,
             blocking=self.blocking,
         )
-        self._closing.push_async_callback(self.parts.producer_ids.stop)
         dispatcher = self._control.make_dispatcher(self.parts)
+        self.coordinators.dispatch = dispatcher
         self.admission = Admission(
             connections_max=settings.max_connections,
             connections_per_ip_max=settings.max_connections_per_ip,

@@ -207,7 +207,9 @@ class ClusterControl:
             )
             self._log_manager.delete(where, is_stray=True)
 
-    def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
+    def start_replication(
+        self, partitions: HostedPartitions, *, refresh_coordinators: Callable[[], None]
+    ) -> None:
         if self._log_manager.directories.offline:
             # As in `directory_failed`: the broker would be a member with partitions that are offline.
             raise KafkaStorageError(
@@ -231,7 +233,7 @@ class ClusterControl:
         closing.push_async_callback(leadership_check.stop)
         partitions.context.is_leadership_certain = leadership_check.is_confirmed
         self.outage = RegistryOutage(
-            environment.broker_id, partitions, environment.clock, refresh_groups=refresh_groups
+            environment.broker_id, partitions, environment.clock, refresh_coordinators=refresh_coordinators
         )
         closing.push_async_callback(self.outage.stop)
 

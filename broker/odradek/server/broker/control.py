@@ -38,10 +38,12 @@ class BrokerControl(Protocol):
         """Compare the opened logs with the image."""
         ...
 
-    def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
+    def start_replication(
+        self, partitions: HostedPartitions, *, refresh_coordinators: Callable[[], None]
+    ) -> None:
         """Replicate from and to other brokers. Raises KafkaStorageError where too few log directories are left.
 
-        `refresh_groups` has the group coordinator compare its shards with the partitions that this broker leads.
+        `refresh_coordinators` has the coordinators compare their shards with the partitions that this broker leads.
         """
         ...
 

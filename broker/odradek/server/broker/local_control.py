@@ -64,7 +64,9 @@ class LocalControl:
             self._log_manager, self.controller, environment.images, disk=environment.disk
         )
 
-    def start_replication(self, partitions: HostedPartitions, *, refresh_groups: Callable[[], None]) -> None:
+    def start_replication(
+        self, partitions: HostedPartitions, *, refresh_coordinators: Callable[[], None]
+    ) -> None:
         """A single node has no other replicas."""
 
     def leadership(self) -> Leadership:

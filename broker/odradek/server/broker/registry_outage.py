@@ -28,7 +28,7 @@ REFUSE_INTERVAL_SECONDS: Final = 0.5
 class RegistryOutage:
     """`begin` and `end` may be called at any time; `stop` at the end.
 
-    `refresh_groups` has the group coordinator compare its shards with the partitions that this broker leads and is
+    `refresh_coordinators` has the coordinators compare their shards with the partitions that this broker leads and is
     confirmed in.
     """
 
@@ -38,12 +38,12 @@ class RegistryOutage:
         partitions: HostedPartitions,
         clock: Clock,
         *,
-        refresh_groups: Callable[[], None],
+        refresh_coordinators: Callable[[], None],
     ) -> None:
         self._broker_id = broker_id
         self._partitions = partitions
         self._clock = clock
-        self._refresh_groups = refresh_groups
+        self._refresh_coordinators = refresh_coordinators
         self._tasks = TaskOwner(f"registry-silence-{broker_id}")
         self._refusing: asyncio.Task[None] | None = None
         self._began_at = 0.0
@@ -82,7 +82,7 @@ class RegistryOutage:
             self._refusing = None
         seconds = self._clock.monotonic_seconds() - self._began_at
         logger.warning("broker %d: %s, after %.1f s of silence", self._broker_id, what, seconds)
-        self._refresh_groups()
+        self._refresh_coordinators()
 
     async def stop(self) -> None:
         await self._tasks.close()
@@ -110,5 +110,5 @@ class RegistryOutage:
                 leader = partition.leader
                 if leader is not None and partition.replica.has_waiting_clients and not leader.is_confirmed:
                     leader.fail_waiting_clients()
-            self._refresh_groups()
+            self._refresh_coordinators()
             await asyncio.sleep(REFUSE_INTERVAL_SECONDS)

@@ -140,7 +140,7 @@ def _cluster(broker: AnyBroker) -> Iterator[Sample]:
 
 def _groups(broker: AnyBroker) -> Iterator[Sample]:
     kinds: Counter[tuple[str, str]] = Counter()
-    coordinator = broker.started_groups
+    coordinator = broker.coordinators.started_groups
     if coordinator is None:
         return
     for shard in coordinator.runtime.loaded_shards():
@@ -158,7 +158,7 @@ def _groups(broker: AnyBroker) -> Iterator[Sample]:
 
 
 def _lag(broker: AnyBroker, ages: LagAges) -> Iterator[Sample]:
-    coordinator = broker.started_groups
+    coordinator = broker.coordinators.started_groups
     if coordinator is None:
         return
     ages.begin_scrape()

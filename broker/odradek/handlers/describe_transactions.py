@@ -1,0 +1,43 @@
+"""DescribeTransactions (KIP-664): the state of single transactional ids that this broker coordinates."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import by_topic
+from odradek.handlers.context import RequestContext
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.transactions import DescribeTransactionsRequest
+
+API: Final = ApiKey.DESCRIBE_TRANSACTIONS
+
+
+def handle(request: DescribeTransactionsRequest, context: RequestContext) -> Message:
+    return response(
+        API,
+        context.header.api_version,
+        transaction_states=[_described(name, context) for name in request.transactional_ids],
+    )
+
+
+def _described(name: str, context: RequestContext) -> dict[str, object]:
+    try:
+        found = context.broker.transactions.listing.describe(name)
+    except OdradekError as error:
+        return {"error_code": error_code(error), "transactional_id": name}
+    return {
+        "error_code": 0,
+        "transactional_id": name,
+        "transaction_state": found.state.title,
+        "transaction_timeout": found.timeout_ms,
+        "transaction_start_time": found.start_ms,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "topics": [
+            {"topic": topic, "partitions": numbers}
+            for topic, numbers in by_topic(sorted(found.partitions)).items()
+        ],
+    }

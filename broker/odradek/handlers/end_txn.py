@@ -1,0 +1,40 @@
+"""EndTxn: commit or abort a transaction. From version 5 on the answer has the producer's next epoch (KIP-890)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
+from odradek.handlers.context import RequestContext
+from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.transactions import EndTxnRequest
+from odradek.transactions.decisions import ProducerIdentity
+from odradek.transactions.metadata import TV0, TV2
+from odradek.transport.pending import Pending
+
+API: Final = ApiKey.END_TXN
+_FIRST_VERSION_WITH_FENCED: Final = 2
+_FIRST_VERSION_WITH_EPOCH: Final = 5
+
+
+def handle(request: EndTxnRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_end(request, context))
+
+
+async def _end(request: EndTxnRequest, context: RequestContext) -> Message:
+    version = context.header.api_version
+    try:
+        ended = await context.broker.transactions.end(
+            request.transactional_id,
+            ProducerIdentity(request.producer_id, request.producer_epoch),
+            is_commit=request.committed,
+            client_version=TV2 if version >= _FIRST_VERSION_WITH_EPOCH else TV0,
+        )
+    except ProducerFenced as error:
+        if version < _FIRST_VERSION_WITH_FENCED:
+            raise InvalidProducerEpoch(str(error)) from error
+        raise
+    return response(
+        API, version, error_code=0, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch
+    )

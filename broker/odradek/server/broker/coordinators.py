@@ -1,0 +1,201 @@
+"""The coordinators of one broker: of groups, and of transactions.
+
+Each has an internal topic, and starts when the topic exists or at its first use. To import the modules of one takes a
+seventh of the time to start a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.cluster.topic_names import TRANSACTION_STATE
+from odradek.foundation.clock import Clock
+from odradek.foundation.limits import TRANSACTION_WRITE_MS_MAX
+from odradek.foundation.settings import Settings
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.replication.flusher import Flusher
+from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.producer_ids import ProducerIds
+from odradek.transport.connection import Dispatch
+from odradek.transport.network import Network
+
+if TYPE_CHECKING:
+    from odradek.controller.api import ControllerApi
+    from odradek.coordination.internal_topic import ReplicatedTopicLog
+    from odradek.groups.coordinator import GroupCoordinator
+    from odradek.server.broker.peer_transport import PeerTransport
+    from odradek.transactions.coordinator import TransactionCoordinator
+
+_GROUPS: Final = "group"
+_TRANSACTIONS: Final = "transaction"
+
+
+class Coordinators:
+    """`dispatch` answers requests that this broker sends to itself; it is set once the broker listens."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        current_settings: Callable[[], Settings],
+        broker_id: int,
+        clock: Clock,
+        network: Network,
+        images: ImageHolder,
+        partitions: HostedPartitions,
+        controller: ControllerApi,
+        flusher: Flusher,
+    ) -> None:
+        self._settings = settings
+        self._current_settings = current_settings
+        self._broker_id = broker_id
+        self._clock = clock
+        self._network = network
+        self._images = images
+        self._partitions = partitions
+        self._controller = controller
+        self._flusher = flusher
+        self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._transports: list[PeerTransport] = []
+        self._unsubscribe: Callable[[], None] | None = None
+        self.producer_ids = ProducerIds(controller.allocate_producer_ids)
+        self.dispatch: Dispatch | None = None
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start each coordinator whose topic exists, now or later."""
+        self._unsubscribe = self._images.subscribe(self._image_changed)
+        self._image_changed(self._images.current, self._images.current)
+
+    def _image_changed(self, _: ClusterImage, new: ClusterImage) -> None:
+        if self._groups is None and OFFSETS_TOPIC in new.topics:
+            self._make_groups()
+        if self._transactions is None and TRANSACTION_STATE in new.topics:
+            self._make_transactions()
+
+    def refresh(self) -> None:
+        """Load the partitions that this broker leads now, and forget the others."""
+        for coordinator in (self._groups, self._transactions):
+            if coordinator is not None and coordinator.runtime.is_running:
+                coordinator.runtime.refresh()
+
+    def loading(self) -> str | None:
+        """The name of a coordinator that is loading partitions; None where none is."""
+        named = ((_GROUPS, self._groups), (_TRANSACTIONS, self._transactions))
+        for name, coordinator in named:
+            if coordinator is not None and coordinator.runtime.is_loading:
+                return name
+        return None
+
+    def resign(self) -> None:
+        """Serve no more, and answer every request that waits."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        for coordinator in (self._groups, self._transactions):
+            if coordinator is not None:
+                coordinator.resign()
+
+    async def stop(self) -> None:
+        """Resign, and end every task and connection."""
+        self.resign()
+        for coordinator in (self._transactions, self._groups):
+            if coordinator is not None:
+                await coordinator.stop()
+        for transport in self._transports:
+            await transport.close()
+        await self.producer_ids.stop()
+
+    # --- the coordinators -----------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator; the first use starts it."""
+        return self._groups or self._make_groups()
+
+    @property
+    def started_groups(self) -> GroupCoordinator | None:
+        """The group coordinator if it was started."""
+        return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator; the first use starts it."""
+        return self._transactions or self._make_transactions()
+
+    @property
+    def started_transactions(self) -> TransactionCoordinator | None:
+        """The transaction coordinator if it was started."""
+        return self._transactions
+
+    def _make_groups(self) -> GroupCoordinator:
+        from odradek.groups.coordinator import GroupCoordinator
+
+        settings = self._settings
+        log = self._topic_log(
+            OFFSETS_TOPIC,
+            new_topic_partitions=settings.offsets_topic_num_partitions,
+            commit_timeout_ms=settings.offsets_commit_timeout_ms,
+        )
+        self._groups = GroupCoordinator(log, clock=self._clock, settings=settings, images=self._images)
+        self._groups.start()
+        return self._groups
+
+    def _make_transactions(self) -> TransactionCoordinator:
+        from odradek.transactions.coordinator import TransactionCoordinator
+
+        log = self._topic_log(
+            TRANSACTION_STATE,
+            new_topic_partitions=self._settings.transaction_state_log_num_partitions,
+            commit_timeout_ms=TRANSACTION_WRITE_MS_MAX,
+        )
+        self._transactions = TransactionCoordinator(
+            log,
+            clock=self._clock,
+            current_settings=self._current_settings,
+            images=self._images,
+            producer_ids=self.producer_ids,
+            transport=self.peer_transport("transactions"),
+            version_level=lambda: 0,
+        )
+        self._transactions.start()
+        return self._transactions
+
+    def _topic_log(
+        self, topic: str, *, new_topic_partitions: int, commit_timeout_ms: int
+    ) -> ReplicatedTopicLog:
+        from odradek.coordination.internal_topic import ReplicatedTopicLog
+
+        return ReplicatedTopicLog(
+            topic,
+            partitions=self._partitions,
+            images=self._images,
+            controller=self._controller,
+            flusher=self._flusher,
+            new_topic_partitions=new_topic_partitions,
+            commit_timeout_ms=commit_timeout_ms,
+        )
+
+    def peer_transport(self, purpose: str) -> PeerTransport:
+        """Carries requests to brokers, this one among them, over connections of its own."""
+        from odradek.replication.inter_broker_client import InterBrokerClient
+        from odradek.server.broker.peer_transport import PeerTransport
+
+        client_id = f"broker-{self._broker_id}-{purpose}"
+        transport = PeerTransport(
+            self._broker_id,
+            InterBrokerClient(
+                images=self._images,
+                network=self._network,
+                client_id=client_id,
+                current_settings=self._current_settings,
+            ),
+            client_id=client_id,
+            dispatch=lambda: self.dispatch,
+        )
+        self._transports.append(transport)
+        return transport

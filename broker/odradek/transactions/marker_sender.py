@@ -1,0 +1,224 @@
+"""Sends markers to the leaders of partitions (WriteTxnMarkers), until each partition has its own.
+
+Markers for one broker wait in its queue, and leave together: one request is under way to each broker. A partition that
+cannot take its marker is tried again at the leader of then, after a pause that grows to a second. There is no last try:
+the outcome is decided, and readers wait for it. A partition whose topic is gone needs no marker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from odradek.cluster.image import NO_LEADER, ImageHolder
+from odradek.foundation.errors import (
+    FrameError,
+    InvalidProducerEpoch,
+    OdradekError,
+    TransactionCoordinatorFenced,
+)
+from odradek.foundation.ids import TopicPartition, by_topic
+from odradek.foundation.limits import MARKERS_PER_REQUEST_MAX
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import BY_CODE, NONE, code_of
+from odradek.protocol.messages import request
+from odradek.replication.broker_transport import BrokerTransport, MessageRequest
+from odradek.transactions.marker_rounds import FENCED_RETRY_SECONDS, MarkerRound
+from odradek.transactions.metadata import TV2
+
+logger = logging.getLogger(__name__)
+
+# Version 2 says which generation of the protocol the transaction has (KIP-1228).
+VERSION: Final = 2
+_FENCED: Final = code_of(TransactionCoordinatorFenced)
+_NEWER_EPOCH: Final = code_of(InvalidProducerEpoch)
+
+
+class _Marker(NamedTuple):
+    """The markers of one transaction for some partitions of one broker."""
+
+    round: MarkerRound
+    partitions: tuple[TopicPartition, ...]
+
+
+class MarkerSender:
+    """`transport` carries requests to brokers, this one among them. `images` says who leads a partition."""
+
+    def __init__(self, transport: BrokerTransport, images: ImageHolder) -> None:
+        self._transport = transport
+        self._images = images
+        self._queues: dict[int, deque[_Marker]] = {}
+        self._sending: set[int] = set()
+        self._retries: set[asyncio.TimerHandle] = set()
+        self._tasks: TaskOwner | None = None
+        self._troubles = RateLimitedLog(logger, "transaction markers")
+        self.requests = 0
+        self.retries = 0
+
+    def start(self, tasks: TaskOwner) -> None:
+        """`tasks` owns the requests."""
+        self._tasks = tasks
+
+    def stop(self) -> None:
+        """Send no more. The caller closes `tasks`; the next coordinator sends what is left."""
+        self._tasks = None
+        self._queues.clear()
+        for timer in self._retries:
+            timer.cancel()
+        self._retries.clear()
+
+    @property
+    def waiting(self) -> int:
+        """Transactions' markers that wait for a broker, or for their next attempt."""
+        return sum(len(queue) for queue in self._queues.values()) + len(self._retries)
+
+    def send(self, markers: MarkerRound) -> None:
+        """Begin to send to every partition that has no marker yet."""
+        self._route(markers, tuple(markers.remaining))
+
+    def _route(self, markers: MarkerRound, partitions: Iterable[TopicPartition]) -> None:
+        if self._tasks is None or not markers.is_current:
+            return
+        image = self._images.current
+        by_leader: dict[int, list[TopicPartition]] = {}
+        gone: list[TopicPartition] = []
+        for partition in sorted(partitions):
+            topic = image.topics.get(partition.topic)
+            if topic is None or partition.partition >= len(topic.partitions):
+                gone.append(partition)
+                continue
+            leader = topic.partitions[partition.partition].leader
+            by_leader.setdefault(leader if leader in image.brokers else NO_LEADER, []).append(partition)
+        for leader, led in by_leader.items():
+            if leader == NO_LEADER:
+                self._retry(markers, led)
+            else:
+                self._queues.setdefault(leader, deque()).append(_Marker(markers, tuple(led)))
+                self._wake(leader)
+        markers.done(gone)
+
+    def _wake(self, broker_id: int) -> None:
+        if broker_id not in self._sending and self._tasks is not None:
+            self._sending.add(broker_id)
+            self._tasks.start(self._drain(broker_id), name=f"markers-to-{broker_id}")
+
+    def _retry(
+        self, markers: MarkerRound, partitions: Sequence[TopicPartition], *, seconds: float | None = None
+    ) -> None:
+        if self._tasks is None or not markers.is_current:
+            return
+        self.retries += 1
+
+        def again() -> None:
+            self._retries.discard(timer)
+            self._route(markers, partitions)
+
+        pause = markers.retry_seconds() if seconds is None else seconds
+        timer = asyncio.get_running_loop().call_later(pause, again)
+        self._retries.add(timer)
+
+    async def _drain(self, broker_id: int) -> None:
+        try:
+            while queue := self._queues.get(broker_id):
+                batch = _take(queue)
+                if batch:
+                    await self._exchange(broker_id, batch)
+            self._queues.pop(broker_id, None)
+        finally:
+            self._sending.discard(broker_id)
+
+    async def _exchange(self, broker_id: int, batch: dict[MarkerRound, list[TopicPartition]]) -> None:
+        self.requests += 1
+        asked = MessageRequest(ApiKey.WRITE_TXN_MARKERS, VERSION, _message(batch))
+        try:
+            response = await self._transport.send(broker_id, asked)
+        except (OdradekError, FrameError, OSError) as error:
+            self._troubles.warning("broker %d did not take markers of transactions: %s", broker_id, error)
+            for markers, partitions in batch.items():
+                self._retry(markers, partitions)
+            return
+        codes = {
+            (entry.producer_id, topic.name, one.partition_index): int(one.error_code)
+            for entry in response.markers
+            for topic in entry.topics
+            for one in topic.partitions
+        }
+        for markers, partitions in batch.items():
+            producer_id = markers.prepared.producer_id
+            self._take_answers(
+                broker_id, markers, {one: codes.get((producer_id, *one)) for one in partitions}
+            )
+
+    def _take_answers(
+        self, broker_id: int, markers: MarkerRound, codes: dict[TopicPartition, int | None]
+    ) -> None:
+        """`codes` are the errors by partition; None where the leader did not mention it."""
+        done: list[TopicPartition] = []
+        again: list[TopicPartition] = []
+        fenced: list[TopicPartition] = []
+        for partition, code in codes.items():
+            if code == NONE:
+                done.append(partition)
+            elif code == _NEWER_EPOCH:
+                # The producer has a newer epoch there: what this transaction wrote is ended, and nothing is open.
+                self._troubles.warning(
+                    "%s has a newer epoch of the transactional id %r and needs no marker of epoch %d",
+                    partition,
+                    markers.found.name,
+                    markers.prepared.producer_epoch,
+                )
+                done.append(partition)
+            elif code == _FENCED:
+                fenced.append(partition)
+            else:
+                again.append(partition)
+                name = "no answer" if code is None else BY_CODE[code].name
+                self._troubles.info("broker %d takes a marker of %s later: %s", broker_id, partition, name)
+        if fenced:
+            self._troubles.warning(
+                "%s and %d more know a newer coordinator of %r than epoch %d; it sends their markers",
+                fenced[0],
+                len(fenced) - 1,
+                markers.found.name,
+                markers.coordinator_epoch,
+            )
+            self._retry(markers, fenced, seconds=FENCED_RETRY_SECONDS)
+        if again:
+            self._retry(markers, again)
+        markers.done(done)
+
+
+def _take(queue: deque[_Marker]) -> dict[MarkerRound, list[TopicPartition]]:
+    """The next markers of a queue, without those of attempts that are over."""
+    batch: dict[MarkerRound, list[TopicPartition]] = {}
+    while queue and len(batch) < MARKERS_PER_REQUEST_MAX:
+        markers, partitions = queue.popleft()
+        if markers.is_current:
+            batch.setdefault(markers, []).extend(partitions)
+    return batch
+
+
+def _message(batch: dict[MarkerRound, list[TopicPartition]]) -> Any:
+    return request(
+        ApiKey.WRITE_TXN_MARKERS,
+        VERSION,
+        markers=[
+            {
+                "producer_id": markers.prepared.producer_id,
+                "producer_epoch": markers.prepared.producer_epoch,
+                "transaction_result": markers.is_commit,
+                "topics": [
+                    {"name": name, "partition_indexes": numbers}
+                    for name, numbers in by_topic(partitions).items()
+                ],
+                "coordinator_epoch": markers.coordinator_epoch,
+                "transaction_version": min(markers.prepared.client_version, TV2),
+            }
+            for markers, partitions in batch.items()
+        ],
+    )

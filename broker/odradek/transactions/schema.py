@@ -1,0 +1,134 @@
+"""Records of `__transaction_state`, byte for byte those of Apache Kafka 4.1.
+
+A key is int16 0, then the transactional id. A value has version 0, or version 1, which is flexible and has tags:
+
+    0  the previous producer id     2  the client's transaction version
+    1  the next producer id         3  the last epoch of the producer, before the current one
+
+Kafka 4.1 writes tag 2 alone, and forgets the others when the coordinator moves: a producer that repeats its request
+after the last epoch is refused then (KAFKA-20310, KAFKA-20357). Here all are written, and Kafka skips those that it
+does not know. A tombstone ends an id. The partitions are null while the state is Empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.coordination.records import RecordKey, RecordValue
+from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.ids import by_topic, flat
+from odradek.protocol.declared import Declaration, Row
+from odradek.transactions.metadata import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TV0,
+    TransactionMetadata,
+    TransactionState,
+)
+
+KIND_TRANSACTION: Final = 0
+VALUE_VERSION_MAX: Final = 1
+
+
+class _Key(NamedTuple):
+    transactional_id: str
+
+
+class _Partitions(NamedTuple):
+    topic: str
+    partitions: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Value:
+    producer_id: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    timeout_ms: int
+    state: int
+    partitions: Sequence[_Partitions] | None
+    updated_ms: int
+    start_ms: int
+    client_version: int = TV0
+
+
+_KEY: Final[RecordKey[_Key]] = RecordKey(
+    KIND_TRANSACTION, Declaration(_Key, Row("transactional_id", "string"))
+)
+_PARTITIONS: Final = Declaration(
+    _Partitions, Row("topic", "string"), Row("partitions", "int32", is_array=True)
+)
+_VALUE: Final[RecordValue[_Value]] = RecordValue(
+    "a transaction",
+    Declaration(
+        _Value,
+        Row("producer_id", "int64"),
+        Row("producer_epoch", "int16"),
+        Row("timeout_ms", "int32"),
+        Row("state", "int8"),
+        Row("partitions", structure=_PARTITIONS, is_array=True, is_nullable=True),
+        Row("updated_ms", "int64"),
+        Row("start_ms", "int64"),
+        Row("previous_producer_id", "int64", since=1, tag=0, default=NO_PRODUCER_ID),
+        Row("next_producer_id", "int64", since=1, tag=1, default=NO_PRODUCER_ID),
+        Row("client_version", "int16", since=1, tag=2, default=TV0),
+        Row("last_producer_epoch", "int16", since=1, tag=3, default=NO_PRODUCER_EPOCH),
+    ),
+    version_written=VALUE_VERSION_MAX,
+    version_max=VALUE_VERSION_MAX,
+    flexible_since=1,
+)
+
+
+def encode_key(transactional_id: str) -> bytes:
+    return _KEY.encode(_Key(transactional_id))
+
+
+def decode_key(key: bytes) -> str:
+    """The transactional id. Raises CorruptRecord."""
+    return _KEY.decode(key).transactional_id
+
+
+def encode_value(metadata: TransactionMetadata, *, version_level: int) -> bytes:
+    """The value in the version that the finalized transaction.version allows."""
+    partitions = [
+        _Partitions(topic, numbers) for topic, numbers in by_topic(sorted(metadata.partitions)).items()
+    ]
+    value = _Value(
+        producer_id=metadata.producer_id,
+        previous_producer_id=metadata.previous_producer_id,
+        next_producer_id=metadata.next_producer_id,
+        producer_epoch=metadata.producer_epoch,
+        last_producer_epoch=metadata.last_producer_epoch,
+        timeout_ms=metadata.timeout_ms,
+        state=metadata.state,
+        partitions=None if metadata.state is TransactionState.EMPTY else partitions,
+        updated_ms=metadata.updated_ms,
+        start_ms=metadata.start_ms,
+        client_version=metadata.client_version,
+    )
+    return _VALUE.encode(value, version=min(version_level, VALUE_VERSION_MAX))
+
+
+def decode_value(data: bytes) -> TransactionMetadata:
+    """Versions 0 and 1. Raises CorruptRecord, also for a state that is never on disk."""
+    value = _VALUE.decode(data)
+    if not TransactionState.EMPTY <= value.state <= TransactionState.COMPLETE_ABORT:
+        raise CorruptRecord(f"a transaction in the state {value.state}; 0 to 5 are known")
+    return TransactionMetadata(
+        producer_id=value.producer_id,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        producer_epoch=value.producer_epoch,
+        last_producer_epoch=value.last_producer_epoch,
+        timeout_ms=value.timeout_ms,
+        state=TransactionState(value.state),
+        partitions=frozenset(flat(value.partitions or ())),
+        start_ms=value.start_ms,
+        updated_ms=value.updated_ms,
+        client_version=value.client_version,
+    )
