@@ -50,7 +50,7 @@ def test_an_offset_beyond_the_end_is_an_error_that_says_what_there_is(shell: She
     assert shell.run("consume", topic, "--offset", "99999", code=ExitCode.REFUSED) == ""
     assert shell.error == (
         f"odradek: offset 99999 is beyond the end: partition {topic}-0 has offsets 0 to 3. "
-        "Start at one that is there, with --offset -10 for the last ten, or add --follow to wait for 99999\n"
+        "Start before the end, with --offset -10 for the last ten, or add --follow to wait for 99999\n"
     )
     assert shell.run("consume", topic, "--offset", "3") == "no key\n"
     assert shell.run("consume", topic, "--offset", "4") == ""
@@ -67,7 +67,7 @@ def test_an_offset_that_was_deleted_is_an_error_that_says_what_there_is(
     fill(shell, unique, "a\nb\nc\n")
     asyncio.run(delete_two())
     shell.run("consume", unique, "--offset", "0", code=ExitCode.REFUSED)
-    assert f"offset 0 is no longer there: partition {unique}-0 has offsets 2 to 2. Start with" in shell.error
+    assert f"offset 0 no longer exists: partition {unique}-0 has offsets 2 to 2. Start with" in shell.error
 
 
 def test_an_offset_that_only_some_partitions_have_is_read_there(shell: Shell, unique: str) -> None:

@@ -85,7 +85,7 @@ def test_words_for_people(invoke: Invoke, partition: Path) -> None:
         (".index", struct.pack(">ii", 1, 0), "the batch there ends at offset 12"),
         (".index", struct.pack(">iiii", 4, 100, 2, 0), "does not rise"),
         (".index", b"\0\0\0", "3 bytes remain"),
-        (".timeindex", struct.pack(">qi", 9_999, 2), "above all in the log"),
+        (".timeindex", struct.pack(">qi", 9_999, 2), "above all those in the log"),
         (".timeindex", struct.pack(">qiqi", 1_012, 2, 1_000, 4), "falls below"),
         (".txnindex", struct.pack(">hqqqq", 9, 1, 0, 1, 2), "version 9"),
         (".snapshot", b"\0\1\0\0\0\0\0\0\0\0", "crc|checksum|CRC|damaged"),

@@ -39,7 +39,7 @@ def test_a_plan_is_read_as_it_was_written_with_or_without_a_version(tmp_path: Pa
             (json.dumps({"version": 1, "partitions": [row]}).encode(), "names no topic, partition and list")
             for row in (7, {}, ROW | {"replicas": "12"}, ROW | {"replicas": [True]}, ROW | {"partition": "0"})
         ),
-        (b'{"partitions": []}', "has no partitions in it"),
+        (b'{"partitions": []}', "has no partitions"),
         (json.dumps({"partitions": [ROW, ROW | {"replicas": [3]}]}).encode(), "names a partition twice"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_bad_line_of_json_is_counted_with_the_empty_ones(shell: Shell, unique:
     shell.run("produce", unique, "--json", input=given, code=ExitCode.NOT_FOUND)
     assert shell.error == (
         f"odradek: line 5: topic '{unique}' has no partition 3; it has 3, numbered from 0; "
-        "2 records were written, up to line 3; to go on from there, add --skip-lines 3\n"
+        "2 records were written, up to line 3; to continue from there, add --skip-lines 3\n"
     )
     shell.run("produce", unique, "--json", input='{"valu": "a"}\n', code=ExitCode.FAILED)
     assert shell.error == (
@@ -70,7 +70,7 @@ def test_ctrl_c_says_how_many_records_were_written(shell: Shell, unique: str) ->
         _, error = slow.communicate(timeout=COMMAND_SECONDS_MAX)
     assert (slow.returncode, error.strip()) == (
         ExitCode.INTERRUPTED,
-        b"odradek: interrupted: 1 record was written, up to line 1; to go on from there, add --skip-lines 1",
+        b"odradek: interrupted: 1 record was written, up to line 1; to continue from there, add --skip-lines 1",
     )
 
 
@@ -116,14 +116,14 @@ def test_a_broker_that_refuses_is_named_long_before_its_records_are_given_up() -
             waiting.stdin.write(b"a\n")
             waiting.stdin.flush()
             said = waiting.stderr.readline().decode()
-            assert said.startswith("odradek: records for refused-0 wait, as the broker does not take them: ")
+            assert said.startswith("odradek: records for refused-0 wait, since the broker refuses them: ")
             broker.clear_faults()
             waiting.communicate(timeout=COMMAND_SECONDS_MAX)
         assert waiting.returncode == 0
         broker.fail("Produce", error="NOT_ENOUGH_REPLICAS")
         shell.run("perf", "produce", "refused", "--timeout", "2", code=ExitCode.TIMEOUT)
         notice, error = shell.error.splitlines()
-        assert notice.startswith("odradek: records for refused-0 wait, as the broker does not take them: ")
+        assert notice.startswith("odradek: records for refused-0 wait, since the broker refuses them: ")
         assert re.fullmatch(
             r"odradek: \d+ records for refused-0 could not be written in 2 s; the last try said: .*", error
         )
@@ -145,7 +145,7 @@ def test_a_broker_that_goes_away_is_told_once_with_what_it_took() -> None:
     assert sum("the metadata could not be refreshed" in line for line in said) == 1, said
     assert sum("wait, as the broker does not take them" in line for line in said) == 1, said
     assert (
-        "2 of 200002 records were written, all up to line 2; to go on from there, add --skip-lines 2 ("
+        "2 of 200002 records were written, all up to line 2; to continue from there, add --skip-lines 2 ("
         in said[-1]
     )
 
@@ -188,7 +188,9 @@ def test_a_broker_that_makes_no_topics_is_said_to(tmp_path: Path) -> None:
     with odradek.testing.broker(settings={"auto.create.topics.enable": "false"}) as broker:
         shell = Shell(broker.bootstrap)
         shell.run("produce", "orders", input="a\n", code=ExitCode.NOT_FOUND)
-        assert "and the broker makes none by itself (auto.create.topics.enable); make it with" in shell.error
+        assert (
+            "and the broker creates none by itself (auto.create.topics.enable); make it with" in shell.error
+        )
 
 
 def test_a_name_that_no_topic_may_have_is_refused_as_by_topics_create() -> None:

@@ -110,7 +110,7 @@ def test_a_width_counts_characters_and_keeps_what_is_not_text() -> None:
         ("{key!r}", "is not a field"),
         ("{key:>10d}", "a layout that is not understood; after the colon can stand"),
         ("{key:>9999}", "a width below 1000"),
-        ("{offset:.1}", "would cut a number"),
+        ("{offset:.1}", "would truncate a number"),
         ("{key} and %s", r"the template mixes \{key\} with %s; use fields in braces, or kcat.s tokens"),
         ("%s %z", "%z is not a token of kcat.s; there are %s %S"),
         ("%s 5%", "% is not a token"),

@@ -143,8 +143,8 @@ def test_version(invoke: Invoke) -> None:
         (["groups", "describe", "g", "--all-groups"], "contradict"),
         (["groups", "list", "--state", "stable,idle"], "'idle' is not one of PreparingRebalance"),
         (["groups", "list", "--type", "modern"], "'modern' is not one of classic"),
-        (["groups", "reset-offsets", "g", "--topic", "t"], "say where to"),
-        (["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"], "say where to"),
+        (["groups", "reset-offsets", "g", "--topic", "t"], "give the new position"),
+        (["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"], "give the new position"),
         (
             ["groups", "reset-offsets", "g", "--all-topics", "--to-latest", "--dry-run", "--execute"],
             "contradict",

@@ -1,6 +1,6 @@
-"""Small files that are there as a whole or not at all: written beside their name, synced, then renamed.
+"""Small files that are replaced as a whole: written beside their name, synced, then renamed.
 
-After `replace_file` returns, a crash of the machine leaves the new file; before, it leaves what was there.
+After `replace_file` returns, a crash of the machine leaves the new file; before, it leaves the old one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 def replace_file(path: Path, data: bytes) -> None:
     """Write `data` as the file `path`, readable by its owner only (mode 0600).
 
-    Raises OSError; then what was there is unchanged.
+    Raises OSError; the old file is then unchanged.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)

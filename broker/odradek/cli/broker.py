@@ -28,12 +28,12 @@ def broker(linger: float, **given: Any) -> int:
     """Run one broker of a cluster until SIGTERM or Ctrl-C.
 
     It registers itself in ZooKeeper under its id, follows the active controller, and prints one line, `ready …`, once
-    it serves. Any broker answers any client: what only the controller may decide is forwarded. A stop first moves what
-    this broker leads to others. Settings are read as by `odradek start`.
+    it serves. Any broker answers any client: requests that only the controller may decide are forwarded to it. A stop
+    first moves this broker's leaderships to other brokers. Settings are read as by `odradek start`.
 
-    A log directory that cannot be used at the start, or fails later, ends it with exit code 1: other brokers lead
-    what it led. A disk that fills up later ends nothing: the broker refuses records until there is room, and serves
-    reads.
+    A log directory that cannot be used at the start, or fails later, ends the broker with exit code 1. Other brokers
+    then lead its partitions. A disk that fills up later does not end it: the broker refuses records until there is
+    room, and serves reads.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What `brokers api-versions` prints: brokers that say the same together, or only where they differ."""
+"""The tables of `brokers api-versions`: brokers with equal versions together, or only the differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek brokers`: list them, empty one before it is removed, fill those that were added."""
+"""`odradek brokers`: list brokers, drain one before it is removed, fill new ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
     from odradek.foundation.ids import TopicPartition
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would move, and change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves, and change nothing.")
 
 
 @click.group()
@@ -35,10 +35,10 @@ brokers.add_command(disk)
 @watch_option
 @session_options
 def list_brokers(session: Session, *, watch: float | None) -> int:
-    """Show the live brokers and how much each has.
+    """Show the live brokers and their partitions and disks.
 
-    PREFERRED is how many partitions a broker leads when all is well. DISK tells free and total bytes of its log
-    directories, and which are full or failed; a broker refuses records for a full directory.
+    PREFERRED is the number of partitions whose preferred leader is the broker. DISK is free and total bytes of its log
+    directories, and which are full or failed. A broker refuses records for a full directory.
 
     \b
     Examples:
@@ -90,9 +90,8 @@ def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
 @click.option("--compare", is_flag=True, help="Only the APIs and features in which brokers differ.")
 @session_options
 def api_versions(session: Session, *, broker_ids: tuple[int, ...], compare: bool) -> int:
-    """Show which versions of each API brokers speak, and their features (all brokers without IDs).
-
-    Brokers that say the same are shown together.
+    """Show which versions of each API brokers support, and their features. Without IDs all brokers are shown; brokers
+    with equal versions are shown together.
 
     \b
     Examples:
@@ -119,11 +118,11 @@ def api_versions(session: Session, *, broker_ids: tuple[int, ...], compare: bool
 @wait_option
 @session_options
 def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | None, wait: bool) -> None:
-    """Move everything off a broker, and give it nothing new.
+    """Move all replicas off a broker, and give it no new ones.
 
-    The moves go on by themselves; `odradek brokers drained` tells how far they are, and when the broker can
-    be removed. `odradek brokers undrain` takes it back. A broker that is down can be drained too, as long as
-    other replicas of what it has are in sync.
+    The moves continue without this command. `odradek brokers drained` shows their progress, and when the broker can be
+    removed. `odradek brokers undrain` reverses the drain. A broker that is down can be drained too, as long as other
+    replicas of its partitions are in sync.
 
     \b
     Examples:
@@ -154,9 +153,8 @@ def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | No
 @click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @session_options
 def drained(session: Session, *, broker_id: int) -> int:
-    """Tell how far a drain is; ends with 0 when the broker can be removed, else with 7.
-
-    When it is done the throttle is lifted, unless something else is moving.
+    """Show the progress of a drain. The exit code is 0 when the broker can be removed, else 7. The throttle is lifted
+    at the end, unless other partitions are moving.
 
     \b
     Examples:
@@ -180,7 +178,7 @@ def drained(session: Session, *, broker_id: int) -> int:
             f"no broker {broker_id} is running, and no partition has a replica there: it can be removed"
         )
     elif progress.is_done:
-        sentence = f"broker {broker_id} has nothing any more and can be removed"
+        sentence = f"broker {broker_id} has no replicas left and can be removed"
     elif not progress.is_cordoned:
         sentence = (
             f"broker {broker_id} has {count(progress.replicas, 'replica')} and is given new ones; start with "
@@ -210,9 +208,9 @@ def drained(session: Session, *, broker_id: int) -> int:
 @click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @session_options
 def undrain(session: Session, *, broker_id: int) -> None:
-    """Take a drain back: what has not arrived elsewhere stays, and the broker is given new replicas again.
+    """Reverse a drain: replicas that have not moved yet stay, and the broker is given new replicas again.
 
-    What has arrived stays where it is; `odradek brokers rebalance` brings the broker its share.
+    Replicas that have moved stay there; `odradek brokers rebalance` gives the broker its share.
 
     \b
     Examples:
@@ -243,7 +241,7 @@ def undrain(session: Session, *, broker_id: int) -> None:
 def rebalance(
     session: Session, *, broker_ids: tuple[int, ...], dry_run: bool, throttle: int | None, wait: bool
 ) -> None:
-    """Give brokers equally many replicas, moving as few as possible; with IDs only those are given any.
+    """Give brokers equally many replicas by as few moves as possible. With IDs only those brokers are given replicas.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def new_client(settings: ConnectionSettings, *, wait_ms_max: int | None = None) -> Client:
-    """A client with these settings, not yet connected; `wait_ms_max` cuts its timeouts short."""
+    """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts."""
     from odradek.client.client import Client
 
     def at_most(timeout_ms: int) -> int:

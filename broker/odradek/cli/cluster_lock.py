@@ -1,8 +1,8 @@
 """One development cluster for each directory.
 
-Two ZooKeeper servers that write into one directory destroy what both know, and the one that `odradek cluster` starts
-outlives it where it is killed. So the directory's lock is an open file that ZooKeeper inherits: it is held until the
-last of both has ended. Brokers have locks of their own in their log directories.
+Two ZooKeeper servers that write into one directory destroy each other's data. The one that `odradek cluster` starts
+outlives a killed parent. So the directory's lock is an open file that ZooKeeper inherits: it is held until both have
+ended. Brokers have locks of their own in their log directories.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _PID_BYTES_MAX = 32
 
 
 class ClusterLock:
-    """Held from its making; `descriptor` is what a child inherits to hold it, too. Raises SettingError when another
-    has it.
+    """Held from its creation. A child that inherits `descriptor` holds it too. Raises SettingError when another process
+    holds it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,6 +37,6 @@ class ClusterLock:
         self.note(os.getpid())
 
     def note(self, pid: int) -> None:
-        """The process whose end frees the directory, for the one that is refused."""
+        """Write the id of the process whose end frees the directory; a refused process shows it."""
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)

@@ -1,4 +1,4 @@
-"""What `odradek broker` and `odradek controller` have in common: options, settings, where the registry is."""
+"""The common part of `odradek broker` and `odradek controller`: options, settings, the registry's address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Run(Protocol):
 
 
 def cluster_options(*, without: tuple[str, ...] = (), **helps: str) -> Callable[..., Any]:
-    """The options of `odradek start` that a process of a cluster has too, and --zookeeper. `helps` rewords some."""
+    """The options of `odradek start` that a process of a cluster has too, and --zookeeper. `helps` replaces some help
+    texts.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(START_OPTIONS):
@@ -43,7 +45,7 @@ def cluster_options(*, without: tuple[str, ...] = (), **helps: str) -> Callable[
         return click.option(
             "--zookeeper",
             metavar="CONNECT",
-            help="The ensemble and the node below which the cluster is kept, as zk1:2181,zk2:2181/odradek "
+            help="The ensemble and the cluster's root node, as zk1:2181,zk2:2181/odradek "
             "(zookeeper.connect).",
         )(function)
 
@@ -51,7 +53,7 @@ def cluster_options(*, without: tuple[str, ...] = (), **helps: str) -> Callable[
 
 
 def run(serve: Run, *, zookeeper: str | None, listen_default: str, **given: Any) -> int:
-    """Read the settings and serve until a signal. Raises SettingError for settings that cannot be."""
+    """Read the settings and serve until a signal. Raises SettingError for wrong settings."""
     configure_logging(given.pop("log_level") or LOG_LEVELS[1], given.pop("log_format") or LOG_FORMATS[0])
     arguments = StartArguments(
         **{"data": None, **given}, hints=False, log_level=LOG_LEVELS[1], log_format=LOG_FORMATS[0]

@@ -1,4 +1,4 @@
-"""What a shell completes besides verbs and options: names of topics, groups, brokers, settings and profiles.
+"""Completes names in a shell: topics, groups, brokers, settings and profiles. click completes verbs and options.
 
 Names come from the cluster that the command line would ask, within `COMPLETION_SECONDS_MAX`. A failure (no broker, a
 wrong option, a slow name server) gives no names and prints nothing. A shell would show the text in the middle of the
@@ -24,11 +24,11 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 def _items(
     ctx: click.Context, param: click.Parameter, names: Iterable[str], incomplete: str
 ) -> list[CompletionItem]:
-    """Those that begin so and are not on the line yet."""
+    """The names that begin with `incomplete` and are not on the line yet."""
     given = ctx.params.get(param.name or "")
     there = set(given) if isinstance(given, (tuple, list)) else set()
     return [
-        # What has control characters would do with the terminal as it likes.
+        # Control characters could change the terminal.
         CompletionItem(name)
         for name in names
         if name.startswith(incomplete) and name not in there and name.isprintable()
@@ -41,14 +41,16 @@ def _asking(names: Names) -> Completer:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
             return _items(ctx, param, sorted(ask(ctx, names)), incomplete)
-        except Exception:  # any failure at all: see the module's docstring
+        except Exception:  # every failure is silent: see the module's docstring
             return []
 
     return complete
 
 
 def ask(ctx: click.Context, names: Names) -> list[str]:
-    """What `names` finds with the connection that the line names so far. Raises what goes wrong, TimeoutError."""
+    """The names that `names` finds by the connection that the line names so far. Raises TimeoutError and any other
+    failure.
+    """
     from odradek.cli.clients import new_client
     from odradek.cli.connection_settings import GivenOptions, resolve
     from odradek.foundation.limits import COMPLETION_SECONDS_MAX
@@ -131,7 +133,7 @@ def partition_numbers_completed(
 def config_names_completed(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """What has settings of the kind that the line names: topics, brokers and `default`, or groups."""
+    """The resources of the kind that the line names: topics, brokers and `default`, or groups."""
     kind = ctx.params.get("kind")
     if kind == "topic":
         return topics_completed(ctx, param, incomplete)
@@ -143,7 +145,7 @@ def config_names_completed(
 def config_keys_completed(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Keys of the settings that the line's topic, broker or group has; a topic's without asking anybody."""
+    """Keys of the settings that the line's topic, broker or group has. A topic's keys need no request."""
     kind, name = ctx.params.get("kind"), ctx.params.get("name")
     if kind == "topic":
         return topic_keys_completed(ctx, param, incomplete)
@@ -152,7 +154,7 @@ def config_keys_completed(
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import ResourceType
 
-        # The brokers' common default lists only what was set: a broker itself has all keys.
+        # The brokers' common default lists only keys that are set; a broker lists all keys.
         of = str(min(client.cluster.brokers)) if name == "default" else str(name)
         entries = await ConfigAdmin(client).describe(ResourceType[str(kind).upper()], of)
         return [entry.name for entry in entries]

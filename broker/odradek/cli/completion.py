@@ -57,12 +57,12 @@ class _Bash(BashComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words before the cursor, and the one that it stands in."""
-        # The letter tells a word that is begun from a blank after the one before.
+        # The letter distinguishes an unfinished word from a blank after the previous word.
         words = split_arg_string(os.environ.get("COMP_LINE", "") + "x")
         return words[1:-1], words[-1][:-1] if len(words) > 1 else ""
 
     def complete(self) -> str:
-        """The lines for the script, without what bash takes for words of their own."""
+        """The lines for the script, without the part that bash takes for separate words."""
         args, incomplete = self.get_completion_args()
         breaks = [c for c in ":=" if c in os.environ.get("COMP_WORDBREAKS", ":=")]
         cut = max((incomplete.rfind(character) + 1 for character in breaks), default=0)

@@ -22,7 +22,7 @@ DEFAULT_NAME = "default"
 def configs() -> None:
     """Describe and change the settings of topics, brokers and groups.
 
-    For `broker` the name is the broker's id, or `default` for what all brokers share.
+    For `broker` the name is the broker's id, or `default` for the common default of all brokers.
     """
 
 
@@ -30,7 +30,7 @@ def configs() -> None:
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name", shell_complete=config_names_completed)
 @click.argument("keys", nargs=-1, metavar="[KEY…]", shell_complete=config_keys_completed)
-@click.option("--all", "show_all", is_flag=True, help="Defaults too; implied by keys.")
+@click.option("--all", "show_all", is_flag=True, help="Show defaults too; implied by keys.")
 @click.option("--docs", "with_docs", is_flag=True, help="Show what each setting means.")
 @session_options
 def describe(
@@ -113,7 +113,7 @@ def set_configs(
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def unset(session: Session, *, kind: str, name: str, keys: tuple[str, ...], validate_only: bool) -> None:
-    """Take settings back to what they would be without having been set.
+    """Remove settings, so that their defaults apply again.
 
     \b
     Examples:

@@ -1,8 +1,7 @@
 """Where a command's connection settings come from: option, environment, property file, profile, default.
 
-Each value remembers its origin, so that an error and `odradek profile show` can name it. Later layers of `resolve`
-win over earlier ones. Only what a layer gives is read: without a profile and a file nothing is opened but the file
-that would name the current profile.
+Each value remembers its origin, so that an error and `odradek profile show` can name it. Later layers of `resolve` win
+over earlier ones. Only the files that a layer names are opened, and the one that names the current profile.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ PRECEDENCE = "option, environment, --command-config, profile, default"
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """The connection's options as they were given, None where they were not."""
+    """The connection's options as given; None for an option that is not given."""
 
     bootstrap: str | None = None
     timeout_seconds: float | None = None
@@ -42,7 +41,7 @@ class GivenOptions:
     profile: str | None = None
 
     def over(self, above: GivenOptions) -> GivenOptions:
-        """These, with what is missing from `above`: what follows a verb goes before what precedes it."""
+        """These options, completed by those of `above`: an option after the verb wins over one before it."""
         return GivenOptions(
             bootstrap=above.bootstrap if self.bootstrap is None else self.bootstrap,
             timeout_seconds=above.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds,
@@ -52,7 +51,7 @@ class GivenOptions:
 
 
 class Sourced(NamedTuple):
-    """A value as text and where it comes from, as a person names it: `--bootstrap`, `profile 'staging'`."""
+    """A value as text and the name of its origin, as an error shows it: `--bootstrap`, `profile 'staging'`."""
 
     value: str
     source: str
@@ -60,7 +59,7 @@ class Sourced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Every property with its value in force; `profile` is the one that was read, None without."""
+    """Every property with its value in force. `profile` is the one that was read, or None."""
 
     values: Mapping[str, Sourced]
     profile: str | None
@@ -68,7 +67,7 @@ class ConnectionSettings:
 
     @property
     def bootstrap(self) -> Sourced:
-        """The brokers to ask first."""
+        """The bootstrap brokers."""
         return self.values[BOOTSTRAP_SERVERS]
 
     @property
@@ -93,7 +92,7 @@ class ConnectionSettings:
 
     @property
     def metadata_age_ms_max(self) -> int:
-        """When brokers and leaders are asked for again."""
+        """The age at which metadata is requested again."""
         return int(self.values[METADATA_AGE_MS].value)
 
 
@@ -146,7 +145,7 @@ def _lay_profile(given: GivenOptions, lay: Callable[[ReadProperties, str], None]
 def _warn_of_hidden(
     values: Mapping[str, Sourced], given: GivenOptions, from_environment: str, warnings: list[str]
 ) -> None:
-    """Somebody who names a profile or a file expects its brokers, and the environment goes before both."""
+    """A user who names a profile or a file expects its brokers, but the environment wins over both."""
     hidden = values[BOOTSTRAP_SERVERS]
     is_named = given.profile is not None or hidden.source == given.command_config
     if is_named and hidden.source != DEFAULT and given.bootstrap is None and hidden.value != from_environment:

@@ -25,7 +25,7 @@ _COLLECTION_OBJECTS = 50_000
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
-@click.option("--regex", is_flag=True, help="Every TOPIC is a pattern, also where it could be a name.")
+@click.option("--regex", is_flag=True, help="Every TOPIC is a pattern, also one that could be a name.")
 @click.option(
     "-p",
     "--partition",
@@ -48,7 +48,7 @@ _COLLECTION_OBJECTS = 50_000
     "--group",
     metavar="ID",
     shell_complete=groups_completed,
-    help="Join this group: share partitions, commit what was printed.",
+    help="Join this group: share its partitions, and commit the offsets of printed records.",
 )
 @click.option(
     "--follow/--exit-at-end",
@@ -57,7 +57,10 @@ _COLLECTION_OBJECTS = 50_000
     "--follow also waits for an --offset that is not there yet, and for a topic that matches.",
 )
 @click.option(
-    "--idle-exit", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when nothing comes so long."
+    "--idle-exit",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Stop when no record arrives for this time.",
 )
 @click.option("--keys", is_flag=True, help="Print the key and a tab before the value.")
 @click.option("--headers", is_flag=True, help="Print headers.")
@@ -204,7 +207,9 @@ def _printer(
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Look for cycles rarely: a block is thousands of tuples without any, and looking takes as long as reading them."""
+    """Collect garbage rarely: a block is thousands of tuples without cycles, and a collection takes as long as reading
+    them.
+    """
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_COLLECTION_OBJECTS)

@@ -16,14 +16,14 @@ LISTEN_DEFAULT = "127.0.0.1:9093"
     without=("data",),
     id="This controller's id (node.id). Default: 1.",
     listen="Where to listen for brokers; port 0 takes a free one. Default: 127.0.0.1:9093.",
-    advertise="The address that brokers are told to use, when it differs from --listen.",
+    advertise="The address that brokers connect to, when it differs from --listen.",
 )
 def controller(**given: Any) -> int:
     """Run one controller of a cluster until SIGTERM or Ctrl-C.
 
-    Several may run: one is active, the others stand by. The active one makes topics, elects the partitions' leaders and
-    keeps all of it in ZooKeeper; it keeps no log and needs no directory. Only brokers connect to it. Defaults of topics
-    are its own: give it the settings that the brokers have.
+    Several may run: one is active, the others stand by. The active one creates topics, elects the partitions' leaders
+    and stores both in ZooKeeper. A controller has no log and needs no directory. Only brokers connect to it. It uses
+    its own defaults of topics: give it the settings that the brokers have.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ COLUMNS: Final = ("broker", "directory", "topic", "partition")
 
 
 def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    """The names in a comma-separated list, in the order of COLUMNS; a partition's number is told with its topic."""
+    """The names in a comma-separated list, in the order of COLUMNS. A partition's number comes with its topic."""
     names = {name.strip() for name in value.split(",")}
     if unknown := sorted(names - set(COLUMNS)):
         raise click.BadParameter(f"{unknown[0]!r} is not one of: {', '.join(COLUMNS)}")
@@ -41,7 +41,7 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     show_default=True,
     metavar="COLUMN[,…]",
     shell_complete=one_of(COLUMNS),
-    help="What to add up by: any of broker, directory, topic, partition.",
+    help="The columns to add up by: any of broker, directory, topic, partition.",
 )
 @click.option(
     "-t",
@@ -50,17 +50,17 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     multiple=True,
     metavar="TOPIC",
     shell_complete=topics_completed,
-    help="Only this one; may be repeated.",
+    help="Only this topic; may be repeated.",
 )
 @session_options
 def disk(
     session: Session, *, broker_ids: tuple[int, ...], by: tuple[str, ...], topics: tuple[str, ...]
 ) -> int:
-    """Show what takes how much of the disks, the largest first (all brokers without IDs).
+    """Show how many bytes of the disks topics take, the largest first. Without IDs all brokers are shown.
 
-    Each replica counts, so a topic of three replicas takes three times its records. Segments that were
-    deleted and whose files are still there do not count. By broker, or by directory, free and total bytes are
-    shown as well. Tables have KiB, MiB and so on; JSON has bytes.
+    Each replica counts, so a topic of three replicas takes three times its records. Files of deleted segments do not
+    count. By broker, or by directory, free and total bytes are shown as well. Tables have KiB, MiB and so on; JSON has
+    bytes.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def disk(
     found = session.run(work)
     rows = _sums(replicas(found), by)
     told = {broker: answer for broker, answer in found.items() if not isinstance(answer, OdradekError)}
-    # Volumes have no topics: their bytes stand where rows are brokers or directories.
+    # Volumes have no topics: only rows of brokers or directories have their bytes.
     with_room = not {"topic", "partition"} & set(by)
     if with_room:
         rows = _with_room(rows, by, [one for answer in told.values() for one in answer])
@@ -122,7 +122,7 @@ def _sums(found: Sequence[ReplicaOnDisk], by: Sequence[str]) -> list[dict[str, A
 def _with_room(
     rows: Sequence[dict[str, Any]], by: Sequence[str], told: Sequence[LogDirectory]
 ) -> list[dict[str, Any]]:
-    """The rows with the bytes of their volumes, and rows for what holds no replica, or failed."""
+    """The rows with the bytes of their volumes, and rows for directories that hold no replica or failed."""
     from odradek.cli.disk_words import volumes
 
     fields = {"broker": "broker_id", "directory": "path"}

@@ -1,4 +1,4 @@
-"""What verbs say of log directories: free and total bytes, which are full, which failed."""
+"""The words of verbs for log directories: free and total bytes, which are full, which failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.client.admin.results import LogDirectory
 
 
 def disk_words(directories: Sequence[LogDirectory]) -> str | None:
-    """A broker's disks in a few words; None where it does not tell (before Kafka 3.3)."""
+    """A broker's disks in a few words; None for a broker before Kafka 3.3, which does not report them."""
     failed = sum(one.error is not None for one in directories)
     full = sum(one.is_full for one in directories)
     parts = []
@@ -36,9 +36,8 @@ def disk_cell(directories: Sequence[LogDirectory]) -> Styled | str | None:
 
 
 def volumes(directories: Iterable[LogDirectory]) -> tuple[int, int] | None:
-    """Total and usable bytes of the volumes under directories of one broker; None where it does not tell.
-
-    Directories on one volume tell the same numbers, and count once.
+    """Total and usable bytes of the volumes under directories of one broker; None when the broker does not report them.
+    Directories on one volume report the same numbers, and count once.
     """
     found = {(one.total_bytes, one.usable_bytes) for one in directories if one.total_bytes > 0}
     if not found:
@@ -47,7 +46,7 @@ def volumes(directories: Iterable[LogDirectory]) -> tuple[int, int] | None:
 
 
 def directory_document(directory: LogDirectory) -> dict[str, Any]:
-    """A directory for programs, without the replicas in it; bytes are None where the broker does not tell."""
+    """A directory for programs, without its replicas. Bytes are None when the broker does not report them."""
     return {
         "path": directory.path,
         "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
@@ -58,7 +57,7 @@ def directory_document(directory: LogDirectory) -> dict[str, Any]:
 
 
 def refusal_words(directory: LogDirectory) -> str:
-    """Why the commits of a group are refused whose offsets are in this full directory."""
+    """Why the commits of a group are refused: its offsets are in this full directory."""
     return (
         f"commits are refused: the log directory {directory.path} of the coordinator, broker {directory.broker_id}, "
         f"is full ({format_bytes(directory.usable_bytes)} free)"

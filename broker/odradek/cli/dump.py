@@ -1,4 +1,4 @@
-"""Reads the files of a partition by hand, without the broker, and finds what is wrong in them.
+"""Reads the files of a partition without the broker, and finds damage in them.
 
     .log             batches: size, magic, CRC, offsets that rise
     .index           each entry must name a batch of the segment at its position
@@ -35,7 +35,7 @@ class NoLogFileError(OdradekError):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong, where. `position` is a byte in the file."""
+    """One damage. `position` is a byte in the file."""
 
     path: str
     position: int
@@ -54,7 +54,7 @@ class SegmentReport:
     last_offset: int = -1
     max_timestamp_ms: int = -1
     damage: list[Damage] = field(default_factory=list)
-    # What indexes are checked against: the batches' last offsets by position.
+    # The batches' last offsets by position, which indexes are checked against.
     last_offset_at: dict[int, int] = field(default_factory=dict)
 
 
@@ -153,17 +153,17 @@ def _walk_legacy(data: memoryview, position: int, report: SegmentReport) -> int:
     return position + size
 
 
-# --- what lies beside the log ----------------------------------------------------------------------------------------
+# --- the files beside the log ----------------------------------------------------------------------------------------
 
 
 def check_offset_index(path: str, segment: SegmentReport | None) -> tuple[int, list[Damage]]:
-    """(entries, what is wrong) of an .index; without its segment only that it rises."""
+    """(entries, damage) of an .index. Without its segment only the order of its entries is checked."""
     damage: list[Damage] = []
     last = (-1, -1)
     count = 0
     for at, (relative, position) in _entries(path, OFFSET_ENTRY, damage):
         if relative == 0 and position == 0 and count:
-            break  # Kafka allocates an index whole and trims it when the segment is closed: unused room
+            break  # Kafka allocates an index whole and trims it when the segment is closed: unused space
         if count and (relative <= last[0] or position <= last[1]):
             damage.append(Damage(path, at, f"the entry ({relative}, {position}) does not rise above {last}"))
             break
@@ -188,7 +188,7 @@ def check_offset_index(path: str, segment: SegmentReport | None) -> tuple[int, l
 
 
 def check_time_index(path: str, segment: SegmentReport | None) -> tuple[int, list[Damage]]:
-    """(entries, what is wrong) of a .timeindex."""
+    """(entries, damage) of a .timeindex."""
     damage: list[Damage] = []
     last = (-1, -1)
     count = 0
@@ -199,14 +199,14 @@ def check_time_index(path: str, segment: SegmentReport | None) -> tuple[int, lis
             damage.append(Damage(path, at, f"the entry ({timestamp_ms}, {relative}) falls below {last}"))
             break
         if segment is not None and timestamp_ms > max(segment.max_timestamp_ms, 0):
-            damage.append(Damage(path, at, f"the time {timestamp_ms} is above all in the log"))
+            damage.append(Damage(path, at, f"the time {timestamp_ms} is above all those in the log"))
         last = (timestamp_ms, relative)
         count += 1
     return count, damage
 
 
 def check_transaction_index(path: str) -> tuple[list[dict[str, int]], list[Damage]]:
-    """(entries, what is wrong) of a .txnindex."""
+    """(entries, damage) of a .txnindex."""
     damage: list[Damage] = []
     entries: list[dict[str, int]] = []
     for at, (version, producer_id, first, last, stable) in _entries(path, _TRANSACTION_ENTRY, damage):
@@ -225,7 +225,7 @@ def check_transaction_index(path: str) -> tuple[list[dict[str, int]], list[Damag
 
 
 def check_snapshot(path: str) -> tuple[list[dict[str, int]], list[Damage]]:
-    """(producers, what is wrong) of a .snapshot."""
+    """(producers, damage) of a .snapshot."""
     with open(path, "rb") as file:
         data = file.read()
     try:

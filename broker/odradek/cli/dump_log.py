@@ -1,4 +1,4 @@
-"""`odradek dump-log`: what the files of a partition hold, and whether they are whole."""
+"""`odradek dump-log`: prints the files of a partition, and verifies them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("dump-log")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
 @click.option("--records", "with_records", is_flag=True, help="Print every record, not only batches.")
-@click.option("--verify-only", is_flag=True, help="Print only a line per file and what is damaged.")
+@click.option("--verify-only", is_flag=True, help="Print only a line for each file and its damage.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default=None, help="json: one object a line.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the trace of an error.")
 @click.pass_context
@@ -34,8 +34,8 @@ def dump_log(
 ) -> int:
     """Print the batches in log files and verify them: CRCs, offsets, indexes, snapshots.
 
-    Takes .log, .index, .timeindex, .txnindex and .snapshot files or directories that hold them. Exits
-    with 8 when something is damaged. No broker is needed, and none is disturbed.
+    Takes .log, .index, .timeindex, .txnindex and .snapshot files or directories that hold them. Exits with 8 when
+    something is damaged. No broker is needed, and a running one is not disturbed.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def dump_log(
         is_json=(output or above or TABLE) == JSON, with_records=with_records, verify_only=verify_only
     )
     files = find_files(paths)
-    # A segment comes before what is checked against it.
+    # A segment comes before the indexes that are checked against it.
     files.sort(key=lambda path: (str(Path(path).parent), not path.endswith(".log"), path))
     total_bytes = sum(Path(path).stat().st_size for path in files)
     with ProgressBar("Verifying", total=total_bytes, unit="bytes", is_shown=verify_only) as bar:
@@ -63,7 +63,7 @@ def dump_log(
 
 
 class _Printer:
-    """Reads one file after the other and prints what is in it."""
+    """Reads and prints one file after the other."""
 
     def __init__(self, *, is_json: bool, with_records: bool, verify_only: bool) -> None:
         self._is_json = is_json

@@ -1,4 +1,4 @@
-"""What the exit code of `odradek` says, for scripts: one table, shown in docs/reference/cli.md.
+"""The exit codes of `odradek`, for scripts: one table, shown in docs/reference/cli.md.
 
 An exit code is chosen from the error's class alone, never from its words. Codes above 128 are the shell's custom for
 a signal.
@@ -12,7 +12,7 @@ from odradek.foundation import errors
 
 
 class ExitCode(IntEnum):
-    """One number per kind of outcome; a number once given never changes its meaning."""
+    """One number for each kind of outcome. A number never changes its meaning."""
 
     OK = 0
     FAILED = 1
@@ -34,15 +34,15 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
     ExitCode.USAGE: "wrong use: an unknown option, a value that cannot be read, a setting that is not allowed at start",
     ExitCode.NOT_FOUND: "the topic, partition, group, broker or file named does not exist",
-    ExitCode.CONNECTION: "no broker could be reached at the address, or what answered is not a Kafka broker",
+    ExitCode.CONNECTION: "no broker could be reached at the address, or the answer is not that of a Kafka broker",
     ExitCode.TIMEOUT: "the broker did not answer in the time that --timeout gives",
     ExitCode.EXISTS: "what was to be created exists already",
-    ExitCode.REFUSED: "the broker understood and declined: a value or a state that it does not allow",
+    ExitCode.REFUSED: "the broker refused the request: a value or a state that it does not allow",
     ExitCode.DAMAGED: "dump-log found damage",
     ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full",
     ExitCode.UNHEALTHY: "status: partitions cannot be read or written, a disk is full, or there is no controller",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",
-    ExitCode.OUTPUT_CLOSED: "the reader of stdout went away (as in `odradek consume t | head`)",
+    ExitCode.OUTPUT_CLOSED: "the reader of stdout has ended (as in `odradek consume t | head`)",
 }
 
 _NOT_FOUND = (
@@ -56,7 +56,7 @@ _EXISTS = (errors.TopicAlreadyExists, FileExistsError)
 
 
 def exit_code_for(failure: BaseException) -> ExitCode:
-    """The code of a failure that reached the top."""
+    """The exit code of a failure."""
     from odradek.client.errors import ClientTimeout, ConnectionFailed, NoSuchBroker
 
     if isinstance(failure, KeyboardInterrupt):

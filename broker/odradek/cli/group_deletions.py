@@ -1,7 +1,6 @@
-"""Which committed offsets `groups delete-offsets` deletes, worked out first.
+"""Plans which committed offsets `groups delete-offsets` deletes.
 
-The partitions are those that the group has committed, so that offsets of a topic can be deleted whatever became of
-its partitions.
+The partitions are those with committed offsets, so that offsets of a deleted topic can be deleted too.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from odradek.foundation.ids import TopicPartition
 async def plan_deletions(client: Client, group_id: str, topics: Sequence[str]) -> list[ResetPlan]:
     """A plan for each partition named that has an offset.
 
-    Raises GroupIdNotFound, GroupSubscribedToTopic, and UnknownTopicOrPartition for what has no offset.
+    Raises GroupIdNotFound, GroupSubscribedToTopic, and UnknownTopicOrPartition for a partition without an offset.
     """
     admin = GroupAdmin(client)
     group = await admin.describe(group_id)

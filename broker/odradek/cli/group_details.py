@@ -1,7 +1,7 @@
-"""What `groups describe` shows: committed offsets, ends, and lag in records and in seconds.
+"""The content of `groups describe`: committed offsets, ends, and lag in records and in seconds.
 
-Lag in seconds is how long the oldest record that is not committed has waited: now less its timestamp. It is found by
-fetching the one batch at the committed offset.
+Lag in seconds is the waiting time of the oldest uncommitted record: now less its timestamp. A fetch of the one batch at
+the committed offset finds it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from odradek.foundation.ids import TopicPartition
 async def describe_groups(
     client: Client, group_ids: Sequence[str], *, with_offsets: bool = True
 ) -> list[dict[str, Any]]:
-    """One object per group (all without names), with its partitions and lag if asked.
-
-    Raises GroupIdNotFound for a name that is not there.
+    """One object for each group (all without names), with its partitions and lag if asked. Raises GroupIdNotFound for
+    an unknown name.
     """
     admin = GroupAdmin(client)
     ids = list(group_ids) or [listing.group_id for listing in await admin.list()]

@@ -1,7 +1,7 @@
-"""`odradek groups reset-offsets` and `delete-offsets`: change what groups have committed, after a dry run.
+"""`odradek groups reset-offsets` and `delete-offsets`: change the committed offsets of groups, after a dry run.
 
-Both can save what was committed before (`--save`), which `reset-offsets --from-file` sets back. The file is on the
-disk before anything is changed.
+Both can save the offsets from before (`--save`), which `reset-offsets --from-file` restores. The file is on the disk
+before anything is changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ save_option = click.option(
     "--save",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="First write the offsets as they are: JSON, or Kafka's CSV for *.csv.",
+    help="First write the present offsets to a file: JSON, or Kafka's CSV for *.csv.",
 )
 
 
@@ -42,18 +42,25 @@ save_option = click.option(
 @click.option("--all-topics", is_flag=True, help="Every topic that the group has committed offsets for.")
 @click.option("--to-earliest", is_flag=True, help="The first record kept.")
 @click.option("--to-latest", is_flag=True, help="The end.")
-@click.option("--to-current", is_flag=True, help="Where it is; commits missing offsets at the end.")
 @click.option(
-    "--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset, or the nearest there is."
+    "--to-current", is_flag=True, help="The present offset; missing offsets are committed at the end."
+)
+@click.option(
+    "--to-offset",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="This offset, or the nearest that the partition holds.",
 )
 @click.option("--to-datetime", metavar="TIME", help=f"The first record at or after a time: {TIME_HELP}.")
-@click.option("--by-duration", metavar="DURATION", help="So long ago: 1h30m or PT1H30M.")
+@click.option(
+    "--by-duration", metavar="DURATION", help="The first record at or after this long ago: 1h30m or PT1H30M."
+)
 @click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")
 @click.option(
     "--from-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="What --save wrote, or the CSV of kafka-consumer-groups.sh.",
+    help="The offsets in a file of --save, or in a CSV of kafka-consumer-groups.sh.",
 )
 @save_option
 @execute_options
@@ -72,14 +79,13 @@ def reset_offsets(
 ) -> None:
     """Move groups' committed offsets. Their consumers must be stopped first.
 
-    --save writes the offsets as they were, and --from-file sets them back: an undo. It deletes commits that
-    were not there, and moves an offset that a partition does not hold any more to the nearest that it does.
-    Without a topic it sets back the whole file, and without a group all groups in it.
+    --save writes the offsets from before, and --from-file restores them: an undo. It deletes commits that did not exist
+    before. An offset that a partition no longer holds becomes the nearest that it holds. Without a topic it restores
+    the whole file, and without a group all groups in it.
 
-    The file is JSON: {"format": "odradek-offsets", "version": 1, "offsets": [{"group", "topic",
-    "partition", "offset", "leader_epoch", "metadata"}, …]}; an offset of null says that there was none.
-    For *.csv it is the CSV of kafka-consumer-groups.sh: a line topic,partition,offset each, or
-    group,topic,partition,offset with several groups.
+    The file is JSON: {"format": "odradek-offsets", "version": 1, "offsets": [{"group", "topic", "partition", "offset",
+    "leader_epoch", "metadata"}, …]}; an offset of null stands for no committed offset. A *.csv file is the CSV of
+    kafka-consumer-groups.sh: lines of topic,partition,offset, or of group,topic,partition,offset for several groups.
 
     \b
     Examples:
@@ -141,10 +147,9 @@ def delete_offsets(
     save: str | None,
     execute: bool,
 ) -> None:
-    """Delete a group's committed offsets of topics. No member may subscribe to these topics.
-
-    The group begins there as one that never read them. `--save` keeps the offsets in a file that
-    `odradek groups reset-offsets --from-file` sets back.
+    """Delete a group's committed offsets of topics. No member may subscribe to these topics. The group then starts
+    there like a new group. `--save` keeps the offsets in a file that `odradek groups reset-offsets --from-file`
+    restores.
 
     \b
     Examples:

@@ -1,7 +1,6 @@
-"""Where `groups reset-offsets` moves groups to, worked out first and applied only when asked.
-
-An offset that a partition does not hold becomes the nearest it does, as Kafka's own tool does it. A plan keeps what
-was committed before, so that it can be saved and taken back.
+"""Plans where `groups reset-offsets` moves groups to, and applies the plan only with --execute. An offset that a
+partition does not hold becomes the nearest that it holds, as in Kafka's own tool. A plan keeps the offsets from before,
+so that they can be saved and restored.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from odradek.foundation.ids import TopicPartition
 
 
 class Reset(NamedTuple):
-    """Where to: a `kind` and its number (offset, milliseconds since 1970, or records to shift by)."""
+    """A destination: a `kind` and its number (offset, milliseconds since 1970, or records to shift by)."""
 
     kind: str
     value: int = 0
@@ -40,7 +39,7 @@ class Reset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """One partition's move; `before` is None where nothing is committed, `after` where the commit is deleted."""
+    """One partition's move. `before` is None when no offset is committed, `after` when the commit is deleted."""
 
     group: str
     key: TopicPartition
@@ -85,14 +84,14 @@ def parse_reset(
     resets = [reset for reset in given if reset is not None]
     if len(resets) != (0 if is_from_file else 1):
         raise click.UsageError(
-            "say where to with one of --to-earliest, --to-latest, --to-current, --to-offset, --to-datetime, "
+            "give the new position with one of --to-earliest, --to-latest, --to-current, --to-offset, --to-datetime, "
             "--by-duration, --shift-by, --from-file"
         )
     return resets[0] if resets else None
 
 
 async def plan_resets(client: Client, group_id: str, topics: Sequence[str], reset: Reset) -> list[ResetPlan]:
-    """What each partition would move to; `topics` empty for all that the group has committed.
+    """The new offset of each partition. Empty `topics` mean all that the group has committed.
 
     Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members.
     """
@@ -106,8 +105,8 @@ async def plan_resets(client: Client, group_id: str, topics: Sequence[str], rese
 async def plan_from_saved(
     client: Client, group_id: str, topics: Sequence[str], saved: Sequence[SavedOffset]
 ) -> list[ResetPlan]:
-    """As `plan_resets`, back to saved offsets; with `topics` only those of them. Leader epochs and metadata come back
-    too, but not with an offset that had to be moved to the nearest that there is.
+    """As `plan_resets`, back to saved offsets; with `topics` only those of them. Leader epochs and metadata are
+    restored too, except with an offset that is replaced by the nearest one.
     """
     committed = await _committed(client, group_id, must_exist=False)
     wanted = {TopicPartition(one.topic, one.partition): one for one in saved}
@@ -197,8 +196,8 @@ async def _targets(
 
 
 async def apply_resets(client: Client, plans: Sequence[ResetPlan]) -> None:
-    """Commit the new offsets, and delete those that were not there. Raises NonEmptyGroup when a member came meanwhile,
-    and says which groups are done by then.
+    """Commit the new offsets, and delete commits that did not exist before. Raises NonEmptyGroup when a member joined
+    meanwhile; the message names the groups that are done.
     """
     admin = GroupAdmin(client)
     by_group: dict[str, list[ResetPlan]] = {}
@@ -221,7 +220,7 @@ async def apply_resets(client: Client, plans: Sequence[ResetPlan]) -> None:
 
 
 def save_before(path: str, plans: Sequence[ResetPlan]) -> None:
-    """Write what is committed now, so that --from-file takes the change back. Raises FileExistsError, OSError."""
+    """Write the present offsets, so that --from-file can restore them. Raises FileExistsError, OSError."""
     left_out = save(
         path,
         [
@@ -242,7 +241,7 @@ def save_before(path: str, plans: Sequence[ResetPlan]) -> None:
 
 
 def print_resets(session: Session, plans: Sequence[ResetPlan], *, is_done: bool) -> None:
-    """Print the moves, and that nothing happened when it was a dry run."""
+    """Print the moves, and after a dry run that nothing was changed."""
     headers = ("GROUP", "TOPIC", "PARTITION", "CURRENT", "NEW")
     keys = [header.lower() for header in headers]
     show(

@@ -1,4 +1,4 @@
-"""`odradek groups`: list, describe with lag, delete. What changes offsets is in `group_offsets`."""
+"""`odradek groups`: list, describe with lag, delete. `group_offsets` has the verbs that change offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 
-# As Kafka has them (GroupState, GroupType), for classic and consumer groups.
+# Kafka's names (GroupState, GroupType), for classic and consumer groups.
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 TYPES = ("classic", "consumer")
 VERBS = {
@@ -105,7 +105,7 @@ def list_groups(
 @click.option("--all-groups", is_flag=True, help="All groups, as without names.")
 @click.option("--offsets", is_flag=True, help="Show the partitions; this is the default.")
 @click.option("--members", is_flag=True, help="Show the members instead of the partitions.")
-@click.option("--state", is_flag=True, help="Show one line a group; offsets are not asked for.")
+@click.option("--state", is_flag=True, help="Show one line for each group, without its offsets.")
 @watch_option
 @session_options
 def describe(
@@ -118,11 +118,11 @@ def describe(
     state: bool,
     watch: float | None,
 ) -> int:
-    """Show what groups have committed and how far they are behind (all groups without names).
+    """Show the committed offsets and the lag of groups (all groups without names).
 
-    Lag is counted in records that are not yet committed, and in seconds that the oldest of them has
-    waited. A line below the group's name says when its commits are refused because the disk of its
-    coordinator is full. --verbose adds epochs, subscriptions and what members move towards.
+    Lag is the number of records that are not yet committed, and the seconds that the oldest of them has waited. A line
+    below the group's name warns when commits are refused because its coordinator's disk is full. --verbose adds epochs,
+    subscriptions and the members' target assignments.
 
     \b
     Examples:
@@ -160,7 +160,7 @@ def describe(
 @click.command()
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
 @click.option("--all-groups", is_flag=True, help="Every group there is.")
-@click.option("--if-exists", is_flag=True, help="A group that is not there is not an error.")
+@click.option("--if-exists", is_flag=True, help="A group that does not exist is not an error.")
 @session_options
 def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
     """Delete groups with their committed offsets. Their consumers must be stopped first.
@@ -208,7 +208,7 @@ def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if
 @click.argument("pattern")
 @session_options
 def check_pattern(session: Session, *, pattern: str) -> None:
-    """Say whether a pattern of topics is one that brokers take (RE2, KIP-848). No broker is asked.
+    """Check whether brokers accept a pattern of topics (RE2, KIP-848). No broker is asked.
 
     \b
     Examples:

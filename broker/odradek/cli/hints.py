@@ -1,7 +1,6 @@
 """Lines to copy and paste, for a user who has just started a broker.
 
-They begin at the left margin, since Python takes no other, and name the command by its path when the shell would not
-find it.
+They begin at the left margin, as Python requires. They name the command by its path when the shell would not find it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pathlib import Path
 
 
 def hints(bootstrap: str, *, command: str = "odradek") -> str:
-    """How to write to and read from the broker at `bootstrap` with four clients."""
+    """Lines that write to and read from the broker at `bootstrap` with four clients."""
     return f"""\
 Try it: lines to paste into another terminal.
 
@@ -37,7 +36,7 @@ producer.flush()
 
 
 def command_name() -> str:
-    """What to type for this program: `odradek` when the shell finds it, else how it was called."""
+    """The command of this program: `odradek` when the shell finds it, else the path that it was started by."""
     called, found = Path(sys.argv[0]), shutil.which("odradek")
     if called.name != "odradek" or not called.exists():
         return "odradek" if found else f"{sys.executable} -m odradek"

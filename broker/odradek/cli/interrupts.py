@@ -1,9 +1,7 @@
-"""Ctrl-C while a command works: the first ends it in order, the second at once.
-
-In order means that a group is left and that what was sent is waited for, so it can take a moment. asyncio's own runner
-raises KeyboardInterrupt in what runs when a second one comes, and what is left half done may then wait for ever.
-One press can arrive twice (from the terminal and from `timeout` or `make`), so that a second one right after the first
-does not count.
+"""Ctrl-C while a command works: the first ends it cleanly, the second at once. A clean end leaves the group and waits
+for records that were sent, so it can take a moment. After a second Ctrl-C asyncio's own runner raises KeyboardInterrupt
+in the running code, and an unfinished task may then wait for ever. One press can arrive twice (from the terminal and
+from `timeout` or `make`). So a second one right after the first does not count.
 """
 
 from __future__ import annotations

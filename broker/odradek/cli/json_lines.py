@@ -2,9 +2,9 @@
 
 Bytes that are not UTF-8 are printed as `key_base64` and `value_base64`. With nested values, a value that is a JSON
 object, array, number or boolean is printed as JSON. It is read back as the same JSON, though white space and the
-spelling of a number may differ. JSON strings and null stay quoted text, as does what is read back as something else:
-duplicate names, numbers beyond a double's precision. A key is nested only where it is read back byte for byte, since
-its bytes choose the partition.
+spelling of a number may differ. JSON strings and null stay quoted text. So do values that would be read back
+differently: duplicate names, numbers beyond a double's precision. A key is nested only where it is read back byte for
+byte, since its bytes choose the partition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WITHOUT_LINES = str.maketrans("\r\n", "  ")
 
 
 def json_printer(*, is_nested: bool = False) -> Printer:
-    """A function from a block to its JSON lines; `is_nested` as the module says."""
+    """A function from a block to its JSON lines. The module's docstring explains `is_nested`."""
     key_part, value_part = (_nested_key, _nested_value) if is_nested else (_text_part, _text_part)
 
     def lines(block: RecordBlock) -> bytes:
@@ -34,7 +34,7 @@ def json_printer(*, is_nested: bool = False) -> Printer:
         moment_ms, moment = -1, "-"
         found: list[str] = []
         for offset, timestamp_ms, key, value, headers in block.records():
-            if timestamp_ms != moment_ms:  # neighbours mostly share it
+            if timestamp_ms != moment_ms:  # adjacent records mostly have the same one
                 moment_ms, moment = timestamp_ms, format_moment(timestamp_ms)
             found.append(
                 f'{beginning}{offset}, "timestamp_ms": {timestamp_ms}, "timestamp": "{moment}", '
@@ -103,7 +103,7 @@ def _nested_key(octets: bytes | None) -> str:
 
 
 def _nested(octets: bytes | None) -> tuple[str | None, bytes]:
-    """JSON as one line and as `produce --json` reads it; None for what has to stay text."""
+    """JSON as one line and as `produce --json` reads it; None for a value that has to stay text."""
     try:
         text = (octets or b"").decode()
         found = json.loads(

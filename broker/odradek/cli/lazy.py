@@ -12,7 +12,7 @@ from odradek.foundation.words import nearest_name
 
 
 class LazyGroup(click.Group):
-    """Knows each verb as `module:attribute` and imports it when it is asked for."""
+    """Knows each verb as `module:attribute` and imports it when it is used."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -33,7 +33,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with the nearest verb named when there is no such one."""
+        """As in click. The error for an unknown verb also names the nearest one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as failure:

@@ -1,7 +1,6 @@
-"""Lines from a file, a pipe or a terminal, without blocking the event loop for those that make it wait.
-
-A regular file is read at once; on a pipe or a terminal the loop waits until there is something. No thread is used:
-one that is stuck in a read would keep Ctrl-C from ending the command.
+"""Lines from a file, a pipe or a terminal, read without blocking the event loop. A regular file is read at once; on a
+pipe or a terminal the loop waits for input. No thread is used, because a thread that waits in a read would keep Ctrl-C
+from ending the command.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ _READ_BYTES = 256 * 1024
 
 
 class LineTooLong(InputError):
-    """A line without an end in sight; it would fill the memory."""
+    """A line that is longer than the limit; it would fill the memory."""
 
 
 async def read_lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
-    """Lists of lines as they come, without their line ends; a last line without one counts too. Raises LineTooLong."""
+    """Lists of lines as they arrive, without their line ends. A last line without a line end counts too. Raises
+    LineTooLong.
+    """
     rest: list[bytes] = []
     rest_bytes = lines_seen = 0
     async for data in _read_chunks(source):

@@ -1,7 +1,6 @@
 """The root of the command line: its verbs, the shared options, and the one place where errors become exit codes.
 
-An error reaches the user as one line on stderr that says what to do; the trace comes with --verbose. Exit codes are
-the table in `exit_codes`.
+An error becomes one line on stderr with a remedy; --verbose adds the trace. `exit_codes` has the table of exit codes.
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ VERBS = {
 }
 
 
-# What a write to stdout can fail with, but for a closed pipe.
+# The errors of a write to stdout, except for a closed pipe.
 _OUTPUT_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class _OutputClosedError(Exception):
-    """Who read our stdout went away."""
+    """The reader of our stdout has closed it."""
 
 
 class CommandLine(LazyGroup):
-    """The root group; its `main` never lets a traceback out unasked."""
+    """The root group. Its `main` prints a traceback only with --verbose."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any
@@ -64,9 +63,8 @@ class CommandLine(LazyGroup):
         return exit_code
 
     def _main_shell_completion(self, *arguments: Any, **named: Any) -> None:
-        """As click does when a shell asks what completes a line, but silent, and the process ends right after.
-
-        A shell shows stderr in the middle of the line. The interpreter would wait for the thread that resolves a name.
+        """Completes a line as click does, but without output on stderr, and ends the process right after. A shell would
+        show stderr in the middle of the line, and the interpreter would wait for the thread that resolves a name.
         """
         if COMPLETION_VARIABLE not in os.environ:
             return
@@ -83,7 +81,7 @@ class CommandLine(LazyGroup):
             os._exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does, but a closed stdout stays what it is: click would exit with 1."""
+        """As in click, but a closed stdout keeps its own exit code: click would exit with 1."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as failure:
@@ -128,7 +126,7 @@ def report(failure: Exception, *, verbose: bool) -> int:
 
 
 def _said(failure: Exception) -> str:
-    """What an error says. Errors of the operating system name a file; only stdout is written without a name."""
+    """The message of an error. Errors of the operating system name a file, except those of stdout."""
     if type(failure) is not OSError and not isinstance(failure, FileNotFoundError | PermissionError):
         return str(failure)
     if failure.filename is not None:
@@ -139,7 +137,7 @@ def _said(failure: Exception) -> str:
 
 
 def _forget_stdout() -> None:
-    """Point stdout at nowhere, or the interpreter complains about the closed pipe once more at exit."""
+    """Point stdout at /dev/null, or the interpreter reports the closed pipe again at exit."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

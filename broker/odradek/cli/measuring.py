@@ -1,4 +1,4 @@
-"""The measuring behind `odradek perf`: what is timed, and the percentiles of it."""
+"""The measurements of `odradek perf`, and their percentiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import TIMED_DELIVERIES_MAX
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
-# Every so many records one is timed: timing each would be most of the work.
+# One of so many records is timed: timing each would be most of the work.
 _SAMPLE_EVERY = 20
 _IDLE_SECONDS_MAX = 10.0
 _VALUES = 64
@@ -28,7 +28,7 @@ _VALUES = 64
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was done, in how long, and the latencies seen."""
+    """The records and bytes of a run, its duration, and its latencies."""
 
     records: int
     size_bytes: int
@@ -62,7 +62,7 @@ def percentiles(samples: tuple[float, ...]) -> dict[str, float]:
 async def measure_produce(
     producer: Producer, topic: str, *, record_count: int, value_bytes: int, rate: float | None, random: Random
 ) -> Measurement:
-    """Send `record_count` records and wait for the last acknowledgement; raises the first failure as it comes."""
+    """Send `record_count` records and wait for the last acknowledgement. Raises the first failure at once."""
     values = [random.randbytes(value_bytes) for _ in range(_VALUES)]
     timed = _TimedDeliveries()
     started = time.perf_counter()
@@ -77,7 +77,7 @@ async def measure_produce(
                     timed.add(delivery, sent_at)
                 bar.advance(1)
                 if number % 100 == 0:
-                    await asyncio.sleep(0)  # let the sender run: `send` alone waits for nothing
+                    await asyncio.sleep(0)  # let the sender run: `send` alone does not wait
                     if producer.failure is not None:
                         break
             await producer.flush(is_stopping_at_failure=True)
@@ -96,7 +96,7 @@ class _TimedDeliveries:
         self._waiting: set[asyncio.Task[None]] = set()
 
     def add(self, delivery: Delivery, sent_at: float) -> None:
-        """Time this one, unless too many wait already."""
+        """Time this record, unless too many are timed already."""
         if len(self._waiting) >= TIMED_DELIVERIES_MAX:
             return
         task = asyncio.create_task(self._time(delivery, sent_at), name="time a delivery")
@@ -113,7 +113,7 @@ class _TimedDeliveries:
         await asyncio.gather(*self._waiting)
 
     async def close(self) -> None:
-        """End those that still wait."""
+        """Cancel the unfinished ones."""
         waiting = list(self._waiting)
         for task in waiting:
             task.cancel()
@@ -123,7 +123,7 @@ class _TimedDeliveries:
 async def measure_consume(
     client: Client, topic: str, *, record_count: int, partition_bytes: int, is_decoding: bool
 ) -> Measurement:
-    """Read up to `record_count` records from the beginning, or all there are."""
+    """Read up to `record_count` records from the beginning, or all."""
     keys = (await client.refresh((topic,))).partitions(topic)
     logs = LogAdmin(client)
     starts = await logs.offsets_at(keys, EARLIEST)

@@ -1,7 +1,6 @@
-"""What the verbs that move partitions share: plans as files in Kafka's format, as tables, and their way to the end.
-
-The format is that of kafka-reassign-partitions, so that plans can be handed to and fro:
-{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}, …]}
+"""The common part of verbs that move partitions: plans as files and as tables, and the wait for their end. The format
+of a file is that of kafka-reassign-partitions, so that each tool reads the other's plans: {"version": 1, "partitions":
+[{"topic": "t", "partition": 0, "replicas": [1, 2]}, …]}
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def throttle_option(function: Any) -> Any:
         "--throttle",
         type=click.IntRange(min=1),
         metavar="BYTES",
-        help="Bytes per second that each broker may feed and fetch for the moves; replicas in sync are not slowed.",
+        help="Bytes per second that each broker may send and fetch for the moves; replicas in sync are not throttled.",
     )(function)
 
 
@@ -41,12 +40,12 @@ def wait_option(function: Any) -> Any:
     return click.option(
         "--wait",
         is_flag=True,
-        help="Wait for the end, and lift the throttle then. Ctrl-C ends the waiting, not the moves.",
+        help="Wait for the end, then lift the throttle. Ctrl-C ends the waiting, not the moves.",
     )(function)
 
 
 def read_plan(path: str) -> Plan:
-    """The plan in a file. Raises FileNotFoundError, and ValueError with what is wrong."""
+    """The plan in a file. Raises FileNotFoundError, and ValueError with the mistake."""
     try:
         with click.open_file(path) as file:
             rows = _rows_of(json.loads(file.read()))
@@ -59,7 +58,7 @@ def read_plan(path: str) -> Plan:
     if len(plan) < len(rows):
         raise ValueError(f"{path} names a partition twice")
     if not plan:
-        raise ValueError(f"{path} has no partitions in it")
+        raise ValueError(f"{path} has no partitions")
     return plan
 
 
@@ -68,7 +67,7 @@ def _rows_of(document: Any) -> list[tuple[TopicPartition, tuple[int, ...]]]:
     from odradek.foundation.ids import TopicPartition
 
     if not isinstance(document, dict) or not isinstance(document.get("partitions"), list):
-        raise ValueError("there is no list of partitions in it")
+        raise ValueError("it has no list of partitions")
     if document.get("version", _VERSION) != _VERSION:
         raise ValueError(f"its version is {document['version']}, and {_VERSION} is what is known")
     rows = []
@@ -95,7 +94,7 @@ def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, A
 
 
 def show_plan(session: Session, plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-    """For people what changes from what to what; for programs the plan itself."""
+    """Print the old and new replicas of each partition for people, and the plan itself for programs."""
     if not plan and not session.is_json:
         click.echo("nothing has to move")
         return
@@ -114,12 +113,12 @@ MOVES_HEADERS = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
 
 
 def move_rows(moving: Mapping[TopicPartition, Reassignment]) -> list[tuple[Any, ...]]:
-    """What is moving as rows under `MOVES_HEADERS`."""
+    """The moves under way as rows under `MOVES_HEADERS`."""
     return [(*where, one.replicas, one.adding, one.removing) for where, one in sorted(moving.items())]
 
 
 def move_documents(moving: Mapping[TopicPartition, Reassignment]) -> list[dict[str, Any]]:
-    """What is moving, for programs."""
+    """The moves under way, for programs."""
     return [
         {"topic": where.topic, "partition": where.partition, "move": one}
         for where, one in sorted(moving.items())
@@ -129,15 +128,15 @@ def move_documents(moving: Mapping[TopicPartition, Reassignment]) -> list[dict[s
 async def begin(
     brokers: BrokerAdmin, plan: Plan, *, throttle: int | None, wait: bool, may_change_factor: bool = True
 ) -> None:
-    """Execute a plan, and with `wait` come back when it has ended."""
+    """Execute a plan, and with `wait` return when it has ended."""
     await brokers.execute(plan, bytes_per_second=throttle, may_change_factor=may_change_factor)
     if wait:
         await until_ended(brokers, plan)
 
 
 async def until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
-    """Wait until nothing of `plan` moves any more, and lift the throttle; what is left is told on stderr whenever it
-    changes.
+    """Wait until no partition of `plan` moves any more, and lift the throttle. Each change of the remaining count is
+    printed on stderr.
     """
     told: tuple[int, int] | None = None
     while left := await brokers.reassignments.under_way(plan):
@@ -150,12 +149,12 @@ async def until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
 
 
 def say_begun(session: Session, plan: Plan, *, waited: bool) -> None:
-    """That moves began, or ended."""
+    """Print that moves began, or ended."""
     verb = "moved" if waited else "moving"
     if session.is_json:
         show_document(session.output, {**plan_document(plan), "result": verb})
     elif not plan:
         click.echo("nothing has to move")
     else:
-        hint = "" if waited else "; `odradek reassign list` shows how far they are"
+        hint = "" if waited else "; `odradek reassign list` shows their progress"
         click.echo(f"{verb}  {count(len(plan), 'partition')}{hint}")

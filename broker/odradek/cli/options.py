@@ -1,8 +1,8 @@
 """The options that every verb takes, before or after its name, and the session that they make.
 
-A verb declares `@session_options` and gets a `Session`: where the brokers are, how to print, how long to wait. The
-session opens the client for one piece of work and closes it after. Where the connection's settings come from besides
-options is in `connection_settings`.
+A verb declares `@session_options` and gets a `Session`: the connection's settings, the kind of output, the timeouts.
+The session opens the client for one piece of work and closes it after. `connection_settings` reads settings that no
+option gives.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """What was given before the verb; None where nothing was."""
+    """The options before the verb; None for an option that is not given."""
 
     given: GivenOptions = field(default_factory=GivenOptions)
     output: str | None = None
@@ -45,7 +45,7 @@ class GlobalOptions:
 
 @dataclass(frozen=True)
 class Session:
-    """One command's surroundings."""
+    """The options of one command, and its client."""
 
     given: GivenOptions
     output: str
@@ -53,12 +53,12 @@ class Session:
 
     @property
     def is_json(self) -> bool:
-        """Whether programs read the output."""
+        """Whether the output is JSON, for programs."""
         return self.output in (JSON, JSON_LINES)
 
     @property
     def given_timeout_seconds(self) -> float | None:
-        """What --timeout said, for what else than a request waits by another default."""
+        """The value of --timeout, for waits other than requests that have another default."""
         return self.given.timeout_seconds
 
     @functools.cached_property
@@ -76,7 +76,7 @@ class Session:
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Connect, do `work` with the client, close; errors pass through."""
-        _ = self.settings  # what is wrong with them is said before a loop runs
+        _ = self.settings  # wrong settings raise before a loop runs
         return interrupts.run(self._run(work))
 
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
@@ -85,9 +85,8 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def connected(self, *, wait_ms_max: int | None = None) -> AsyncIterator[Client]:
-        """A connected client, which waits for nothing longer than `wait_ms_max`; closed at the end.
-
-        Raises ConnectionFailed and ClientTimeout, with where the address is from.
+        """A connected client, closed at the end. `wait_ms_max` limits each of its waits. Raises ConnectionFailed and
+        ClientTimeout, with the origin of the address.
         """
         from odradek.client.errors import ClientTimeout, ConnectionFailed
 
@@ -110,7 +109,7 @@ class Session:
 
 
 def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The shared options, None where not given."""
+    """The shared options; None for an option that is not given."""
     options = (
         click.option(
             "-b",
@@ -140,7 +139,7 @@ def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--color",
             type=click.Choice(COLORS),
-            help="Mark what is not well; auto, the default, does so on a terminal unless NO_COLOR is set.",
+            help="Mark problems by colour; auto, the default, does so on a terminal unless NO_COLOR is set.",
         ),
     )
     for option in reversed(options):
@@ -149,7 +148,7 @@ def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a verb and hand it their sum as `session`."""
+    """Add the shared options to a verb and pass them to it as `session`."""
 
     @click.pass_context
     @functools.wraps(function)
@@ -182,7 +181,7 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def execute_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--dry-run`, which is the default, and `--execute`, which is handed to the verb as `execute`."""
+    """`--dry-run`, which is the default, and `--execute`. The verb gets `execute`."""
 
     @functools.wraps(function)
     def checked(*arguments: Any, dry_run: bool, execute: bool, **rest: Any) -> Any:
@@ -192,7 +191,7 @@ def execute_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     execute_option = click.option("--execute", is_flag=True, help="Do it.")
     dry_run_option = click.option(
-        "--dry-run", is_flag=True, help="Only show what would be done. This is the default."
+        "--dry-run", is_flag=True, help="Only show the changes. This is the default."
     )
     return dry_run_option(execute_option(checked))
 

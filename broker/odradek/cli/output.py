@@ -1,9 +1,9 @@
-"""What a verb prints: a table for people, or JSON for programs; one place, so that every verb has both.
+"""The output of a verb: a table for people, or JSON for programs; one place, so that every verb has both.
 
-A verb hands over rows of plain values and never formats JSON itself. Tables are plain text: columns padded to their
-widest cell, numbers to the right, no lines to cut away with `awk`.
+A verb passes rows of plain values and never formats JSON itself. Tables are plain text without lines between cells:
+columns padded to their widest cell, numbers to the right.
 
-Colour marks what is not well (`bad`, `warning`). It is on where stdout is a terminal, unless NO_COLOR is set
+Colour marks problems (`bad`, `warning`). It is on where stdout is a terminal, unless NO_COLOR is set
 (https://no-color.org) or `--color` says otherwise. The words always say the same as the colour.
 """
 
@@ -26,7 +26,7 @@ TABLE = "table"
 JSON = "json"
 FORMATS = (TABLE, JSON)
 JSON_LINES = "json lines"
-"""As JSON, with each document on one line: what a verb prints that looks again and again."""
+"""As JSON, with each document on one line: the output of a verb with --watch."""
 
 AUTO = "auto"
 COLORS = (AUTO, "always", "never")
@@ -41,17 +41,17 @@ class Styled:
 
 
 def bad(value: Any) -> Styled:
-    """What does not work: red."""
+    """A failure: red."""
     return Styled(value, "red")
 
 
 def warning(value: Any) -> Styled:
-    """What works but is not as it should be: yellow."""
+    """A problem that stops nothing: yellow."""
     return Styled(value, "yellow")
 
 
 def good(value: Any) -> Styled:
-    """What is as it should be, where that is the news: green."""
+    """A good state that is worth a mark: green."""
     return Styled(value, "green")
 
 
@@ -61,7 +61,7 @@ def state_in_color(state: str) -> Styled | str:
 
 
 def use_color(context: click.Context, choice: str) -> None:
-    """Settle for this command whether its output has colour; `choice` is one of COLORS."""
+    """Decide for this command whether its output has colour; `choice` is one of COLORS."""
     if choice == AUTO:
         refused = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         context.color = sys.stdout.isatty() and not refused
@@ -102,7 +102,7 @@ def plain(value: Any) -> Any:
 
 
 def text(value: bytes) -> str:
-    """Bytes as UTF-8; what is not UTF-8 becomes `\\xNN`, so that nothing is lost silently."""
+    """Bytes as UTF-8. Other bytes become `\\xNN`, so that none is lost silently."""
     return value.decode("utf-8", errors="backslashreplace")
 
 
@@ -168,7 +168,7 @@ def _is_number(cell: str) -> bool:
 
 
 def show_document(output: str, document: Any) -> bool:
-    """Print `document` where JSON is asked for; whether it is."""
+    """Print `document` if JSON is asked for. Returns whether it is."""
     if output == JSON:
         print_json(document)
     elif output == JSON_LINES:
@@ -189,18 +189,18 @@ def say(output: str, sentence: str, document: Any) -> None:
 
 
 def warn(warning: str | None, *, about: str = "") -> None:
-    """Print a warning on stderr, with what it is about in front; nothing without a warning."""
+    """Print a warning on stderr after the name of its subject; nothing without a warning."""
     if warning:
         print_error(f"warning: {about}: {warning}" if about else f"warning: {warning}")
 
 
 def print_error(failure: Exception | str) -> None:
-    """Print why something failed, or what a person should know, as one line on stderr."""
+    """Print a failure, or a notice for the user, as one line on stderr."""
     print(f"odradek: {' '.join(str(failure).split())}", file=sys.stderr)
 
 
 def failure_fields(failure: Exception) -> dict[str, str]:
-    """The fields by which every JSON document says that something failed: the kind of error, and its message."""
+    """The fields of a failure in every JSON document: the kind of error, and its message."""
     return {"error": type(failure).__name__, "message": str(failure)}
 
 

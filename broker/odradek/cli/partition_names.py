@@ -10,9 +10,8 @@ from odradek.foundation.ids import TopicPartition
 
 
 async def named_partitions(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that `TOPIC[:PARTITIONS]` texts name, each once; one request, however many they are.
-
-    Raises UnknownTopicOrPartition, click.BadParameter for numbers that are none.
+    """The partitions that `TOPIC[:PARTITIONS]` texts name, each once, by one request. Raises UnknownTopicOrPartition,
+    and click.BadParameter for a wrong number.
     """
     wanted: list[tuple[str, tuple[int, ...] | None]] = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""Problems of partitions as a cell of a table: what `status`, `topics list` and `topics describe` say alike."""
+"""Problems of partitions as a cell of a table, the same in `status`, `topics list` and `topics describe`."""
 
 from __future__ import annotations
 

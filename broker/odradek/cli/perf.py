@@ -83,7 +83,8 @@ def produce(
             batch_bytes_max=batch_bytes,
             linger_ms=linger_ms,
             delivery_timeout_ms=timeout_ms,
-            send_wait_ms_max=2 * timeout_ms,  # what the broker says of records comes before a full buffer
+            send_wait_ms_max=2
+            * timeout_ms,  # the broker's error for records comes before that of a full buffer
             on_retry=RetryNotices(timeout_seconds=session.timeout_seconds),
         )
         async with producer:
@@ -98,13 +99,13 @@ def produce(
 @click.argument("topic", shell_complete=topics_completed)
 @click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
 @click.option("--fetch-bytes", type=click.IntRange(min=1), default=1024 * 1024, show_default=True)
-@click.option("--decode", is_flag=True, help="Take every record apart, as an application does.")
+@click.option("--decode", is_flag=True, help="Decode every record, as an application does.")
 @session_options
 def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, decode: bool) -> None:
     """Read a topic from the beginning; print records/s, bytes/s and the latency of a fetch.
 
-    The figures are those of one client process and the broker together. Batches are verified
-    but not taken apart unless --decode is given.
+    The figures are those of one client process and the broker together. Batches are verified, but their records are
+    decoded only with --decode.
 
     \b
     Examples:

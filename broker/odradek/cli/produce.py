@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-# Kafka's delivery.timeout.ms: a broker that starts again, or a leader that is elected, is worth waiting for.
+# Kafka's delivery.timeout.ms: long enough for the restart of a broker or the election of a leader.
 DELIVERY_SECONDS_DEFAULT = 120.0
-# Each batch costs the same whatever it holds; a topic that takes less gets it in parts.
+# Each batch has a fixed cost, so batches are large. A topic with a lower limit gets it in parts.
 BATCH_BYTES_DEFAULT = 512 * 1024
 ACKS = {"0": 0, "1": 1, "all": -1}
 
@@ -46,7 +46,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Leave out the first N lines: go on where a run ended.",
+    help="Leave out the first N lines: continue where a run ended.",
 )
 @click.option("--no-create", is_flag=True, help="Fail if there is no such topic, instead of making it.")
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
@@ -56,7 +56,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Do not say how many were sent.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print how many records were sent.")
 @session_options
 def produce(
     session: Session,
@@ -132,7 +132,7 @@ def produce(
             linger_ms=linger_ms,
             batch_bytes_max=batch_bytes,
             delivery_timeout_ms=round(1000 * timeout_seconds),
-            # A full buffer is not the reason that records fail: what the broker says is, and it comes first.
+            # Records fail by the broker's error, not by a full buffer, so that error comes first.
             send_wait_ms_max=round(1000 * (timeout_seconds + session.timeout_seconds)),
             on_retry=RetryNotices(timeout_seconds=timeout_seconds),
         )

@@ -1,6 +1,5 @@
-"""From lines of input to records, many at a time: the options of `odradek produce` that say what a line means.
-
-A line that is not a record does not discard those before it: `parse` gives them back together with the error.
+"""From lines of input to records, many at a time, by the options of `odradek produce` that define a line. A line that
+is not a record does not discard those before it: `parse` returns them together with the error.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from odradek.cli.record_formats import Headers, InputError, NewRecord, parse_jso
 
 
 class Group(NamedTuple):
-    """Records that share what is not a sequence here. `numbers` says which line, from 1 on, each came from.
-
-    `keys` has one for each value; without it all have `key`. So have `timestamps_ms`; None is the time of sending.
+    """Records that share the fields which are not sequences here. `numbers` are the numbers of their lines, from 1 on.
+    `keys` has one for each value; without it all have `key`. `timestamps_ms` has one for each value; None is the time
+    of sending.
     """
 
     values: Sequence[bytes | None]
@@ -42,14 +41,14 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class Parsed:
-    """The records of some lines, and why they end before the lines do."""
+    """The records of some lines, and the error if they end before the lines do."""
 
     groups: list[Group] = field(default_factory=list)
     failure: InputError | None = None
 
 
 class LineFormat:
-    """What a line means. `skip_lines` is how many lines came before the first that is parsed."""
+    """The format of a line. `skip_lines` is the number of lines before the first that is parsed."""
 
     def __init__(
         self,
@@ -78,10 +77,12 @@ class LineFormat:
         self._headers = tuple((name, value.encode()) for name, _, value in pairs)
 
     def parse(self, lines: Sequence[bytes]) -> Parsed:
-        """The records of these lines, which follow those parsed before; up to the first line that is none."""
+        """The records of these lines, which follow those parsed before. They end before the first line that is not a
+        record.
+        """
         numbers: Sequence[int] = range(self.lines_seen + 1, self.lines_seen + 1 + len(lines))
         self.lines_seen += len(lines)
-        # JSON allows white space around an object, so a CR there is none of the record's.
+        # JSON allows white space around an object, so a CR there is not part of the record.
         if self._is_crlf:
             lines = [line.removesuffix(b"\r") for line in lines]
         if self._is_json:
@@ -154,8 +155,8 @@ class LineFormat:
 
 
 def check_json_options(*, separator: str | None, null_value: str | None) -> None:
-    """Refuse options that a JSON line speaks for itself about. Raises click.UsageError."""
+    """Refuse options whose values are in a JSON line itself. Raises click.UsageError."""
     if separator or null_value:
         raise click.UsageError(
-            "--json lines say their keys and nulls themselves: drop --key-separator, --null-value"
+            "--json lines have their own keys and nulls: drop --key-separator, --null-value"
         )

@@ -1,7 +1,6 @@
-"""Sending the lines of `odradek produce`, and an account of what was written whenever it ends early.
-
-Records that were accepted before a bad line, an error of the broker or Ctrl-C are still sent and waited for. The
-account says up to which line everything is acknowledged, so that `--skip-lines` goes on from there.
+"""Sends the lines of `odradek produce`, and reports the written records when it ends early. Records that were accepted
+before a bad line, an error of the broker or Ctrl-C are still sent and waited for. The report names the line up to which
+every record is acknowledged, so that `--skip-lines` continues from there.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ from odradek.cli.record_formats import InputError
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError, RecordTooLarge, UnknownTopicOrPartition
 
-# How long records are waited for after Ctrl-C or an error of the broker: a broker that answers needs a moment.
+# How long the command waits for records after Ctrl-C or an error of the broker: even a broker that answers needs a
+# moment.
 _SETTLE_SECONDS = 5.0
 
 
 class LineSender:
-    """Sends lines to one topic. `is_acknowledged`: whether the broker confirms what it writes (not with --acks 0)."""
+    """Sends lines to one topic. `is_acknowledged`: whether the broker confirms writes (not with --acks 0)."""
 
     def __init__(
         self, producer: Producer, topic: str, lines: LineFormat, *, rate: float | None, is_acknowledged: bool
@@ -45,9 +45,9 @@ class LineSender:
         self._started_at = 0.0
 
     async def run(self, source: BinaryIO) -> int:
-        """Send all lines of `source`; the number of records, all of them acknowledged.
-
-        Raises what a bad line or the broker raised, with a note of what was written; CancelledError after saying it.
+        """Send all lines of `source`. Returns the number of records, all of them acknowledged. Raises the error of a
+        bad line or of the broker, with a note of the written records. After Ctrl-C it prints that note and raises
+        CancelledError.
         """
         self._started_at = asyncio.get_running_loop().time()
         try:
@@ -69,19 +69,23 @@ class LineSender:
         return self._producer.progress.written
 
     def account(self) -> str:
-        """What was written so far, up to which line, and how to go on."""
+        """The records written so far, up to which line, and how to continue."""
         taken, written, written_in_order = self._producer.progress
         if not written:
             return f"no record was {self._verb}"
         line = self._line_before(written_in_order)
-        hint = f"to go on from there, add --skip-lines {line}" if line else "to go on, send all lines again"
+        hint = (
+            f"to continue from there, add --skip-lines {line}"
+            if line
+            else "to continue, send all lines again"
+        )
         if written == taken:
             return f"{_were(written)} {self._verb}, up to line {line}; {hint}"
         beyond = written - written_in_order
         said = f"{written} of {count(taken, 'record')} {'was' if written == 1 else 'were'} {self._verb}"
         said += f": {written_in_order} up to line {line}, {beyond} after it" if line and beyond else ""
         said += f", all up to line {line}" if line and not beyond else ""
-        return f"{said}; {hint} (what arrived from later lines is written twice then)"
+        return f"{said}; {hint} (records of later lines that arrived are then written twice)"
 
     async def _send_all(self, source: BinaryIO) -> None:
         to_skip = self._skipped
@@ -114,7 +118,7 @@ class LineSender:
             start = end
 
     async def _allowed(self, start: int, end: int) -> int:
-        """Wait until --rate allows another record; where the records that it allows end."""
+        """Wait until --rate allows another record. Returns the end of the records that it allows."""
         assert self._rate is not None
         loop = asyncio.get_running_loop()
         taken = self._producer.progress.taken
@@ -152,7 +156,7 @@ class LineSender:
                 timestamp_ms=timestamp_ms,
             )
 
-    # --- the account ----------------------------------------------------------------------------------------------
+    # --- the report -----------------------------------------------------------------------------------------------
 
     def _forget_written(self) -> None:
         written_in_order = self._producer.progress.written_in_order
@@ -160,14 +164,16 @@ class LineSender:
             self._unwritten.popleft()
 
     def _line_before(self, written_in_order: int) -> int:
-        """The line of the last record of which all before are acknowledged, too; what was skipped where none is."""
+        """The line of the last record before which every record is acknowledged. Without one it is the last skipped
+        line.
+        """
         for first, numbers in reversed(self._unwritten):
             if first < written_in_order <= first + len(numbers):
                 return numbers[written_in_order - 1 - first]
         return self._skipped
 
     async def _flushed(self, failure: Exception) -> Exception:
-        """Wait for what was accepted; the failure, or the broker's where there is one."""
+        """Wait for the accepted records. Returns `failure`, or the broker's error if there is one."""
         try:
             await self._producer.flush()
         except OdradekError as other:
@@ -180,7 +186,7 @@ class LineSender:
             async with asyncio.timeout(_SETTLE_SECONDS):
                 await self._producer.flush()
         except (OdradekError, TimeoutError):
-            pass  # what was not acknowledged is in the account
+            pass  # the report names the records without an acknowledgement
 
 
 def _were(number: int) -> str:

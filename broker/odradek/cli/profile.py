@@ -46,9 +46,8 @@ def profile() -> None:
 @set_option
 @session_options
 def create(session: Session, *, name: str, assignments: tuple[str, ...]) -> None:
-    """Make a profile of the connection options given, and use it from now on.
-
-    --command-config takes over a client.properties; --profile copies a profile.
+    """Make a profile of the connection options given, and use it from now on. --command-config imports a
+    client.properties; --profile copies a profile.
 
     \b
     Examples:
@@ -63,7 +62,7 @@ def create(session: Session, *, name: str, assignments: tuple[str, ...]) -> None
     profiles.use(name)
     say(
         session.output,
-        f"created  {name}, which is in use from now on",
+        f"created  {name}, which is now in use",
         {"profile": name, "result": "created", "is_current": True},
     )
 
@@ -90,7 +89,7 @@ def _given_properties(given: GivenOptions, assignments: tuple[str, ...]) -> dict
 
 
 def _strictly(entries: dict[str, str], *, source: str) -> dict[str, str]:
-    """As files are read, but a key without effect is an error: somebody has just typed it."""
+    """As for a file, but a key without effect is an error, since the user has just typed it."""
     read = read_client_properties(entries, source=source)
     if read.warnings:
         raise click.UsageError("; ".join(read.warnings))
@@ -105,7 +104,7 @@ def _strictly(entries: dict[str, str], *, source: str) -> dict[str, str]:
     multiple=True,
     metavar="KEY",
     shell_complete=properties_completed,
-    help="Take a property out; may be repeated.",
+    help="Remove a property; may be repeated.",
 )
 @session_options
 def set_properties(session: Session, *, assignments: tuple[str, ...], unset: tuple[str, ...]) -> None:
@@ -181,7 +180,7 @@ def use(session: Session, *, name: str | None, is_none: bool) -> None:
         {"profile": name, "result": "used"},
     )
     if overriding := _from_environment():
-        warn(f"${PROFILE_VARIABLE} is set to {overriding!r} and goes first")
+        warn(f"${PROFILE_VARIABLE} is set to {overriding!r} and wins over it")
 
 
 @profile.command("show")
@@ -190,8 +189,8 @@ def use(session: Session, *, name: str | None, is_none: bool) -> None:
 def show_settings(session: Session, *, name: str | None) -> None:
     """Show the connection settings in force and where each comes from.
 
-    SOURCE is an option, an environment variable, a file, a profile or the default; the first of these wins.
-    With a name, as if --profile named it.
+    SOURCE is an option, an environment variable, a file, a profile or the default; the first of these wins. A NAME has
+    the same effect as --profile NAME.
 
     \b
     Examples:
@@ -219,7 +218,7 @@ def show_settings(session: Session, *, name: str | None) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=profiles_completed)
 @session_options
 def delete(session: Session, *, names: tuple[str, ...]) -> None:
-    """Delete profiles. When the one in use is among them, none is in use after.
+    """Delete profiles. After the one in use is deleted, none is in use.
 
     \b
     Examples:

@@ -1,6 +1,5 @@
-"""Profiles: named sets of client properties, one file each, and which of them is in use.
-
-They lie in `$XDG_CONFIG_HOME/odradek/` (`~/.config/odradek/` without it): `profiles/NAME.properties` in the syntax of
+"""Profiles: named sets of client properties, one file each, and which of them is in use. The directory is
+`$XDG_CONFIG_HOME/odradek/` (`~/.config/odradek/` without it). It has `profiles/NAME.properties` in the syntax of
 Kafka's client.properties, and `current-profile` with the name of the one in use. Only the owner can read them. A file
 is replaced as a whole, so that a crash leaves the old one or the new one.
 """
@@ -25,7 +24,7 @@ class ProfileExistsError(FileExistsError):
 
 
 def directory() -> Path:
-    """Where all of it lies. An XDG_CONFIG_HOME that is not absolute does not count, as its specification says."""
+    """The directory of all profiles. An XDG_CONFIG_HOME that is not absolute is ignored, as specified."""
     base = Path(os.environ.get("XDG_CONFIG_HOME") or "")
     return (base if base.is_absolute() else Path.home() / ".config") / "odradek"
 
@@ -44,7 +43,7 @@ def names() -> list[str]:
 
 
 def path_of(name: str) -> Path:
-    """The file of a profile, whether it is there or not. Raises SettingError for a name that cannot be one."""
+    """The path of a profile's file, which may not exist. Raises SettingError for an invalid name."""
     if not _NAME.match(name):
         raise SettingError(
             f"{name!r} cannot name a profile: use up to 64 letters, digits, '.', '_' and '-', "
@@ -54,7 +53,7 @@ def path_of(name: str) -> Path:
 
 
 def current() -> str | None:
-    """The profile in use, None without one."""
+    """The profile in use, or None."""
     try:
         return (directory() / "current-profile").read_text(encoding="utf-8").strip() or None
     except (FileNotFoundError, NotADirectoryError):
@@ -72,7 +71,7 @@ def use(name: str | None) -> None:
 
 
 def entries(name: str, *, named_by: str = "") -> dict[str, str]:
-    """What the file of a profile says, unchecked. Raises FileNotFoundError, naming the profiles that are there."""
+    """The entries of a profile's file, unchecked. Raises FileNotFoundError, which names the profiles that exist."""
     from odradek.cli.property_files import read_entries
 
     path = path_of(name)
@@ -82,7 +81,7 @@ def entries(name: str, *, named_by: str = "") -> dict[str, str]:
 
 
 def read(name: str, *, named_by: str = "") -> ReadProperties:
-    """The properties of a profile. Raises FileNotFoundError, and SettingError for what cannot be used."""
+    """The properties of a profile. Raises FileNotFoundError, and SettingError for a property that cannot be used."""
     return read_client_properties(entries(name, named_by=named_by), source=f"profile {name!r}")
 
 
@@ -100,7 +99,7 @@ def write(name: str, properties: Mapping[str, str]) -> None:
 
 
 def delete(name: str) -> None:
-    """Delete a profile; when it is in use, none is after. Raises FileNotFoundError."""
+    """Delete a profile. If it was in use, none is then. Raises FileNotFoundError."""
     try:
         path_of(name).unlink()
     except FileNotFoundError as failure:

@@ -1,6 +1,5 @@
-"""A progress bar on stderr, when a person watches it there; otherwise nothing, at no cost.
-
-rich is imported only for a bar that is really shown.
+"""A progress bar on stderr, if that is a terminal; otherwise nothing, at no cost. rich is imported only for a bar that
+is shown.
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ class ProgressBar:
             self._bar.stop()
 
     def set_total(self, total: int) -> None:
-        """How much there is, once that is known."""
+        """Set the total, once it is known."""
         self._total = total
         if self._bar is not None:
             self._show()
 
     def advance(self, count: int, *, part: int | None = None) -> None:
-        """`count` more are done; `part` is how much of the total that is, where it counts something else."""
+        """Count `count` more as done. `part` is their share of the total, if the total counts something else."""
         self._count += count
         self._done += count if part is None else part
         if self._bar is None:

@@ -1,4 +1,4 @@
-"""How far `consume` is, on stderr."""
+"""The progress of `consume`, on stderr."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from odradek.cli.reading import Watcher
 class ReadProgress(Watcher):
     """A bar with the records printed and the share of the offsets passed, and the notes as lines of their own.
 
-    By default it shows where stdout is a file. A program behind a pipe, as `jq` or `less`, mostly prints on the same
-    terminal, and the bar would be in its output. `is_wanted` decides otherwise.
+    By default it is shown if stdout is a file. A program behind a pipe, as `jq` or `less`, mostly prints on the same
+    terminal, and the bar would be in its output. `is_wanted` overrides the default.
     """
 
     def __init__(self, *, is_wanted: bool | None) -> None:

@@ -1,8 +1,8 @@
-"""What `consume` reads: from where, until where, alone or in a group; the printing is not here.
+"""The reading of `consume`: from where, until where, alone or in a group. Printing is in `record_printing`.
 
-Alone, the end of each partition is asked once at the start, so that reading what there is stops although producers
-go on. In a group the positions are committed after the records were handed over, so that each record is printed at
-least once. While it follows, new topics of a pattern and new partitions join in, read from their first record.
+Alone, it asks for the end of each partition once at the start, so that it stops although producers continue. In a group
+it commits positions after the records are printed, so that each record is printed at least once. While it follows, it
+also reads new topics of a pattern and new partitions, from their first record.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from odradek.foundation.limits import TOPICS_CHECK_SECONDS
 logger = logging.getLogger(__name__)
 
 _POLL_MS = 500
-# In a group, so that not too much is printed again after a crash.
+# In a group, so that a crash makes only a few records print again.
 _RECORDS_PER_COMMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """The command's options, checked. `may_wait` is whether --follow was given, and not only the default."""
+    """The command's options, checked. `may_wait`: --follow was given, and is not only the default."""
 
     topics: TopicChoice
     partitions: tuple[int, ...] | None
@@ -47,27 +47,27 @@ class ReadPlan:
 
 
 class Watcher:
-    """Whom the reading tells how it goes. This one does nothing with it."""
+    """Callbacks for the progress of the reading. These do nothing."""
 
     def note(self, text: str) -> None:
-        """Something that a person should know."""
+        """A notice for the user."""
 
     def total(self, offsets: int) -> None:
-        """How many offsets there are to read."""
+        """The number of offsets to read."""
 
     def read(self, records: int, offsets: int) -> None:
-        """So many more records were read, and so many offsets passed."""
+        """The numbers of records read and of offsets passed since the last call."""
 
 
 def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[list[RecordBlock], None]:
-    """Records in blocks as they come; ends where the plan says. Close it when you stop before (`aclosing`)."""
+    """Records in blocks as they arrive, until the end that the plan sets. Close it if you stop before (`aclosing`)."""
     return (
         _read_group(client, plan, watcher) if plan.group is not None else _read_alone(client, plan, watcher)
     )
 
 
 async def _topics(client: Client, plan: ReadPlan, watcher: Watcher) -> list[str]:
-    """The topics that are meant now. Raises UnknownTopicOrPartition where there are none and the plan does not wait."""
+    """The topics that match now. Raises UnknownTopicOrPartition if there are none and the plan does not wait."""
     names = await plan.topics.find(client)
     if not names:
         if not plan.may_wait:
@@ -100,7 +100,7 @@ async def _read_alone(
         client,
         is_read_committed=plan.is_read_committed,
         on_out_of_range="error",
-        # Of a pattern's topics each may go at any time; those that are left are read on.
+        # Each topic of a pattern may be deleted at any time; the others are still read.
         is_waiting_for_topics=plan.is_following and bool(plan.topics.patterns),
     ) as consumer:
         consumer.assign(starts)
@@ -132,7 +132,7 @@ async def _partitions(client: Client, plan: ReadPlan, watcher: Watcher) -> list[
 
 
 def _part(block: RecordBlock, first_offset: int, end_offset: int) -> Iterable[RecordBlock]:
-    """The part of a block that is meant, if there is one."""
+    """The part of a block before the end, if any."""
     if block.first_offset < end_offset and block.end_offset > first_offset:
         part = block.between(first_offset, end_offset)
         if part.record_count:
@@ -144,7 +144,7 @@ def _position_sum(consumer: PartitionConsumer) -> int:
 
 
 class _ClusterLooks:
-    """When to look for new topics and partitions again: while following, and not where partitions were named."""
+    """When to look for new topics and partitions again: while following, unless partitions were named."""
 
     def __init__(self, client: Client, plan: ReadPlan) -> None:
         self._client = client
@@ -152,7 +152,7 @@ class _ClusterLooks:
         self._looked_at = time.monotonic()
 
     async def has_looked(self) -> bool:
-        """Renew the picture of the cluster where that is due, every `TOPICS_CHECK_SECONDS`; whether it was renewed."""
+        """Refresh the metadata if it is due, every `TOPICS_CHECK_SECONDS`. Returns whether it was refreshed."""
         now = time.monotonic()
         is_wanted = self._plan.is_following and self._plan.partitions is None
         if not is_wanted or now - self._looked_at < TOPICS_CHECK_SECONDS:
@@ -161,7 +161,9 @@ class _ClusterLooks:
         try:
             await self._client.refresh(None if self._plan.topics.patterns else self._plan.topics.names)
         except OdradekError as failure:
-            logger.debug("no look for new topics: %s", failure)  # the consumer says that the broker is away
+            logger.debug(
+                "new topics cannot be looked for: %s", failure
+            )  # the consumer reports that the broker does not answer
             return False
         return True
 
@@ -183,7 +185,7 @@ async def _take_up_new(client: Client, plan: ReadPlan, consumer: PartitionConsum
     ]
     kept = set(consumer.assignment)
     if plan.topics.patterns:
-        # A topic that was deleted is read no longer; a name that was given stays.
+        # A deleted topic of a pattern is no longer read; a topic given by name stays.
         kept = {key for key in kept if key in keys or key.topic in plan.topics.names}
     new = [key for key in keys if key not in kept]
     if not new and len(kept) == len(consumer.assignment):
@@ -191,7 +193,7 @@ async def _take_up_new(client: Client, plan: ReadPlan, consumer: PartitionConsum
     try:
         starts = await LogAdmin(client).offsets_at(new, EARLIEST)
     except OdradekError as failure:
-        logger.debug("new partitions are looked at again later: %s", failure)
+        logger.debug("new partitions are looked for again later: %s", failure)
         return
     consumer.assign({key: consumer.position(key) for key in kept} | starts)
 

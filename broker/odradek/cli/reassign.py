@@ -1,4 +1,4 @@
-"""`odradek reassign`: plan moves of partitions, execute, watch and take them back."""
+"""`odradek reassign`: plan moves of partitions, execute, watch and cancel them."""
 
 from __future__ import annotations
 
@@ -38,16 +38,23 @@ def reassign() -> None:
 
 
 @reassign.command()
-@click.option("--drain", "drained", type=click.IntRange(min=0), metavar="ID", help="Everything off a broker.")
-@click.option("--spread", is_flag=True, help="Equally many replicas for every broker.")
+@click.option(
+    "--drain", "drained", type=click.IntRange(min=0), metavar="ID", help="Move all replicas off a broker."
+)
+@click.option("--spread", is_flag=True, help="Give every broker equally many replicas.")
 @click.option(
     "--onto",
     multiple=True,
     type=click.IntRange(min=0),
     metavar="ID",
-    help="Fill only these; may be repeated.",
+    help="Give replicas only to this broker; may be repeated.",
 )
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="For the topics that are named.")
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    help="Replicas of each partition of the named topics.",
+)
 @click.argument("topics", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
 @session_options
 def plan(
@@ -59,7 +66,7 @@ def plan(
     replication_factor: int | None,
     topics: tuple[str, ...],
 ) -> None:
-    """Show what would have to move; with --output json as a file to execute.
+    """Show the moves of a plan; with --output json as a file to execute.
 
     \b
     Examples:
@@ -90,12 +97,12 @@ def plan(
 
 @reassign.command()
 @plan_argument
-@click.option("--keep-factor", is_flag=True, help="Refuse what would change how many replicas there are.")
+@click.option("--keep-factor", is_flag=True, help="Refuse a plan that would change the number of replicas.")
 @throttle_option
 @wait_option
 @session_options
 def execute(session: Session, *, path: str, keep_factor: bool, throttle: int | None, wait: bool) -> None:
-    """Begin the moves of a plan. One that is under way is replaced, from where it had been before it.
+    """Begin the moves of a plan. A move that is under way is replaced, from the replicas before it.
 
     \b
     Examples:
@@ -117,10 +124,10 @@ def execute(session: Session, *, path: str, keep_factor: bool, throttle: int | N
 
 @reassign.command()
 @plan_argument
-@click.option("--keep-throttle", is_flag=True, help="Leave throttles as they are when all is done.")
+@click.option("--keep-throttle", is_flag=True, help="Keep the throttles at the end.")
 @session_options
 def verify(session: Session, *, path: str, keep_throttle: bool) -> int:
-    """Tell how far a plan is, and lift its throttles when it is done; ends with 0 then, else with 7.
+    """Show the progress of a plan, and lift its throttles at the end. The exit code is 0 then, else 7.
 
     \b
     Examples:
@@ -177,7 +184,7 @@ def _result(
 @click.option("--all", "everything", is_flag=True, help="All moves that are under way.")
 @session_options
 def cancel(session: Session, *, path: str | None, everything: bool) -> None:
-    """Take moves back: replicas are where they were before. What has ended already stays.
+    """Cancel moves: replicas stay where they were before. Moves that have ended are kept.
 
     \b
     Examples:
@@ -210,7 +217,7 @@ def cancel(session: Session, *, path: str | None, everything: bool) -> None:
 @watch_option
 @session_options
 def list_moves(session: Session, *, watch: float | None) -> int:
-    """Show what is moving.
+    """Show the moves under way.
 
     \b
     Examples:

@@ -1,8 +1,7 @@
-"""Text as records: what `produce` reads. What `consume` prints is `record_printing`'s.
+"""Text as records, for `produce`. `record_printing` prints records for `consume`.
 
 A JSON line is {"key": …, "value": …, "headers": [[name, value], …], "partition": …, "timestamp_ms": …}; bytes that are
-not UTF-8 travel as `key_base64`, `value_base64` and header objects. What one verb prints the other reads back byte
-for byte.
+not UTF-8 are `key_base64`, `value_base64` and header objects. `produce` reads the output of `consume` byte for byte.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
-# What `consume --output json` prints and a new record gets from the broker: read past.
+# Fields of `consume --output json` that a new record gets from the broker: ignored.
 _ONLY_PRINTED = frozenset({"topic", "offset"})
 _FIELDS = _ONLY_PRINTED | {
     "key",
@@ -39,11 +38,11 @@ _HEADER_FIELDS = frozenset({"name", "value", "value_base64"})
 
 
 class InputError(OdradekError):
-    """A line of input that is no record. The message says which line and why."""
+    """A line of input that is not a record. The message has the line's number and the reason."""
 
 
 class NewRecord(NamedTuple):
-    """A record to be produced."""
+    """A record to produce."""
 
     key: bytes | None
     value: bytes | None
@@ -53,7 +52,7 @@ class NewRecord(NamedTuple):
 
 
 def unescape(text: str) -> str:
-    """`\\t`, `\\n`, `\\r`, `\\0` and `\\\\` as the characters they stand for: what a shell cannot pass easily."""
+    """`\\t`, `\\n`, `\\r`, `\\0` and `\\\\` as the characters they stand for, which a shell cannot pass easily."""
     return re.sub(r"\\[tnr0\\]", lambda match: _ESCAPES[match[0]], text)
 
 
@@ -84,7 +83,7 @@ def parse_json_record(line: bytes, *, number: int) -> NewRecord:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; JSON allows a name twice, and all but the last would be lost without a word."""
+    """The object. JSON allows a name twice, but all values except the last would be lost silently."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
@@ -115,7 +114,7 @@ def _part(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _bytes(value: Any) -> bytes | None:
-    """Text as UTF-8, null as null; any other JSON value as its own JSON text."""
+    """Text as UTF-8, null as None, any other JSON value as its own JSON text."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -124,7 +123,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _timestamp_ms(fields: dict[str, Any]) -> int | None:
-    """`timestamp_ms`, or else the moment that `timestamp` names."""
+    """`timestamp_ms`, or else the time in `timestamp`."""
     milliseconds, moment = _whole_number(fields, "timestamp_ms"), fields.get("timestamp")
     if milliseconds is not None or moment is None or moment == "-":
         return milliseconds

@@ -1,4 +1,4 @@
-"""Offsets at a time, partition by partition: what `topics offsets` shows."""
+"""Offsets at a time, partition by partition, for `topics offsets`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """One partition's offset, None where no record is that young or where `error` says why it is not known."""
+    """One partition's offset. It is None if no record is that young, or if there is an `error`."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class FoundOffset:
     error: OdradekError | None = None
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; the keys of an error only where there is one."""
+        """The JSON object; it has the keys of an error only if there is one."""
         fields: dict[str, Any] = {
             "topic": self.topic,
             "partition": self.partition,
@@ -47,7 +47,7 @@ class FoundOffset:
 
 
 def parse_at(text: str) -> int:
-    """What `--at` says, as ListOffsets has it. Raises click.BadParameter."""
+    """The value of `--at`, as in ListOffsets. Raises click.BadParameter."""
     if text in _NAMED:
         return _NAMED[text]
     try:
@@ -57,7 +57,7 @@ def parse_at(text: str) -> int:
 
 
 async def find_offsets(client: Client, names: Sequence[str], timestamp_ms: int) -> list[FoundOffset]:
-    """The offsets of the partitions that are named, of all topics without names. Raises UnknownTopicOrPartition."""
+    """The offsets of the named partitions, or of all topics without names. Raises UnknownTopicOrPartition."""
     if names:
         keys = await named_partitions(client, names)
     else:

@@ -1,6 +1,5 @@
-"""Records as lines: what `consume` prints. What `produce` reads is `record_formats`'s.
-
-Here are the lines of a value with what options ask for before it; `templates` and `json_lines` have the other kinds.
+"""Records as lines, for `consume`. `record_formats` reads lines for `produce`. A line here is a value after the fields
+that options ask for; `templates` and `json_lines` have the other kinds.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ _DIMMED: Final = b"\x1b[2m%b\x1b[0m"
 
 
 def null_on_terminal() -> bytes:
-    """How a person sees that a key or value is null, and not empty or the text NULL."""
+    """The mark of a null key or value on a terminal, unlike an empty text or the text NULL."""
     return _DIMMED % NULL_ON_TERMINAL if has_color() else NULL_ON_TERMINAL
 
 
 def plain_printer(
     *, keys: bool, headers: bool, offsets: bool, timestamps: bool, null: bytes = b""
 ) -> Printer:
-    """The value of each record, with tabs after what is wanted before it."""
+    """The value of each record, after the wanted fields with a tab behind each."""
     wanted = (
         (timestamps, "{timestamp}"),
         (offsets, "{partition}:{offset}"),

@@ -22,14 +22,14 @@ def reference() -> str:
     """The whole page."""
     parts = [
         "# Command line\n",
-        "Generated from the commands (`python -m odradek.cli.reference`); a test holds it.\n",
+        "Generated from the commands (`python -m odradek.cli.reference`); a test compares the two.\n",
         _text(command_line.help or ""),
         "## Options of every verb\n",
         _options(command_line, shared=True),
         "`dump-log` needs no broker and takes only `--output` and `--verbose` of these; `start`, `broker`,\n"
         "`controller` and `cluster` take none.\n",
         "## Client properties\n",
-        "What a `--command-config` file (Kafka's `client.properties`) and a profile may hold. Every other key is a\n"
+        "The keys of a `--command-config` file (Kafka's `client.properties`) and of a profile. Every other key is a\n"
         "warning. Keys of security (`sasl.*`, `ssl.*`, a `security.protocol` other than PLAINTEXT) are refused until\n"
         f"this client has TLS and SASL. The first of these wins: {PRECEDENCE}.\n",
         "| property | default | meaning |\n| --- | --- | --- |",

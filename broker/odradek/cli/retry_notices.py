@@ -1,4 +1,4 @@
-"""Says on stderr why records wait: a broker that refuses them is worth a word long before they are given up."""
+"""Prints on stderr why records wait, long before they expire."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from odradek.cli.output import print_error
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 
-# An election or a broker that starts again is over within a second, mostly.
+# An election or a restart of a broker mostly ends within a second.
 _SILENT_SECONDS = 1.0
 
 
 class RetryNotices:
-    """A producer's `on_retry`: one line for each kind of error, once it has lasted."""
+    """A producer's `on_retry`: one line for each kind of error that lasts."""
 
     def __init__(self, *, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
@@ -23,6 +23,6 @@ class RetryNotices:
             return
         self._said.add(type(failure))
         print_error(
-            f"records for {topic_partition} wait, as the broker does not take them: {failure}; "
+            f"records for {topic_partition} wait, since the broker refuses them: {failure}; "
             f"they are given up after {self._timeout_seconds:g} s (--timeout)"
         )

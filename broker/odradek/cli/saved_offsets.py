@@ -36,7 +36,7 @@ OFFSET_MAX = 2**63 - 1
 
 
 class SavedOffset(NamedTuple):
-    """One line. `group` is None where the file names none, `offset` None where nothing was committed."""
+    """One line. `group` is None if the file names none, `offset` is None if none was committed."""
 
     group: str | None
     topic: str
@@ -47,7 +47,7 @@ class SavedOffset(NamedTuple):
 
 
 def save(path: str, offsets: Sequence[SavedOffset]) -> int:
-    """Write the offsets, synced before it returns; the count of those that the format cannot hold.
+    """Write the offsets, synced before it returns. Returns the number of those that the format cannot hold.
 
     A file that holds the same offsets stays as it is. Raises FileExistsError for any other file, OSError.
     """
@@ -56,7 +56,7 @@ def save(path: str, offsets: Sequence[SavedOffset]) -> int:
     if target.exists():
         if _is_same(path, offsets, is_csv=is_csv):
             return 0
-        raise FileExistsError(f"--save {path}: a file is there already, with other offsets; name a new one")
+        raise FileExistsError(f"--save {path}: the file exists already, with other offsets; name a new one")
     text = _as_csv(offsets) if is_csv else _as_json(offsets)
     try:
         replace_file(target, text.encode())

@@ -1,4 +1,4 @@
-"""`odradek start` for click: --help, completion and usage errors; the arguments' table is `start_options`."""
+"""`odradek start` for click: --help, completion and usage errors. `start_options` has the table of options."""
 
 from __future__ import annotations
 
@@ -32,12 +32,10 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def start(log_level: str | None, log_format: str | None, **given: Any) -> int:
     """Run a broker until SIGTERM or Ctrl-C.
 
-    Prints one line, `ready …`, once it serves. Settings are Kafka's server.properties keys; of a key
-    given twice, --set wins over the options here, and these over the file.
-
-    A log directory that cannot be made or written ends the start with exit code 1; the message says what to
-    do. A disk that fills up later ends nothing: the broker refuses records until there is room, and serves
-    reads.
+    Prints one line, `ready …`, once it serves. Settings are Kafka's server.properties keys. --set wins over the options
+    here, and these over the file. A log directory that cannot be made or written ends the start with exit code 1; the
+    message names a remedy. A disk that fills up later does not end the broker: it refuses records until there is room,
+    and serves reads.
 
     \b
     Examples:

@@ -1,6 +1,5 @@
-"""The short path of `odradek start`: parse, read the settings, run; nothing else is imported.
-
-Where the arguments are not plainly right it returns None and click takes over, which knows how to explain.
+"""The short path of `odradek start`: parse, read the settings, run; nothing else is imported. It returns None for
+arguments that it cannot parse, and click explains them.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from odradek.cli.start_options import parse
 
 
 def main(arguments: list[str]) -> int | None:
-    """Run the broker until it is stopped. Returns the exit code, or None when click shall deal with the arguments."""
+    """Run the broker until it is stopped. Returns the exit code, or None when click has to parse the arguments."""
     parsed = parse(arguments)
     if parsed is None:
         return None

@@ -25,7 +25,9 @@ LOG_FORMATS = ("text", "json")
 START_OPTIONS: tuple[StartOption, ...] = (
     StartOption("config", "FILE", "Settings in Kafka's server.properties syntax."),
     StartOption("set", "KEY=VALUE", "One setting; wins over the file. May be repeated.", repeated=True),
-    StartOption("data", "DIR", "Where the log is kept (log.dirs); made when it is missing. Default: ./data."),
+    StartOption(
+        "data", "DIR", "The directory of the logs (log.dirs); made when it is missing. Default: ./data."
+    ),
     StartOption(
         "listen",
         "[NAME://]HOST:PORT",
@@ -35,7 +37,7 @@ START_OPTIONS: tuple[StartOption, ...] = (
     StartOption(
         "advertise",
         "[NAME://]HOST:PORT",
-        "The address that clients are told to use, when it differs from --listen. May be repeated.",
+        "The address that clients connect to, when it differs from --listen. May be repeated.",
         repeated=True,
     ),
     StartOption("admin", "HOST:PORT", "Serve /metrics, /healthz and /readyz there over HTTP."),
@@ -47,7 +49,7 @@ START_OPTIONS: tuple[StartOption, ...] = (
 
 
 class StartArguments(NamedTuple):
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     config: str | None
     set: tuple[str, ...]
@@ -62,7 +64,7 @@ class StartArguments(NamedTuple):
 
 
 def parse(arguments: list[str]) -> StartArguments | None:
-    """The arguments, or None when click shall deal with them: help, or anything that is not plainly right."""
+    """The arguments, or None when click has to parse them: help, or a mistake."""
     by_name = {f"--{option.name}": option for option in START_OPTIONS}
     single: dict[str, str] = {}
     repeated: dict[str, list[str]] = {"set": [], "listen": [], "advertise": []}

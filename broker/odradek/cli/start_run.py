@@ -11,7 +11,7 @@ from odradek.cli.start_options import StartArguments
 from odradek.cli.start_settings import settings_of
 from odradek.foundation.errors import DependencyError, SettingError
 
-# As `exit_codes.ExitCode`, which is not imported here: it would bring the client along.
+# As `exit_codes.ExitCode`, which is not imported here since it imports the client.
 _FAILED = 1
 _USAGE = 2
 
@@ -58,7 +58,7 @@ def _print_hints(broker: Any) -> None:
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """What --admin names. Raises SettingError."""
+    """The address of --admin. Raises SettingError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise SettingError(f"--admin {text}: write it like --admin 127.0.0.1:8080")

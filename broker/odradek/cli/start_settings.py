@@ -1,4 +1,4 @@
-"""From the arguments of `odradek start` to settings: the file, then the options, then --set; the later wins."""
+"""The settings from the arguments of `odradek start`: the file, then the options, then --set; the later wins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings_of(arguments: StartArguments) -> Settings:
 
 
 def _refuse_cluster_of_kraft(entries: Mapping[str, str]) -> None:
-    """A node of Apache Kafka's cluster has a part of the topics: alone, it would serve that part as the whole."""
+    """Refuse the node of an Apache Kafka cluster. It would serve its part of the topics as the whole."""
     roles = entries.get(_ROLES)
     if roles is not None and {role.strip() for role in roles.split(",")} not in _ROLES_ALONE:
         raise SettingError(
@@ -50,7 +50,7 @@ def _refuse_cluster_of_kraft(entries: Mapping[str, str]) -> None:
 
 
 def entries_of(arguments: StartArguments, *, listen_default: str = LISTEN_DEFAULT) -> dict[str, str]:
-    """What was given, as texts by key. Raises SettingError as `settings_of`."""
+    """The given settings, as texts by key. Raises SettingError as `settings_of`."""
     entries = {} if arguments.config is None else _read(arguments.config)
     if arguments.data is not None:
         if not arguments.data.strip():
@@ -89,7 +89,7 @@ def _with_name(address: str) -> str:
 
 
 def _name_protocols(entries: dict[str, str]) -> None:
-    """Let a listener of a name of one's own be plain text without a map; a map that is given counts alone."""
+    """Map a listener with a name of its own to PLAINTEXT. A map that is given stays as it is."""
     if _PROTOCOL_MAP in entries:
         return
     listeners = entries.get("listeners", "") + "," + entries.get("advertised.listeners", "")

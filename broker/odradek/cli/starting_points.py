@@ -1,4 +1,4 @@
-"""Where `consume` starts in each partition when it reads alone, and what it says about an offset that is not there."""
+"""The offsets at which `consume` starts when it reads alone, and its errors for an offset that does not exist."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class Start:
 async def starting_offsets(
     logs: LogAdmin, start: Start, ends: Offsets, *, may_wait: bool
 ) -> tuple[Offsets, list[str]]:
-    """The offset to start at in each partition, never beyond its end, and what a person should know about them.
-
-    Raises OffsetOutOfRange for an offset that a partition no longer has. So it does for one beyond the end of all of
-    them, unless the command may wait for it.
+    """The offset to start at in each partition, never beyond its end, and notices for the user. Raises OffsetOutOfRange
+    for an offset that a partition no longer has. It does the same for one beyond all ends, unless the command may wait
+    for it.
     """
     if start.is_from_beginning:
         return await logs.offsets_at(ends, EARLIEST), []
@@ -52,8 +51,8 @@ def _check_range(
     before = [ranges[key] for key, first in firsts.items() if offset < first]
     if before:
         raise OffsetOutOfRange(
-            f"offset {offset} is no longer there: {'; '.join(before)}. "
-            "Start with --from-beginning, or at an offset that is there"
+            f"offset {offset} no longer exists: {'; '.join(before)}. "
+            "Start with --from-beginning, or at an offset that exists"
         )
     beyond = [key for key, end in ends.items() if offset > end]
     if may_wait:
@@ -61,7 +60,7 @@ def _check_range(
     if beyond and len(beyond) == len(ends):
         raise OffsetOutOfRange(
             f"offset {offset} is beyond the end: {'; '.join(ranges.values())}. "
-            f"Start at one that is there, with --offset -10 for the last ten, or add --follow to wait for {offset}"
+            f"Start before the end, with --offset -10 for the last ten, or add --follow to wait for {offset}"
         )
     return [f"{ranges[key]}: nothing to read from offset {offset} on" for key in beyond]
 

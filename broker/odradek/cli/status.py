@@ -1,4 +1,4 @@
-"""`odradek status`: how the cluster is at a glance, with an exit code for scripts."""
+"""`odradek status`: the health of the cluster, with an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,15 @@ PARTITIONS_SHOWN_MAX = 20
 
 
 @click.command(cls=WatchCommand)
-@click.option("--all", "show_all", is_flag=True, help=f"More than {PARTITIONS_SHOWN_MAX} partitions, too.")
+@click.option("--all", "show_all", is_flag=True, help=f"More than {PARTITIONS_SHOWN_MAX} partitions too.")
 @watch_option
 @session_options
 def status(session: Session, *, show_all: bool, watch: float | None) -> int:
-    """Show how the cluster is: controller, brokers, disks, partitions, moves and groups.
-
-    Ends with 0 when all is well. 9 means degraded: everything is served, but a broker or replicas are missing, or
-    a disk is nearly full. 10 means unhealthy: partitions have no leader or refuse writes with acks=all, a disk
-    is full, or no controller is there. Moves, and leaders that are not the preferred ones, are shown and count as
-    well.
-
-    A broker that is gone is known by the replicas that it should have; Apache Kafka 4.1 remembers one without any.
+    """Show the health of the cluster: controller, brokers, disks, partitions, moves and groups. The exit code is 0 for
+    a healthy cluster. 9 means degraded: everything is served, but a broker or replicas are missing, or a disk is nearly
+    full. 10 means unhealthy: partitions have no leader or refuse writes with acks=all, a disk is full, or there is no
+    controller. Moves, and leaders that are not the preferred ones, do not make a cluster unhealthy. A missing broker is
+    known by its replicas; Apache Kafka 4.1 also remembers a broker without any.
 
     \b
     Examples:

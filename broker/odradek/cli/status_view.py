@@ -1,4 +1,4 @@
-"""What `odradek status` prints of a `ClusterHealth`: lines and tables for people, one document for programs."""
+"""Prints a `ClusterHealth` for `odradek status`: lines and tables for people, one document for programs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _partition_row(state: PartitionState) -> Sequence[Any]:
 
 
 def health_document(health: ClusterHealth) -> dict[str, Any]:
-    """All of it, as JSON has it."""
+    """The whole health as JSON."""
     return {
         "cluster_id": health.cluster_id,
         "health": health.verdict.name.lower(),

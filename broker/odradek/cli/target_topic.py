@@ -1,6 +1,5 @@
-"""The topic that a verb is about to write to: a name that cannot be is refused, a topic that is made is made known.
-
-Brokers make a topic when it is first asked for, so a misspelt name would go unnoticed.
+"""The topic that a verb writes to. An invalid name is refused, and the creation of a topic is printed. Brokers create a
+topic at its first use, so a misspelt name would go unnoticed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from odradek.foundation.words import nearest_name
 
 
 def check_name(topic: str) -> None:
-    """Raises InvalidTopic, in the words of `odradek topics create`, for a name that no topic may have."""
+    """Raises InvalidTopic for a name that no topic may have, with the message of `odradek topics create`."""
     try:
         validate_topic_name(topic)
     except InvalidTopic as failure:
@@ -22,9 +21,8 @@ def check_name(topic: str) -> None:
 
 
 async def ensure_topic(client: Client, topic: str, *, may_create: bool) -> None:
-    """Let the broker make the topic where it is missing, and say so on stderr with the nearest name there is.
-
-    Raises UnknownTopicOrPartition where it is missing and may not be made, by this command or by the broker.
+    """Let the broker create a missing topic, and print that on stderr with the nearest existing name. Raises
+    UnknownTopicOrPartition for a missing topic that this command or the broker may not create.
     """
     found = (await client.refresh((topic,))).topics.get(topic)
     if found is not None and not isinstance(found.error(), UnknownTopicOrPartition):
@@ -43,11 +41,11 @@ async def ensure_topic(client: Client, topic: str, *, may_create: bool) -> None:
         info = await client.with_retries(made)
     except UnknownTopicOrPartition as failure:
         raise UnknownTopicOrPartition(
-            f"there is no topic {topic!r}{nearest}, and the broker makes none by itself "
+            f"there is no topic {topic!r}{nearest}, and the broker creates none by itself "
             f"(auto.create.topics.enable); make it with `odradek topics create {topic}`"
         ) from failure
     print_error(
-        f"there was no topic {topic!r}{nearest}; the broker has made it, with "
+        f"there was no topic {topic!r}{nearest}; the broker has created it, with "
         f"{count(len(info.partitions), 'partition')}"
     )
 

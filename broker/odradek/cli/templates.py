@@ -1,9 +1,9 @@
-"""Lines by a template of the user's, in either of two styles; a template is compiled once and fills a block at a time.
+"""Lines by a user's template, in one of two styles. A template is compiled once and formats a block at a time.
 
 - Braces: `{partition}:{offset} {key} {value:>20}`. A newline follows each record; `{{` and `}}` are braces.
-- kcat's: `%p:%o %k %s\\n`. Nothing follows a record but what the template says; `%%` is a percent sign.
+- kcat's: `%p:%o %k %s\\n`. Only the template's own text follows a record; `%%` is a percent sign.
 
-A template with a known field in braces is of the first style; else one with a percent sign is of the second. One with
+A template with a known field in braces has the first style. Otherwise one with a percent sign has the second. One with
 both is refused. Backslash sequences are `\\n \\r \\t \\\\`, `\\xHH` and `\\NNN` (octal) in both.
 """
 
@@ -41,7 +41,7 @@ _LETTERS: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 
 
 class Field(NamedTuple):
-    """One thing that a template can show: its values in a block, and whether they are numbers."""
+    """A field that a template can show: its values in a block, and whether they are numbers."""
 
     column: Column
     is_number: bool = False
@@ -105,9 +105,8 @@ _KCAT_TOKENS: Final = " ".join(f"%{letter}" for letter in (*_KCAT_FIELDS, "R", "
 
 
 def compile_template(template: str, *, null: bytes = b"") -> Printer:
-    """A function from a block of records to their lines; keys and values that are null are printed as `null`.
-
-    Raises ValueError for what a template cannot have, naming what it can.
+    """A function from a block of records to their lines. Null keys and values are printed as `null`. Raises ValueError
+    for a wrong field, with the known ones.
     """
     known = [
         match for match in _BRACES.finditer(template) if (match["field"] or "").partition(":")[0] in FIELDS
@@ -146,7 +145,7 @@ def _of_braces(template: str, fields: dict[str, Field]) -> Printer:
 
 
 def _without_field(text: str) -> str:
-    """The text as it is. Raises ValueError where a field begins and does not end."""
+    """The plain text. Raises ValueError for a field without its closing brace."""
     begun = _BEGUN.search(text)
     if begun is not None and begun["name"] in FIELDS:
         raise ValueError(f"{begun[0]} has no closing brace; write {begun[0]}}}, or {{{{ for a brace")
@@ -195,14 +194,14 @@ def _unknown_field(shown: str, name: str) -> str:
 
 
 def _with_spec(field: Field, spec: str, *, shown: str) -> Field:
-    """The field padded and cut as Python's format specifications say: numbers to the right, text to the left."""
+    """The field padded and truncated as in Python's format specifications: numbers to the right, text to the left."""
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise ValueError(
             f"{shown} has a layout that is not understood; {_SPEC_HELP}, as {{key:>10}} or {{value:.80}}"
         )
     if field.is_number and match["longest"]:
-        raise ValueError(f"{shown} would cut a number; leave .{match['longest']} away")
+        raise ValueError(f"{shown} would truncate a number; leave .{match['longest']} away")
     aligned = spec if match["align"] or not field.is_number else f">{spec}"
 
     def padded(block: RecordBlock) -> list[bytes]:
@@ -242,7 +241,7 @@ class _Line:
 
         def lines(block: RecordBlock) -> bytes:
             if needs_records:
-                block.records()  # once, and the values are taken from them
+                block.records()  # once: the values are read from them
             return b"".join(map(line.__mod__, zip(*(column(block) for column in columns), strict=True)))
 
         return lines

@@ -1,4 +1,4 @@
-"""Times and durations as people type them.
+"""Times and durations as users type them.
 
 A time is `2026-03-01T12:00:00Z`, `2026-03-01`, milliseconds since the Unix epoch, `now`, or a duration before now
 (`5m`, `1h30m`). Without a zone it is UTC, as in Kafka's own tools. A duration is `500ms`, `90s`, `5m`, `1h30m`, `2d`,
@@ -20,11 +20,11 @@ _ISO_DURATION = re.compile(
     re.IGNORECASE,
 )
 _YEAR_9999_MS = 253_402_300_799_999
-_EPOCH_MS_DIGITS_MIN = 11  # fewer digits would be a year or seconds: say so rather than guess
+_EPOCH_MS_DIGITS_MIN = 11  # fewer digits could be a year or seconds: refuse rather than guess
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a duration. Raises ValueError with what is allowed."""
+    """Milliseconds of a duration. Raises ValueError with the allowed forms."""
     given = text.strip()
     if _SHORT_DURATION.fullmatch(given):
         return round(sum(float(amount) * _UNIT_MS[unit] for amount, unit in _SHORT_PART.findall(given)))
@@ -37,7 +37,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_moment_ms(text: str, *, now_ms: int) -> int:
-    """Milliseconds since the Unix epoch of a time. Raises ValueError with what is allowed."""
+    """Milliseconds since the Unix epoch of a time. Raises ValueError with the allowed forms."""
     given = text.strip()
     if given == "now":
         return now_ms
@@ -68,7 +68,7 @@ def format_moment(timestamp_ms: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A span for people: `0.4s`, `12s`, `3m 05s`, `2h 03m`, `4d 01h`."""
+    """A duration for people: `0.4s`, `12s`, `3m 05s`, `2h 03m`, `4d 01h`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     whole = round(seconds)

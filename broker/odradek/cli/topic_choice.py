@@ -1,8 +1,8 @@
-"""Which topics a command means: names as they are, and patterns for all topics whose whole name matches.
+"""The topics of a command: by name, and by patterns that match a whole name.
 
-A pattern is a regular expression in RE2's syntax, as consumer groups take them (KIP-848). An argument is one if it has
-characters of such expressions that no topic's name can have, as in `ord.*`; `orders.eu` is a name. Internal topics
-match no pattern, as for Kafka's consumers.
+A pattern is a regular expression in RE2's syntax, as consumer groups take them (KIP-848). An argument is a pattern if
+it has a character that no topic's name can have, as in `ord.*`; `orders.eu` is a name. Internal topics match no
+pattern, as for Kafka's consumers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ _ONLY_IN_PATTERNS: Final = re.compile(r"[*+?|()\[\]{}^$\\]")
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """Names and compiled patterns, as they were given."""
+    """The names and compiled patterns that were given."""
 
     names: tuple[str, ...]
     patterns: tuple[Any, ...] = ()
 
     def among(self, topics: Iterable[tuple[str, bool]]) -> list[str]:
-        """The names that are meant: those given, then the matches among (name, is internal) in order."""
+        """The chosen names: those given, then the matches among `topics`, pairs of name and is internal, in their
+        order.
+        """
         matches = sorted(
             name
             for name, is_internal in topics
@@ -37,7 +39,7 @@ class TopicChoice:
         return list(dict.fromkeys((*self.names, *matches)))
 
     async def find(self, client: Client) -> list[str]:
-        """The names that are meant now; only the ones given where no pattern asks for all topics."""
+        """The chosen names now. Without a pattern they are the given ones, and no request is sent."""
         if not self.patterns:
             return list(self.names)
         cluster = await client.with_retries(lambda: client.refresh(None))
@@ -53,7 +55,7 @@ class TopicChoice:
 
 
 def choose_topics(arguments: Sequence[str], *, is_regex: bool = False) -> TopicChoice:
-    """The choice that these arguments make; with `is_regex` all of them are patterns. Raises ValueError."""
+    """The choice of these arguments; with `is_regex` all of them are patterns. Raises ValueError."""
     names = [argument for argument in arguments if not (is_regex or _ONLY_IN_PATTERNS.search(argument))]
     return TopicChoice(
         tuple(names), tuple(_compiled(argument) for argument in arguments if argument not in names)

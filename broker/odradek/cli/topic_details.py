@@ -1,4 +1,4 @@
-"""What `topics describe` shows, gathered from metadata, offsets and settings."""
+"""The content of `topics describe`, from metadata, offsets and settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.foundation.ids import TopicPartition
 _FILTERS: Mapping[str, Callable[[PartitionState], bool]] = {
     "under_replicated": lambda state: Problem.UNDER_REPLICATED in state.problems,
     "unavailable": lambda state: not state.has_leader,
-    # As kafka-topics has it: a partition without a leader takes no writes either.
+    # As in kafka-topics: a partition without a leader refuses writes too.
     "under_min_isr": lambda state: not state.has_leader or Problem.UNDER_MIN_ISR in state.problems,
     "at_min_isr": lambda state: state.is_at_min_isr,
 }
@@ -32,9 +32,8 @@ async def describe_topics(
     with_configs: bool,
     only: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """One object per topic. Raises UnknownTopicOrPartition for a name that is not there.
-
-    `only` are names of `_FILTERS`: then only partitions that one of them takes, and topics that have any.
+    """One object for each topic. Raises UnknownTopicOrPartition for an unknown name. `only` are names of `_FILTERS`:
+    then only partitions that one of them accepts, and topics that have any.
     """
     admin = TopicAdmin(client)
     found = [await admin.describe(name) for name in names] if names else await admin.list()
@@ -92,7 +91,7 @@ async def _add_configs(client: Client, described: Sequence[dict[str, Any]]) -> N
 async def _add_offsets(
     client: Client, described: Sequence[dict[str, Any]], keys: Sequence[TopicPartition]
 ) -> None:
-    """The first and the next offset, None where nobody leads the partition, so that nobody knows."""
+    """The first and the next offset; None if the partition has no leader to answer."""
     logs = LogAdmin(client)
     first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)
     for topic in described:

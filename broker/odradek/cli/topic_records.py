@@ -1,4 +1,4 @@
-"""`odradek topics offsets` and `odradek topics trim`: where records lie, and how old ones are deleted."""
+"""`odradek topics offsets` and `odradek topics trim`: show offsets, and delete old records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @watch_option
 @session_options
 def offsets(session: Session, *, names: tuple[str, ...], at: str, watch: float | None) -> int:
-    """Show the offset of each partition at a time, as kafka-get-offsets does (all topics without names).
+    """Show the offset of each partition at a time, as kafka-get-offsets does. Without names all topics are shown.
 
     TIME is as for consume: 2026-03-01T12:00:00Z, 5m (ago), or milliseconds since 1970. A dash means that no
     record is that young.
@@ -78,7 +78,7 @@ def _show_offsets(session: Session, found: list[FoundOffset]) -> int:
 
 
 def _report(failures: list[OdradekError]) -> int:
-    """One line on stderr for each; the exit code of the first."""
+    """Print one line on stderr for each error. Returns the exit code of the first."""
     for failure in failures:
         print_error(failure)
     return exit_code_for(failures[0]) if failures else ExitCode.OK
@@ -92,7 +92,7 @@ def _report(failures: list[OdradekError]) -> int:
     metavar="TIME",
     help=f"Delete the records before the first one at or after a time: {TIME_HELP}.",
 )
-@click.option("--to-latest", is_flag=True, help="Delete all the records there are.")
+@click.option("--to-latest", is_flag=True, help="Delete all records.")
 @click.option(
     "--from-file",
     metavar="FILE",

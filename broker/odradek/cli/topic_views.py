@@ -1,4 +1,4 @@
-"""`odradek topics list` and `describe`: topics as they are, and what is wrong with their partitions."""
+"""`odradek topics list` and `describe`: topics, and the problems of their partitions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _replication_factor(topic: TopicInfo) -> int:
 
 
 def _filter(name: str, meaning: str) -> Callable[[Any], Any]:
-    """A switch that shows only partitions of one kind, also by the name that kafka-topics has for it."""
+    """A switch that shows only partitions of one kind; its name in kafka-topics works too."""
     return click.option(
         f"--{name}", f"--{name}-partitions", f"only_{name.replace('-', '_')}", is_flag=True, help=meaning
     )
@@ -89,7 +89,7 @@ def _filter(name: str, meaning: str) -> Callable[[Any], Any]:
 @_filter("under-replicated", "Only partitions with replicas that are not in sync.")
 @_filter("unavailable", "Only partitions without a leader.")
 @_filter("under-min-isr", "Only partitions that refuse writes with acks=all.")
-@_filter("at-min-isr", "Only partitions with just as many replicas in sync as min.insync.replicas.")
+@_filter("at-min-isr", "Only partitions with exactly min.insync.replicas replicas in sync.")
 @watch_option
 @session_options
 def describe(
@@ -101,9 +101,8 @@ def describe(
     watch: float | None,
     **only: bool,
 ) -> int:
-    """Show leaders, replicas and, if asked, offsets and settings of topics (all without names).
-
-    With several of the switches that choose partitions, those are shown that one of them chooses.
+    """Show leaders, replicas and, if asked, offsets and settings of topics (all without names). With several switches
+    for partitions, a partition is shown if one of them chooses it.
 
     \b
     Examples:

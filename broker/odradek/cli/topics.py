@@ -1,4 +1,4 @@
-"""`odradek topics`: what makes, changes and deletes topics; what shows them is in `topic_views`."""
+"""`odradek topics`: verbs that create, change and delete topics. `topic_views` has those that show them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.cli.output import failure_fields, print_error, say, show, show_docu
 if TYPE_CHECKING:
     from odradek.client.client import Client
 
-_NO_SUCH_TOPIC = "there is no topic '{}'; `odradek topics list` shows those that are"
+_NO_SUCH_TOPIC = "there is no topic '{}'; `odradek topics list` lists all topics"
 
 
 VERBS = {
@@ -54,7 +54,7 @@ def topics() -> None:
     help="May be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists already is not an error.")
-@click.option("--validate-only", is_flag=True, help="Check, but make nothing.")
+@click.option("--validate-only", is_flag=True, help="Check, but create nothing.")
 @session_options
 def create(
     session: Session,
@@ -97,7 +97,7 @@ def create(
 
 
 def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_fine: bool = False) -> int:
-    """Print what became of each topic; the exit code of the first that failed."""
+    """Print the result of each topic. Returns the exit code of the first that failed."""
     from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
 
     exit_code: int = ExitCode.OK
@@ -125,9 +125,12 @@ def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_f
 
 @click.command()
 @click.argument("name", metavar="TOPIC", shell_complete=topics_completed)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Grow to so many partitions in all.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new total number of partitions.")
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(min=1), help="Have so many replicas of each partition."
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    help="The new number of replicas of each partition.",
 )
 @click.option(
     "-c",
@@ -156,10 +159,9 @@ def alter(
     configs: tuple[str, ...],
     unset: tuple[str, ...],
 ) -> None:
-    """Grow a topic, give it more or fewer replicas, or change its settings.
-
-    More partitions change where keys go: records of one key may then lie in two partitions. New replicas
-    count when they have caught up; `odradek reassign list` shows those that have not.
+    """Give a topic more partitions, more or fewer replicas, or other settings. More partitions change the partition of
+    a key: records of one key may then be in two partitions. New replicas count when they are in sync; `odradek reassign
+    list` shows those that are not.
 
     \b
     Examples:
@@ -201,7 +203,7 @@ def alter(
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is not an error.")
+@click.option("--if-exists", is_flag=True, help="A topic that does not exist is not an error.")
 @session_options
 def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
     """Delete topics with all their records.
@@ -240,11 +242,12 @@ def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where nobody leads, let any live replica lead: acknowledged records that it lacks are LOST.",
+    help="For a partition without a leader, elect any live replica: acknowledged records that it lacks are LOST.",
 )
 @session_options
 def elect_leaders(session: Session, *, names: tuple[str, ...], partitions: str | None, unclean: bool) -> int:
-    """Let preferred leaders lead again, or end the leaderlessness of partitions; of all topics without names.
+    """Elect the preferred leaders again, or with --unclean leaders of partitions that have none. Without names all
+    topics are meant.
 
     \b
     Examples:
@@ -286,7 +289,7 @@ def _report_elections(session: Session, outcome: dict[Any, Any]) -> int:
         rows.append((where.topic, where.partition, result))
     document = [{"topic": topic, "partition": number, "result": result} for topic, number, result in rows]
     if not rows and not session.is_json:
-        click.echo("every partition has the leader that it should have")
+        click.echo("no partition needs an election")
     else:
         show(session.output, headers=("TOPIC", "PARTITION", "RESULT"), rows=rows, document=document)
     return exit_code

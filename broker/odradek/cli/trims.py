@@ -1,4 +1,4 @@
-"""Which records `topics trim` deletes, worked out for all partitions first and applied only when asked."""
+"""Plans which records `topics trim` deletes from all partitions, and deletes them only with --execute."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """One partition: its first offset now and then, and the end. `records` counts offsets, which may have gaps."""
+    """One partition: its first offset before and after, and its end. `records` counts offsets, which may have gaps."""
 
     topic: str
     partition: int
@@ -45,11 +45,11 @@ class Trim:
 
     @property
     def records(self) -> int:
-        """How many go."""
+        """The number of deleted records."""
         return 0 if self.error is not None else self.new_first - self.first
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; the keys of an error only where there is one."""
+        """The JSON object; it has the keys of an error only if there is one."""
         fields: dict[str, Any] = {
             "topic": self.topic,
             "partition": self.partition,
@@ -71,11 +71,11 @@ def parse_target(
     to_latest: bool,
     from_file: str | None,
 ) -> Target:
-    """The one of the options that was given. Raises click.UsageError, and what `read_offsets` raises."""
+    """The one of the options that was given. Raises click.UsageError, and the errors of `read_offsets`."""
     given = [to_offset is not None, to_datetime is not None, to_latest, from_file is not None]
     if sum(given) != 1:
         raise click.UsageError(
-            "say up to where with one of --to-offset, --to-datetime, --to-latest, --from-file"
+            "give the end with one of --to-offset, --to-datetime, --to-latest, --from-file"
         )
     if (from_file is None) != bool(names):
         raise click.UsageError("name at least one topic, or give --from-file, which names them itself")
@@ -90,7 +90,7 @@ def parse_target(
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """The offsets in a file of kafka-delete-records. Raises FileNotFoundError, ValueError with what is wrong."""
+    """The offsets in a file of kafka-delete-records. Raises FileNotFoundError, and ValueError with the mistake."""
     try:
         with click.open_file(path) as file:
             return _offsets(json.load(file))
@@ -103,7 +103,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
 def _offsets(document: Any) -> dict[TopicPartition, int]:
     rows = document.get("partitions") if isinstance(document, dict) else None
     if not isinstance(rows, list) or not rows:
-        raise ValueError("there is no list of partitions in it")
+        raise ValueError("it has no list of partitions")
     if document.get("version", 1) != 1:
         raise ValueError(f"its version is {document['version']}, and 1 is what is known")
     found: dict[TopicPartition, int] = {}
@@ -123,10 +123,8 @@ def _offsets(document: Any) -> dict[TopicPartition, int]:
 
 
 async def plan_trims(client: Client, names: Sequence[str], target: Target) -> list[Trim]:
-    """What each partition would lose.
-
-    Raises UnknownTopicOrPartition, OffsetOutOfRange past a high watermark, PolicyViolation for a topic that is only
-    compacted; then nothing is to be deleted anywhere.
+    """The records that each partition would lose. Raises UnknownTopicOrPartition, OffsetOutOfRange past a high
+    watermark, and PolicyViolation for a topic that is only compacted. Then no record of any partition may be deleted.
     """
     if target.by_partition is not None:
         names = [
@@ -164,7 +162,7 @@ async def _require_delete_policy(client: Client, topics: Sequence[str]) -> None:
     found = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, topics, keys=["cleanup.policy"])
     for topic, entries in found.items():
         if isinstance(entries, OdradekError):
-            continue  # not for this user to see: the broker decides
+            continue  # this user may not read the setting: the broker decides
         if any(entry.value == "compact" for entry in entries):
             raise PolicyViolation(
                 f"topic {topic!r} has cleanup.policy=compact, under which only newer records replace older ones; "
@@ -173,7 +171,7 @@ async def _require_delete_policy(client: Client, topics: Sequence[str]) -> None:
 
 
 async def apply_trims(client: Client, trims: Sequence[Trim]) -> list[Trim]:
-    """Delete; each partition with its new first offset, or its error."""
+    """Delete the records. Returns each partition with its new first offset, or its error."""
     wanted = {TopicPartition(one.topic, one.partition): one.new_first for one in trims if one.records}
     outcome = await LogAdmin(client).delete_records_each(wanted)
     done: list[Trim] = []

@@ -1,8 +1,8 @@
-"""`--watch`: a verb that shows something looks again and again until Ctrl-C, which ends it with 0.
+"""`--watch`: repeats a verb that shows something until Ctrl-C, which ends it with 0.
 
-On a terminal the last look is drawn over the one before it (by rich, which knows the terminal's size). Elsewhere one
-look follows the other: tables under the time of the look, JSON as one document on each line. The first look fails as
-the verb does without `--watch`; a later one that fails is shown, and the next is tried. One client serves all looks.
+On a terminal each result replaces the one before (by rich, which knows the terminal's size). Elsewhere the results
+follow each other: tables under their time, JSON as one document on each line. If the first request fails, the verb
+fails as without `--watch`. A later failure is shown, and the next request is tried. One client serves all requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 SECONDS_DEFAULT = 2.0
 SECONDS_MAX = 86_400.0
-# Without --timeout: a broker that is away is shown as that while somebody watches.
+# Without --timeout. It is short, so that a failure of the broker is soon shown.
 LOOK_SECONDS_MAX = 5.0
 _OPTION = "--watch"
 _NUMBER = re.compile(r"-?[0-9]*\.?[0-9]+")
@@ -57,13 +57,13 @@ def _with_seconds(arguments: Sequence[str]) -> list[str]:
 
 
 def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--watch [SECONDS]`, handed to the verb as `watch`: seconds, or None to look once. Needs `WatchCommand`."""
+    """`--watch [SECONDS]`. The verb gets `watch`: seconds, or None to run once. Needs `WatchCommand`."""
     return click.option(
         _OPTION,
         "watch",
         type=click.FloatRange(min=0.1, max=SECONDS_MAX),
         metavar="[SECONDS]",
-        help=f"Look again every so many seconds ({SECONDS_DEFAULT:g} without a number) until Ctrl-C.",
+        help=f"Repeat every so many seconds ({SECONDS_DEFAULT:g} without a number) until Ctrl-C.",
     )(function)
 
 
@@ -74,14 +74,12 @@ def look(
     *,
     every_seconds: float | None,
 ) -> int:
-    """Do `work` and `present` what it found, once or every so many seconds; the exit code.
-
-    `present` prints to stdout. Its exit code counts where it is asked once. Raises what `work` raises in its first
-    look.
+    """Do `work` and `present` its result, once or every so many seconds. Returns the exit code. `present` prints to
+    stdout; without --watch its exit code is the result. Raises the errors of the first `work`.
     """
     if every_seconds is None:
         return present(session, session.run(work)) or ExitCode.OK
-    _ = session.settings  # what is wrong with them is said before a loop runs
+    _ = session.settings  # wrong settings raise before a loop runs
     with contextlib.suppress(KeyboardInterrupt):
         interrupts.run(_watch(session, work, present, every_seconds))
     return ExitCode.OK
@@ -132,21 +130,21 @@ def _now() -> str:
 
 
 class _View(Protocol):
-    """Where looks are shown, between entering it and leaving it."""
+    """The place where results are shown, between `__enter__` and `__exit__`."""
 
     def __enter__(self) -> object: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, printed: str) -> None:
-        """What a look printed."""
+        """Show the output of one run."""
 
     def show_failure(self, failure: Exception) -> None:
-        """Why a look shows nothing."""
+        """Show the error of one run."""
 
 
 class _JsonLines:
-    """One document on each line; for a look that failed its error."""
+    """One document on each line; the error of a run that failed."""
 
     def __enter__(self) -> object:
         return self
@@ -164,7 +162,7 @@ class _JsonLines:
 
 
 class _Tables(_JsonLines):
-    """One table after the other, each under the time of its look."""
+    """One table after the other, each under its time."""
 
     def show(self, printed: str) -> None:
         sys.stdout.write(f"{_now()}\n{printed}\n")
@@ -175,7 +173,7 @@ class _Tables(_JsonLines):
 
 
 class _Screen:
-    """The terminal: the last look stands in the place of the one before, and stays when the command ends."""
+    """The terminal: each result replaces the one before, and the last one stays when the command ends."""
 
     def __init__(self, every_seconds: float) -> None:
         # Imported here: no other command has to wait for rich.
@@ -198,7 +196,7 @@ class _Screen:
         self._draw(f"{_now()}  every {self._every_seconds:g} s, Ctrl-C ends it\n")
 
     def show_failure(self, failure: Exception) -> None:
-        self._draw(in_color(bad(f"{_now()}  {failure}; trying again. What it was before:\n")))
+        self._draw(in_color(bad(f"{_now()}  {failure}; trying again. The last result:\n")))
 
     def _draw(self, heading: str) -> None:
         from rich.console import Group

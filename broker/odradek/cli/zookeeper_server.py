@@ -1,7 +1,6 @@
-"""A ZooKeeper server for development, from what the machine has: a Java runtime, and the jars of the PySpark wheel.
-
-Nothing is fetched: what is missing is named, with what to install. A cluster that matters has an ensemble of its own,
-which `odradek broker --zookeeper` is told of.
+"""A ZooKeeper server for development, from the machine's own Java runtime and the jars of the PySpark wheel. Nothing is
+downloaded: an error names the missing package and how to install it. A production cluster has an ensemble of its own,
+which `odradek broker --zookeeper` names.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from odradek.foundation.errors import SettingError
 
 _MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _TICK_MS = 500
-_HINT = "or give --zookeeper HOST:PORT of one that runs"
+_HINT = "or give --zookeeper HOST:PORT of a running one"
 
 
 def command(folder: Path, *, port: int) -> list[str]:
-    """How to start a server on 127.0.0.1:`port` that keeps its data in `folder`, whose configuration this writes.
-
-    Raises SettingError when the machine lacks what it takes.
+    """The command that starts a server on 127.0.0.1:`port` with its data in `folder`. Writes the server's
+    configuration. Raises SettingError when the machine lacks Java or the jars.
     """
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
@@ -53,10 +51,8 @@ def command(folder: Path, *, port: int) -> list[str]:
 
 
 def answers(port: int) -> bool:
-    """Whether a server on 127.0.0.1:`port` answers clients.
-
-    It says that it is ok (`ruok`) before it does; a client that comes then is never answered, nor is its connection
-    closed.
+    """Whether a server on 127.0.0.1:`port` answers clients. It answers `ruok` before it does. A client that connects in
+    between is never answered, nor is its connection closed.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
@@ -67,7 +63,7 @@ def answers(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port on 127.0.0.1 that nobody has at the moment."""
+    """A port on 127.0.0.1 that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -78,7 +74,7 @@ def _jars() -> Path:
     folder = None if found is None or found.origin is None else Path(found.origin).parent / "jars"
     if folder is None or not any(folder.glob("zookeeper-3*.jar")):
         raise SettingError(
-            f"there is no ZooKeeper on this machine: pip install pyspark==4.0.0, which carries one, {_HINT}"
+            f"there is no ZooKeeper on this machine: pip install pyspark==4.0.0, which contains one, {_HINT}"
         )
     return folder
 
