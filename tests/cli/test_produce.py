@@ -125,7 +125,7 @@ def test_a_broker_that_refuses_is_named_long_before_its_records_are_given_up() -
         notice, error = shell.error.splitlines()
         assert notice.startswith("odradek: records for refused-0 wait, since the broker refuses them: ")
         assert re.fullmatch(
-            r"odradek: \d+ records for refused-0 could not be written in 2 s; the last try said: .*", error
+            r"odradek: \d+ records for refused-0 could not be written in 2 s; the last error: .*", error
         )
 
 

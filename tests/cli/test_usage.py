@@ -144,7 +144,10 @@ def test_version(invoke: Invoke) -> None:
         (["groups", "list", "--state", "stable,idle"], "'idle' is not one of PreparingRebalance"),
         (["groups", "list", "--type", "modern"], "'modern' is not one of classic"),
         (["groups", "reset-offsets", "g", "--topic", "t"], "give the new position"),
-        (["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"], "give the new position"),
+        (
+            ["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"],
+            "give the new position",
+        ),
         (
             ["groups", "reset-offsets", "g", "--all-topics", "--to-latest", "--dry-run", "--execute"],
             "contradict",

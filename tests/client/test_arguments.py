@@ -128,7 +128,7 @@ def test_calls_before_the_start_and_after_the_end_say_so() -> None:
             await producer.send("t", b"")
         with pytest.raises(ClientClosed, match="the consumer is closed"):
             await consumer.commit()
-        with pytest.raises(ClientClosed, match="closed before; make another"):
+        with pytest.raises(ClientClosed, match="closed before; create another"):
             await consumer.start()
 
     offline(work)
@@ -146,7 +146,7 @@ def test_numbers_of_a_record_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
             await producer.send("t", b"", timestamp_ms=1.5)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="timestamp_ms is -1; it has to be milliseconds since 1970"):
             await producer.send("t", b"", timestamp_ms=-1)
-        with pytest.raises(ClientClosed, match="started or closed before; make another"):
+        with pytest.raises(ClientClosed, match="started or closed before; create another"):
             await producer.start()
         producer._started = False
 

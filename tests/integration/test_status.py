@@ -94,7 +94,7 @@ def one_broker_dies(cluster: Cluster | KafkaCluster) -> None:
     assert (document["health"], code) == ("unhealthy", ExitCode.UNHEALTHY)
     assert states(document) == [(1, "live"), (2, "live"), (3, "gone")]
     assert document["problems"]["offline"] == 1
-    assert "1 partition offline: none of their replicas is there" in messages(document, "unhealthy")
+    assert "1 partition offline: none of their replicas is available" in messages(document, "unhealthy")
     assert any(words.startswith("broker 3 is gone, with ") for words in messages(document, "degraded"))
     worst = document["problem_partitions"][0]
     assert (worst["topic"], worst["replicas"], worst["problems"][0]) == ("alone", [3], "offline")

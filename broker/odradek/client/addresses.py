@@ -1,8 +1,8 @@
-"""Bootstrap addresses as people write them: `host`, `host:9092`, `10.0.0.1:9092`, `[::1]:9092`, several by commas.
+"""Bootstrap addresses as users write them: `host`, `host:9092`, `10.0.0.1:9092`, `[::1]:9092`, several with commas.
 
-An address has no scheme, path or password. `PLAINTEXT://` before it is allowed, because a broker's listeners are
-written so. Every other scheme is refused: it names another protocol, or security that this client lacks.
-Without a port it is 9092, as with rpk and kcat (Kafka's own tools ask for one). Names are not resolved here.
+An address has no scheme, path or password. Only `PLAINTEXT://` is allowed before it, as in a broker's listeners. Every
+other scheme names another protocol, or security that this client lacks, and is refused. The default port is 9092, as in
+rpk and kcat (Kafka's own tools require a port). Names are not resolved here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 PORT_DEFAULT = 9092
 _PLAIN = "plaintext"
 _SECURE = ("ssl", "sasl_ssl", "sasl_plaintext")
-# Letters of any language (an internationalised name is resolved as such), digits, and what names are joined with.
+# Letters of any language (internationalised names are resolved), digits, and the characters that join parts of names.
 _HOST = re.compile(r"[\w.-]+\Z")
 
 
@@ -29,7 +29,7 @@ class Address(NamedTuple):
 
 
 def parse_addresses(given: str | Iterable[str]) -> tuple[Address, ...]:
-    """The addresses in the order given, each once. Raises ValueError naming the part that is wrong, TypeError."""
+    """The addresses in the order given, each once. Raises TypeError, and ValueError naming the wrong part."""
     texts: list[object] = (
         [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     )
@@ -52,7 +52,7 @@ def _parse(text: str) -> Address:
             f"{text!r} has a path ({slash + path!r}); a broker's address has none: write {before!r}"
         )
     if "@" in address:
-        # The whole is not shown: it may hold a password.
+        # The address is not shown: it may contain a password.
         without_user = address.rpartition("@")[2]
         raise ValueError(f"a broker's address has no user before an '@'; write {without_user!r}")
     if address.startswith("["):
@@ -73,7 +73,7 @@ def _without_scheme(text: str) -> str:
         return rest if separator else text
     if scheme.lower() in _SECURE:
         raise ValueError(
-            f"{text!r} asks for {scheme.upper()}, which this client does not speak yet; "
+            f"{text!r} asks for {scheme.upper()}, which this client does not support; "
             "name a PLAINTEXT listener of the broker as HOST:PORT"
         )
     host = rest.partition("/")[0]
@@ -85,7 +85,7 @@ def _without_scheme(text: str) -> str:
 
 
 def _ipv6(address: str, text: str) -> Address:
-    import ipaddress  # rarely needed, and a command line starts sooner without it
+    import ipaddress  # rarely needed, and the command line starts faster without it
 
     host, bracket, rest = address[1:].partition("]")
     try:

@@ -1,8 +1,8 @@
-"""What users hand to the client, checked on entry: an error names the argument, its type and the remedy.
+"""Checks the users' arguments of the client: an error names the argument, its type and the remedy.
 
 Keys, values and headers are bytes on the wire, and only the caller knows the encoding of a text. So a str is refused,
 and nothing is encoded silently. A bytearray or memoryview is copied. These checks are off the hot path: the producer
-asks only where a part is not plain bytes.
+calls them only for a part that is not plain bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def client_of(given: object, user: str) -> Client:
-    """`given`, which has to be a Client. Raises TypeError with how to make one for `user`, a class."""
+    """`given`, which has to be a Client. Raises TypeError, which shows how to make one for `user`, a class."""
     from odradek.client.client import Client
 
     if isinstance(given, Client):
@@ -49,7 +49,7 @@ def topic_name(given: object, *, argument: str = "topic") -> str:
 
 
 def record_bytes_of(given: object, argument: str) -> bytes | None:
-    """`given` as bytes, or None. Raises TypeError that names `argument`, and `.encode()` where that is the remedy."""
+    """`given` as bytes, or None. Raises TypeError that names `argument`, and `.encode()` if that is the remedy."""
     if given is None or isinstance(given, bytes):
         return given
     if isinstance(given, bytearray | memoryview):
@@ -68,7 +68,7 @@ def record_bytes_of(given: object, argument: str) -> bytes | None:
 def record_parts(
     topic: object, value: object, key: object, headers: object
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """(value, key, headers) as the wire has them. Raises TypeError that names what is wrong."""
+    """(value, key, headers) as on the wire. Raises TypeError that names the mistake."""
     topic_name(topic)
     return record_bytes_of(value, "value"), record_bytes_of(key, "key"), header_pairs(headers)
 
@@ -85,14 +85,14 @@ def header_pairs(given: object) -> Headers:
 
 
 def all_record_bytes(given: Sequence[T], argument: str) -> Sequence[T] | list[bytes | None]:
-    """`given` where all of it is bytes or None, else a list with copies. Raises TypeError naming what is wrong."""
+    """`given` if all of it is bytes or None, else a list with copies. Raises TypeError that names the mistake."""
     if set(map(type, given)) <= {bytes, NoneType}:
         return given
     return [record_bytes_of(part, f"{argument}[{index}]") for index, part in enumerate(given)]
 
 
 def compression_named(given: Compression | str) -> Compression:
-    """A codec by itself or by its name: none, gzip, snappy, lz4, zstd. Raises InvalidRequest for another."""
+    """A codec, given as itself or by its name: none, gzip, snappy, lz4, zstd. Raises InvalidRequest."""
     if isinstance(given, Compression):
         return given
     names = {codec.name.lower(): codec for codec in Compression}
@@ -109,7 +109,7 @@ def whole_number(given: object, argument: str) -> int:
 
 
 def config_text(given: str | float | bool | None) -> str | None:
-    """A setting's value as the wire has it: `60000`, `true`."""
+    """A setting's value as on the wire: `60000`, `true`."""
     if isinstance(given, bool):
         return "true" if given else "false"
     return given if given is None or isinstance(given, str) else str(given)
@@ -129,7 +129,7 @@ def _header(index: int, pair: object) -> tuple[str, bytes | None]:
 
 
 def _kind(given: object) -> str:
-    """`a str`, `an int`, `None`: for messages."""
+    """The type of a value for messages: `a str`, `an int`, `None`."""
     if given is None:
         return "None"
     name = type(given).__name__

@@ -1,8 +1,7 @@
-"""The connection to a cluster: bootstrap, one connection per broker, cached metadata, requests to whom they belong.
+"""The connection to a cluster: bootstrap, one connection per broker, cached metadata, each request to its broker.
 
-Admin, producer and consumer share one `Client`. It opens connections when they are first needed, one task at a time
-per broker, and forgets one that broke. Every wait has an end: connecting, each request, and the whole of a call with
-retries.
+Admin, producer and consumer share one `Client`. It opens connections when they are first needed, one task at a time per
+broker, and drops broken ones. Every wait has a time limit: connecting, each request, and a whole call with its retries.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Client:
         self._cluster = ClusterInfo(cluster_id=None, controller_id=NO_LEADER)
         self._newest_leaders = NewestLeaders()
         self._cluster_at = float("-inf")
-        self._cluster_sent_at = float("-inf")  # what has happened since may be missing
+        self._cluster_sent_at = float("-inf")  # later changes may be missing
         self._refreshing = asyncio.Lock()
         self._coordinators: dict[str, int] = {}
         self._closed = False
@@ -101,26 +100,26 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Reach one of the bootstrap addresses and learn the brokers. Raises ConnectionFailed, ClientTimeout."""
+        """Connect to one of the bootstrap addresses and learn the brokers. Raises ConnectionFailed, ClientTimeout."""
         await self.refresh(())
 
     async def close(self) -> None:
-        """Close every connection; what still waits for an answer gets ClientClosed."""
+        """Close every connection. Requests that wait for an answer get ClientClosed."""
         self._closed = True
         connections = list(self._connections.values())
         self._connections.clear()
         for connection in connections:
             await connection.close()
 
-    # --- the picture of the cluster -------------------------------------------------------------------------------
+    # --- metadata -------------------------------------------------------------------------------------------------
 
     @property
     def cluster(self) -> ClusterInfo:
-        """What is known now, without asking."""
+        """The cached metadata, without a request."""
         return self._cluster
 
     async def topics(self, names: Sequence[str], *, allow_creation: bool = False) -> ClusterInfo:
-        """The cluster with these topics, from the cache when it is young enough and knows them all."""
+        """The cluster with these topics, from the cache if it is recent enough and has them all."""
         age = _now() - self._cluster_at
         known = all(
             name in self._cluster.topics and not self._cluster.topics[name].error_code for name in names
@@ -130,11 +129,13 @@ class Client:
         return await self.refresh(names, allow_creation=allow_creation)
 
     def invalidate(self) -> None:
-        """The picture proved wrong: the next question goes to a broker."""
+        """Mark the metadata as wrong: the next call asks a broker."""
         self._cluster_at = float("-inf")
 
     def note_leader_epoch(self, key: TopicPartition, leader_epoch: int) -> bool:
-        """A committed offset is of this epoch. True when that is newer than the picture, whose leader is old then."""
+        """Note the epoch of a committed offset. Returns True when it is newer than the metadata, whose leader is then
+        old.
+        """
         is_news = self._newest_leaders.note(key, leader_epoch)
         if is_news:
             self._cluster = self._newest_leaders.merged(self._cluster)
@@ -142,7 +143,7 @@ class Client:
         return is_news
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The epochs of the leaders as they are known; -1 for what is not."""
+        """The known epochs of the leaders; -1 for an unknown one."""
         epochs: dict[TopicPartition, int] = {}
         for key in partitions:
             try:
@@ -152,7 +153,7 @@ class Client:
         return epochs
 
     async def refresh(self, names: Sequence[str] | None, *, allow_creation: bool = False) -> ClusterInfo:
-        """Ask a broker about these topics and all that the cache holds (every topic for None)."""
+        """Ask a broker about these topics and all cached ones (None: every topic)."""
         asked_at = _now()
         async with self._refreshing:
             fresh = self._cluster_sent_at >= asked_at and names is not None
@@ -170,7 +171,7 @@ class Client:
             )
             known = cluster_info(response)
             if names is not None:
-                # A topic that is gone must not be asked about for ever.
+                # A deleted topic must not be requested for ever.
                 kept = {
                     name: info for name, info in known.topics.items() if not info.error_code or name in names
                 }
@@ -200,10 +201,9 @@ class Client:
         raise kind("no broker could be reached: " + "; ".join(str(failure) for failure in failures))
 
     def new_lane(self, purpose: str) -> str:
-        """The name of a new set of connections, for the caller alone; see `release_lane`.
-
-        A broker answers the requests of a connection in order. A request that it holds back (a fetch without data,
-        joining a group) holds up all later ones on that connection.
+        """The name of a new set of connections, for the caller alone; see `release_lane`. A broker answers the requests
+        of a connection in order. So a request that waits at the broker (a fetch without data, joining a group) delays
+        all later ones on that connection.
         """
         self._lanes += 1
         return f"{purpose}-{self._lanes}"
@@ -217,7 +217,9 @@ class Client:
     async def broker(self, broker_id: int, *, lane: str = "") -> BrokerConnection:
         """A connection to that broker. Raises ConnectionFailed when it is unknown or cannot be reached."""
         if broker_id not in self._cluster.brokers or self._cluster_at == float("-inf"):
-            await self.refresh(())  # it may have come, or come back elsewhere, since the picture was made
+            await self.refresh(
+                ()
+            )  # it may have started since the metadata was read, or restarted at another address
         info = self._cluster.brokers.get(broker_id)
         if info is None:
             raise ConnectionFailed(f"broker {broker_id} is not part of the cluster at the moment; try again")
@@ -233,7 +235,7 @@ class Client:
             ) from failure
 
     async def controller(self) -> BrokerConnection:
-        """A connection to the controller, or to any broker where none is named (it forwards)."""
+        """A connection to the controller, or to any broker if none is known (it forwards)."""
         controller_id = self._cluster.controller_id
         if controller_id in self._cluster.brokers:
             return await self.broker(controller_id)
@@ -268,12 +270,12 @@ class Client:
     def _is_closed_meanwhile(self) -> bool:
         return self._closed
 
-    # --- whom to ask ----------------------------------------------------------------------------------------------
+    # --- leaders and coordinators ---------------------------------------------------------------------------------
 
     async def leaders(
         self, partitions: Iterable[TopicPartition], *, allow_creation: bool = False
     ) -> dict[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+        """The partitions by their leader. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
         wanted = list(partitions)
         cluster = await self.topics(sorted({tp.topic for tp in wanted}), allow_creation=allow_creation)
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -304,7 +306,7 @@ class Client:
             broker_id = int(answer.node_id)
             known = self._cluster.brokers.get(broker_id)
             if known is None or known.address != Address(answer.host, int(answer.port)):
-                # Also a broker that came back somewhere else: what is known of it would fail for ever.
+                # Also a broker that restarted at another address: its old address would fail for ever.
                 await self.refresh(())
             self._coordinators[group_id] = broker_id
         try:
@@ -314,14 +316,13 @@ class Client:
             raise
 
     def forget_coordinator(self, group_id: str) -> None:
-        """The group moved: ask again next time."""
+        """Forget the coordinator of a group that moved: the next call asks for it again."""
         self._coordinators.pop(group_id, None)
 
     async def with_retries(self, attempt: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
-        """Run `attempt` until it succeeds or fails for good, for at most `api_timeout_ms` over all.
-
-        Raises the last failure when the time is up. An unknown topic gets few tries: mostly its name is misspelt, and
-        only a topic created just now is worth a wait.
+        """Run `attempt` until it succeeds or cannot be retried, for at most `api_timeout_ms` over all. Raises the last
+        failure when the time is up. An unknown topic gets few tries: mostly its name is misspelt, and only a topic
+        created just now needs a wait.
         """
         deadline = _now() + self._api_timeout_ms / 1000
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
@@ -347,5 +348,5 @@ class Client:
 
 
 def _now() -> float:
-    """The loop's time in seconds: its timers and deadlines here are of one clock, also where time is virtual."""
+    """The loop's time in seconds. Timers and deadlines use this one clock, also with virtual time."""
     return asyncio.get_running_loop().time()

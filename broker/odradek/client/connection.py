@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 API_VERSIONS_VERSION = 3
 API_VERSIONS_VERSION_OLDEST = 0
 SOFTWARE_NAME = "odradek"
-# What a frame's size would be if the broker answered with the first letters of HTTP or a TLS alert.
+# The frame sizes that the first letters of HTTP or of a TLS alert would make.
 _FOREIGN_BEGINNINGS = {
     b"HTTP": "an HTTP server",
     b"\x15\x03": "a server that expects TLS",
@@ -35,7 +35,7 @@ _FOREIGN_BEGINNINGS = {
 
 
 class BrokerConnection:
-    """Open it with `open`; then `request` until it breaks or is closed."""
+    """Open it with `open`; then call `request` until it breaks or is closed."""
 
     def __init__(
         self, address: Address, exchange: Exchange, *, client_id: str, request_timeout_ms: int
@@ -82,7 +82,7 @@ class BrokerConnection:
             response = await self._ask_versions(API_VERSIONS_VERSION_OLDEST, timeout_ms)
             failure = error_for(int(response.error_code))
         if failure is not None:
-            raise ConnectionFailed(f"{self.address} does not say which versions it speaks: {failure}")
+            raise ConnectionFailed(f"{self.address} does not report its versions: {failure}")
         self._versions = {
             int(key.api_key): (int(key.min_version), int(key.max_version)) for key in response.api_keys
         }
@@ -101,7 +101,7 @@ class BrokerConnection:
         try:
             return codec.decode_response(ApiKey.API_VERSIONS, version, frame)[1]
         except InvalidRequest as failure:
-            # A broker that does not know this version answers with version 0, whatever was asked.
+            # A broker that does not know this version answers with version 0.
             if version != API_VERSIONS_VERSION_OLDEST:
                 return codec.decode_response(ApiKey.API_VERSIONS, API_VERSIONS_VERSION_OLDEST, frame)[1]
             raise ConnectionFailed(self._what_answered()) from failure
@@ -112,7 +112,7 @@ class BrokerConnection:
             if beginning.startswith(start):
                 return f"{self.address} is {what}, not a Kafka broker that this client can talk to; check the port"
         if beginning:
-            return f"{self.address} answered with something else than Kafka's protocol; check the port"
+            return f"{self.address} answered in another protocol than Kafka's; check the port"
         return f"{self.address} closed the connection without an answer; is it a Kafka broker, and does it expect TLS?"
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class BrokerConnection:
         return next((b.id for b in cluster.brokers.values() if b.address == self.address), -1)
 
     def version_of(self, api: ApiKey, versions: tuple[int, int]) -> int:
-        """The newest version that both sides speak, between the bounds given. Raises UnsupportedByBroker."""
+        """The newest version that both sides support, between the given bounds. Raises UnsupportedByBroker."""
         offered = self._versions.get(api)
         if offered is None:
             raise UnsupportedByBroker(f"the broker at {self.address} does not offer {api.name}")
@@ -135,17 +135,15 @@ class BrokerConnection:
         if newest < max(offered[0], versions[0]):
             raise UnsupportedByBroker(
                 f"the broker at {self.address} offers {api.name} in the versions {offered[0]} to {offered[1]}; "
-                f"this client speaks {versions[0]} to {versions[1]}"
+                f"this client supports {versions[0]} to {versions[1]}"
             )
         return newest
 
     async def request(
         self, api: ApiKey, *, versions: tuple[int, int], timeout_ms: int | None = None, **fields: Any
     ) -> Any:
-        """Send and wait for the answer, a message as `protocol.messages` makes it.
-
-        `fields` are those of all versions; what the chosen one lacks is left out. Raises ConnectionFailed,
-        ClientTimeout, UnsupportedByBroker.
+        """Send and wait for the answer, a message of `protocol.messages`. `fields` are those of all versions; fields
+        that the chosen version lacks are left out. Raises ConnectionFailed, ClientTimeout, UnsupportedByBroker.
         """
         version = self.version_of(api, versions)
         frame = await self._exchange_frame(api, version, fields, timeout_ms or self._request_timeout_ms)
@@ -158,7 +156,7 @@ class BrokerConnection:
             ) from failure
 
     async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: Any) -> None:
-        """Send what gets no answer (a produce request with acks 0); waits only while the socket is full."""
+        """Send a request without an answer (a produce request with acks 0). Waits only while the socket is full."""
         version = self.version_of(api, versions)
         message = messages.request(api, version, **fields)
         frame = codec.encode_request(
@@ -186,7 +184,7 @@ class BrokerConnection:
             raise ConnectionFailed(f"the connection to {self.address} was lost: {failure}") from failure
 
     async def close(self) -> None:
-        """Close; what is under way fails with ConnectionFailed."""
+        """Close. Requests under way fail with ConnectionFailed."""
         await self._exchange.close()
 
 

@@ -1,8 +1,8 @@
-"""What can go wrong between a client and its brokers, and the exception for a code on the wire.
+"""The errors of a client, and the exception for a code on the wire.
 
-Codes become the exceptions of `foundation.errors` by the table in `protocol.errors`. Two tuples say which of them are
-worth another try, and which mean that the client's metadata are old. A code without an exception becomes
-`UnexpectedErrorCode` with its number, so no error is taken for success.
+Codes become the exceptions of `foundation.errors` by the table in `protocol.errors`. Two tuples list the retriable
+ones, and those that mean old metadata. A code without an exception becomes `UnexpectedErrorCode` with its number, so no
+error looks like a success.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from odradek.protocol.errors import BY_CODE, Retry, kinds_to_retry
 
 
 class ClientError(OdradekError):
-    """The root of what fails on this side of the connection."""
+    """The root of the errors on this side of the connection."""
 
 
 class ConnectionFailed(ClientError):
-    """No connection, or one that broke: refused, unresolved, no Kafka broker, closed mid-way."""
+    """No connection, or a broken one: refused, unresolved, not a Kafka broker, closed early."""
 
 
 class ClientTimeout(ClientError):
-    """No answer in the time allowed. Whether the broker acted is not known."""
+    """No answer within the time limit. The broker may have acted on the request."""
 
 
 class ClientClosed(ClientError):
@@ -35,36 +35,36 @@ class NoSuchBroker(ClientError):
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker does not offer the API, or no version that this client knows."""
+    """The broker does not offer the API, or none of the versions that this client supports."""
 
 
 class BufferFull(ClientError):
-    """The producer's buffer stayed full for as long as a send may wait."""
+    """The producer's buffer stayed full for the whole time that a send may wait."""
 
 
 class LogTruncated(errors.OffsetOutOfRange):
-    """Records that were read are gone from the log: a replica without them was elected to lead (KIP-320)."""
+    """The log no longer has records that were read: a replica without them was elected as leader (KIP-320)."""
 
 
 class UnexpectedErrorCode(RequestError):
     """The broker answered with an error code for which this client has no name."""
 
 
-# The client's metadata is old: it reads them again, then it tries again.
+# The client's metadata is old: the client reads it again before it retries.
 METADATA_STALE: Final = kinds_to_retry(Retry.REFRESH)
-# Another try may succeed without a change by anybody.
+# A retry may succeed without any change.
 RETRIABLE: Final[tuple[type[OdradekError], ...]] = (
     *kinds_to_retry(Retry.REFRESH, Retry.AGAIN),
     ConnectionFailed,
 )
-# The same for a caller that cannot know whether the broker acted.
+# As above, for a caller that cannot know whether the broker acted.
 RETRIABLE_OR_LATE: Final[tuple[type[OdradekError], ...]] = (*RETRIABLE, ClientTimeout)
 
 
 def error_for(code: int, message: str | None = None, *, about: str = "") -> OdradekError | None:
     """The exception for a code on the wire, not raised; None for success.
 
-    `message` is the broker's, when it sent one; `about` names what the answer speaks of.
+    `message` is the broker's, if it sent one; `about` names the subject of the answer.
     """
     if code == 0:
         return None

@@ -1,7 +1,7 @@
-"""Frames out, frames in: the socket side of a client's connection.
+"""Sends and receives frames: the socket side of a client's connection.
 
 Kafka answers the requests of a connection in the order they were sent, so requests under way are a queue. The
-correlation id only proves that both sides agree. A broken connection fails all of them, once, with the reason.
+correlation id only proves that both sides agree. A broken connection fails all requests, once, with the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_BYTES_KEPT: Final = 8
 
 
 class Exchange(asyncio.BufferedProtocol):
-    """One socket. Made by `Network.connect`; not for use before it is connected."""
+    """One socket. `Network.connect` makes it; it is unusable before it is connected."""
 
     def __init__(self) -> None:
         self._reader = FrameReader(CLIENT_RESPONSE_BYTES_MAX)
@@ -33,7 +33,7 @@ class Exchange(asyncio.BufferedProtocol):
         self._failure: Exception | None = None
         self._correlation_id = -1
         self.first_bytes = b""
-        """The first few bytes received, to identify a peer that is no Kafka broker."""
+        """The first few bytes received, to identify a peer that is not a Kafka broker."""
 
     # --- asyncio's side -------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Exchange(asyncio.BufferedProtocol):
         return self._failure is None and self._transport is not None
 
     def next_correlation_id(self) -> int:
-        """Another number for each request, from 0 on."""
+        """A new number for each request, from 0 on."""
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         return self._correlation_id
 
@@ -96,7 +96,7 @@ class Exchange(asyncio.BufferedProtocol):
         self._write(frame)
 
     def break_off(self, failure: Exception) -> None:
-        """Fail all that waits and close the socket. The first reason counts."""
+        """Fail all waiting requests and close the socket. The first reason counts."""
         if self._failure is not None:
             return
         self._failure = failure
@@ -120,7 +120,7 @@ class Exchange(asyncio.BufferedProtocol):
         expected, answer = self._waiting.popleft() if self._waiting else (None, None)
         if answer is None or correlation_id != expected:
             if answer is not None and not answer.done():
-                answer.set_exception(ConnectionResetError("an answer came out of order"))
+                answer.set_exception(ConnectionResetError("an answer arrived out of order"))
             self.break_off(
                 ConnectionResetError(f"an answer to request {correlation_id} came, not to {expected}")
             )

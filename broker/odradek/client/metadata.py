@@ -1,7 +1,7 @@
 """A client's metadata of the cluster: brokers, topics, leaders, as frozen values, and their cache.
 
 The cache answers from memory until a topic is unknown, the metadata is too old, or a caller invalidates it. Requests
-for the same metadata share one answer. `NewestLeaders` passes over older leaders, as a partitioned broker reports them.
+for the same metadata share one answer. `NewestLeaders` ignores older leaders, which a partitioned broker may report.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from odradek.foundation.errors import InvalidTopic, OdradekError, UnknownTopicOr
 from odradek.foundation.ids import TopicPartition
 
 NO_LEADER = -1
-# Each comes a second after the one before it, at the least.
+# Each arrives at least a second after the one before it.
 PICTURES_WITHOUT_EPOCH_MAX = 10
 NO_TOPIC_ID = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """One broker as it advertises itself."""
+    """One broker at its advertised address."""
 
     id: int
     address: Address
@@ -46,7 +46,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic with its partitions in order; `error_code` is not 0 when the broker could not describe it."""
+    """One topic with its partitions in order. `error_code` is not 0 if the broker could not describe it."""
 
     name: str
     id: uuid.UUID
@@ -73,7 +73,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster at one moment. Holds the topics that were asked about."""
+    """The cluster at one moment, with the topics that were requested."""
 
     cluster_id: str | None
     controller_id: int
@@ -85,12 +85,12 @@ class ClusterInfo:
         found = self.topics.get(name)
         if found is None:
             raise UnknownTopicOrPartition(
-                f"there is no topic {name!r}; `odradek topics list` shows those that are"
+                f"there is no topic {name!r}; `odradek topics list` lists all topics"
             )
         failure = found.error()
         if isinstance(failure, UnknownTopicOrPartition):
             raise UnknownTopicOrPartition(
-                f"there is no topic {name!r}; `odradek topics list` shows those that are"
+                f"there is no topic {name!r}; `odradek topics list` lists all topics"
             )
         if failure is not None:
             raise failure
@@ -114,7 +114,7 @@ class ClusterInfo:
         return [TopicPartition(name, number) for number in wanted]
 
     def require_brokers(self, broker_ids: Iterable[int]) -> None:
-        """Raises NoSuchBroker for the first that is not live."""
+        """Raises NoSuchBroker for the first broker that is not live."""
         for broker_id in broker_ids:
             if broker_id not in self.brokers:
                 live = ", ".join(map(str, sorted(self.brokers))) or "none"
@@ -122,17 +122,17 @@ class ClusterInfo:
 
 
 class NewestLeaders:
-    """The newest that is known of each partition of the topics in the picture, by its leader's epoch (KIP-320)."""
+    """The newest known leader of each partition of the topics in the metadata, by the leader's epoch (KIP-320)."""
 
     def __init__(self) -> None:
         self._newest: dict[TopicPartition, tuple[uuid.UUID, PartitionInfo]] = {}
-        # How many pictures came since an epoch was noted that none of them has.
+        # The number of answers since an epoch was noted that none of them has.
         self._pictures_without: dict[TopicPartition, int] = {}
 
     def note(self, key: TopicPartition, leader_epoch: int) -> bool:
         """Note an epoch that was read. True when the metadata is older, so the present leader is unknown.
 
-        Metadata without that epoch, several times, takes the note back: the topic may have been deleted.
+        Several answers without that epoch cancel the note: the topic may have been deleted.
         """
         topic_id, known = self._newest.get(key, (None, None))
         if topic_id is None or known is None or known.leader_epoch >= leader_epoch:
@@ -164,7 +164,7 @@ class NewestLeaders:
                 partitions.append(known)
             topics[name] = replace(topic, partitions=tuple(partitions))
         for key, one in self._newest.items():
-            # A broker that cannot describe a topic does not make what is known of it older.
+            # An answer without a topic's description leaves the known leaders unchanged.
             if key.topic in told.topics and not told.topics[key.topic].partitions:
                 newest.setdefault(key, one)
         self._newest = newest
@@ -173,7 +173,7 @@ class NewestLeaders:
         return replace(told, topics=topics)
 
     def _is_doubtful(self, key: TopicPartition) -> bool:
-        """Whether an epoch that was noted is in none of many pictures."""
+        """Whether an epoch that was noted is in none of many answers."""
         count = self._pictures_without.get(key)
         if count is None:
             return False
@@ -203,7 +203,7 @@ def cluster_info(response: Any) -> ClusterInfo:
 
 def _topic_info(topic: Any) -> TopicInfo:
     topic_id = getattr(topic, "topic_id", None) or NO_TOPIC_ID
-    # Brokers that tell no ids (Metadata below 10) may tell epochs that are old, or of a topic before this one.
+    # Brokers without topic ids (Metadata below 10) may report old epochs, or epochs of a deleted topic of this name.
     has_epochs = topic_id != NO_TOPIC_ID
     partitions = (
         PartitionInfo(

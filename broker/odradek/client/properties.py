@@ -1,8 +1,8 @@
 """The properties of Kafka's clients (`client.properties`) that this client understands: one declaration of them.
 
-The names, units and meanings are Kafka's (https://kafka.apache.org/documentation/#adminclientconfigs). Keys that
-promise security are refused while the client has none, because a connection without it would go unnoticed. Other
-keys of Kafka's clients are answered with a warning, as are keys that no client has.
+The names, units and meanings are Kafka's (https://kafka.apache.org/documentation/#adminclientconfigs). Keys that ask
+for security are refused while the client has none, because a connection without it would go unnoticed. Other keys of
+Kafka's clients, and unknown keys, give a warning.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CLIENT_PROPERTIES: Final = {
     one.name: one
     for one in (
         ClientProperty(
-            BOOTSTRAP_SERVERS, "127.0.0.1:9092", "Brokers to ask first: HOST:PORT, several with commas."
+            BOOTSTRAP_SERVERS, "127.0.0.1:9092", "The bootstrap brokers: HOST:PORT, several with commas."
         ),
         ClientProperty(CLIENT_ID, "odradek-cli", "The name that brokers log and describe the client by."),
         ClientProperty(REQUEST_TIMEOUT_MS, "30000", "How long one request waits for its answer.", is_ms=True),
@@ -55,16 +55,14 @@ CLIENT_PROPERTIES: Final = {
         ClientProperty(
             METADATA_AGE_MS,
             "300000",
-            "After how long brokers, topics and leaders are asked for again.",
+            "The age at which brokers, topics and leaders are requested again.",
             is_ms=True,
         ),
-        ClientProperty(
-            SECURITY_PROTOCOL, PLAINTEXT, "PLAINTEXT is all that there is; every other value is refused."
-        ),
+        ClientProperty(SECURITY_PROTOCOL, PLAINTEXT, "Only PLAINTEXT; every other value is refused."),
     )
 }
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
-# What Kafka's tools read from the same files and a verb has an option for.
+# Keys that Kafka's tools read from the same files, and the verb's option for each.
 _OPTIONS: Final = {
     "acks": "produce --acks",
     "auto.offset.reset": "consume --from-beginning",
@@ -79,16 +77,15 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReadProperties:
-    """What was understood, in the order given, and a sentence for each key that has no effect."""
+    """The understood entries, in the order given, and a sentence for each key without effect."""
 
     values: Mapping[str, str]
     warnings: tuple[str, ...] = field(default=())
 
 
 def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadProperties:
-    """The entries that this client understands. Raises SettingError, naming `source`, for those it must not ignore.
-
-    That is a value that cannot be read, and any key that asks for security. Values of such keys are never shown.
+    """The entries that this client understands. Raises SettingError, naming `source`, for a value that cannot be read,
+    and for any key that asks for security. Values of such keys are never shown.
     """
     _refuse_security(entries, source)
     values: dict[str, str] = {}

@@ -1,6 +1,5 @@
-"""The settings that a topic may have, for those who check them before they ask a broker: names, kinds, bounds, texts.
-
-The declarations are the broker's own, so a client of the same version knows what it will say.
+"""The settings that a topic may have, for a check before a request: names, kinds, bounds, texts. The declarations are
+the broker's own, so a client of the same version has the same rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Keys of Kafka 4.1's admin client, producer and consumer that are right in a client.properties and have no use here.
-
-Those that a verb has an option for, and those of security, are in `properties`. Loaded only when such a key is met.
+"""Keys of Kafka 4.1's admin client, producer and consumer that are valid in a client.properties and unused here.
+`properties` has the keys of security, and those with a verb's option. Imported only for an unknown key.
 """
 
 from __future__ import annotations

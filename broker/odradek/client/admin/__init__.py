@@ -1,1 +1,1 @@
-"""Making, describing and changing topics, configs, groups and logs; results are frozen values."""
+"""Creates, describes and changes topics, configs, groups and logs; results are frozen values."""

@@ -1,4 +1,4 @@
-"""The admin client: one object that holds what can be done with topics, configs, groups, logs and brokers."""
+"""The admin client: one object with the calls for topics, configs, groups, logs and brokers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Brokers as a whole: what each has, and how one is emptied before it is removed, or filled after it was added.
-
-A drain cordons the broker (KIP-1066: it is given nothing new) and moves all that it has to others. It goes on without
-the client that began it. `drain_progress` reports its state. `undrain` lifts the cordon and cancels the moves that
-have not ended; replicas that have moved stay where they are until the next `plan_spread`.
+"""Whole brokers: their replicas and disks, the drain of one before its removal, and the filling of a new one. A drain
+cordons the broker (KIP-1066: it is given no new replicas) and moves all its replicas to others. It continues without
+the client that began it. `drain_progress` reports its state. `undrain` lifts the cordon and cancels the moves that have
+not ended; replicas that have moved stay where they are until the next `plan_spread`.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ EVERY_DIRECTORY: Final = "*"
 
 
 class MovesRefused(RequestError):
-    """Some moves of a plan were not taken; those that were go on."""
+    """The controller refused some moves of a plan; the others continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """A live broker and what it has: replicas, those that it leads, and those that it should lead."""
+    """A live broker with its numbers of replicas, leaders, and preferred leaders."""
 
     id: int
     host: str
@@ -43,14 +42,14 @@ class BrokerLoad:
     leaders: int
     preferred_leaders: int
     log_directories: tuple[LogDirectory, ...] = ()
-    """Its disks, without the replicas on them."""
+    """Its log directories, without their replicas."""
     error: str | None = None
     """Why it does not report its disks."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainProgress:
-    """What a broker that is to be emptied still has. `bytes_left` are those that others have yet to fetch."""
+    """The state of a drain: what the broker still has. `bytes_left` are those that other brokers have yet to fetch."""
 
     broker_id: int
     is_cordoned: bool
@@ -62,17 +61,17 @@ class DrainProgress:
 
     @property
     def is_done(self) -> bool:
-        """Whether the broker can be removed without a loss, and will be given nothing meanwhile."""
+        """Whether the broker can be removed without a loss, and is given no new replicas."""
         return self.is_cordoned and self.replicas == 0
 
     @property
     def is_stuck(self) -> bool:
-        """Whether something is left that nobody moves: topics made before the cordon came, or a move taken back."""
+        """Whether replicas are left without a move: of topics created before the cordon, or of a cancelled move."""
         return self.replicas > self.moving
 
 
 class BrokerAdmin:
-    """What can be done with brokers."""
+    """The admin calls for brokers."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -107,16 +106,16 @@ class BrokerAdmin:
     # --- placement -----------------------------------------------------------------------------------------------
 
     async def cordon(self, broker_id: int) -> None:
-        """Give the broker no new replicas. Raises InvalidRequest for one that the cluster does not know."""
+        """Give the broker no new replicas. Raises InvalidRequest for an unknown broker."""
         await self._set_cordon(broker_id, EVERY_DIRECTORY)
 
     async def uncordon(self, broker_id: int) -> None:
-        """Give it new replicas again."""
+        """Allow new replicas on the broker again."""
         await self._set_cordon(broker_id, None)
 
     async def _set_cordon(self, broker_id: int, value: str | None) -> None:
         operation = AlterOperation.DELETE if value is None else AlterOperation.SET
-        # Not by way of the broker itself: it may be down.
+        # Not through the broker itself, which may be down.
         changes = {str(broker_id): [ConfigChange(CORDON_KEY, value, operation)]}
         for failure in (await self._configs.alter_many(ResourceType.BROKER, changes)).values():
             if failure is not None:
@@ -132,7 +131,7 @@ class BrokerAdmin:
         return found
 
     async def racks(self) -> Racks:
-        """The racks of the live brokers that may be given replicas."""
+        """The racks of the live brokers that may receive replicas."""
         cordoned = await self._cordoned()
         brokers = self._client.cluster.brokers
         return {broker.id: broker.rack for broker in brokers.values() if broker.id not in cordoned}
@@ -140,7 +139,7 @@ class BrokerAdmin:
     # --- drain ---------------------------------------------------------------------------------------------------
 
     async def plan_drain(self, broker_id: int) -> Plan:
-        """What would have to move. Raises InvalidReplicationFactor when the others are too few."""
+        """The moves that a drain needs. Raises InvalidReplicationFactor when too few other brokers are left."""
         return plans.plan_drain(
             await self.reassignments.assignment(), await self.racks(), leaving={broker_id}
         )
@@ -149,19 +148,20 @@ class BrokerAdmin:
         """Cordon the broker and begin to move all its replicas. A second call moves the replicas that came since, or
         that the first one left, and gives the new throttle to the moves under way. The plan has both.
 
-        With `bytes_per_second` no broker feeds or fetches more for it (`unthrottle` at the end). Raises
-        InvalidReplicationFactor when the others are too few (nothing is changed then), InvalidRequest, MovesRefused.
+        `bytes_per_second` limits what each broker sends and fetches for the drain (`lift_throttles` at the end). Raises
+        InvalidReplicationFactor when too few other brokers are left (nothing is changed then), InvalidRequest,
+        MovesRefused.
         """
         await self.plan_drain(broker_id)
         await self.cordon(broker_id)
-        # Planned again: topics may have been made before the cordon came.
+        # Planned again: topics may have been created before the cordon.
         plan = await self.plan_drain(broker_id)
         under_way = await self.reassignments.under_way()
         plan |= {where: one.target for where, one in under_way.items() if broker_id in one.removing}
         return await self.execute(plan, bytes_per_second=bytes_per_second)
 
     async def drain_progress(self, broker_id: int) -> DrainProgress:
-        """How far a drain is. A broker that is down counts as cordoned."""
+        """The progress of a drain. A broker that is down counts as cordoned."""
         is_live = broker_id in (await self._client.with_retries(lambda: self._client.refresh(()))).brokers
         cordoned = await self._cordoned() if is_live else {broker_id}
         moving = {
@@ -182,7 +182,7 @@ class BrokerAdmin:
         )
 
     async def bytes_left(self, moving: Mapping[TopicPartition, Reassignment]) -> int:
-        """What the replicas that are being added have yet to fetch, by the sizes of their logs."""
+        """The bytes that added replicas have yet to fetch, by the sizes of their logs."""
         if not moving:
             return 0
         sizes: dict[TopicPartition, dict[int, int]] = {where: {} for where in moving}
@@ -197,7 +197,7 @@ class BrokerAdmin:
         )
 
     async def undrain(self, broker_id: int) -> tuple[TopicPartition, ...]:
-        """Lift the cordon, and take back the moves off the broker that have not arrived; which ones."""
+        """Lift the cordon, and cancel the unfinished moves off the broker. Returns their partitions."""
         await self.uncordon(broker_id)
         under_way = await self.reassignments.under_way()
         wanted = tuple(where for where, one in under_way.items() if broker_id in one.removing)
@@ -208,7 +208,7 @@ class BrokerAdmin:
     # --- other plans ---------------------------------------------------------------------------------------------
 
     async def plan_spread(self, onto: Collection[int] | None = None) -> Plan:
-        """What has to move so that brokers have equally many replicas; with `onto` only those are given any.
+        """The moves that give brokers equally many replicas. With `onto` only those brokers receive any.
 
         Raises BrokerNotAvailable for one of `onto` that is down or cordoned.
         """
@@ -216,14 +216,12 @@ class BrokerAdmin:
         missing = sorted(set(onto or ()) - racks.keys())
         if missing:
             raise BrokerNotAvailable(
-                f"the brokers {missing} are not live or are cordoned; those that take replicas: {sorted(racks)}"
+                f"the brokers {missing} are not live or are cordoned; brokers that can take replicas: {sorted(racks)}"
             )
         return plans.plan_spread(await self.reassignments.assignment(), racks, onto=onto)
 
     async def plan_factor(self, topics: Collection[str], *, factor: int) -> Plan:
-        """What has to change so that topics have so many replicas. Raises InvalidReplicationFactor,
-        UnknownTopicOrPartition.
-        """
+        """The moves that give topics so many replicas. Raises InvalidReplicationFactor, UnknownTopicOrPartition."""
         cluster = await self._client.with_retries(lambda: self._client.refresh(tuple(topics)))
         for topic in topics:
             cluster.topic(topic)
@@ -233,8 +231,8 @@ class BrokerAdmin:
     async def execute(
         self, plan: Plan, *, bytes_per_second: int | None = None, may_change_factor: bool = True
     ) -> Plan:
-        """Begin the moves of a plan, and give it back. Raises MovesRefused; where nothing moves then, nothing stays
-        throttled either.
+        """Begin the moves of a plan, and return the plan. Raises MovesRefused; the throttles are lifted if nothing
+        moves then.
         """
         if not plan:
             return plan
@@ -262,7 +260,7 @@ class BrokerAdmin:
         throttled = {
             name
             for name, entries in found.items()
-            # One that was deleted meanwhile has no throttle either.
+            # A topic that was deleted meanwhile has no throttle either.
             if not isinstance(entries, OdradekError)
             and any(entry.value not in ("", "*", None) for entry in entries)
         }

@@ -20,7 +20,7 @@ _Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
 class ConfigAdmin:
-    """What can be done with configs. The name of the brokers' common default is the empty string."""
+    """The admin calls for configs. The name of the brokers' common default is the empty string."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -53,13 +53,13 @@ class ConfigAdmin:
     async def describe_many(
         self, resource_type: ResourceType, names: Sequence[str], *, keys: Sequence[str] | None = None
     ) -> dict[str, list[ConfigEntry] | OdradekError]:
-        """The configs in force of many topics or groups, by few requests; each name answers with them or its error."""
+        """The configs in force of many topics or groups, by few requests. Each name has its configs or its error."""
         return await self._described(self._client.any_broker, resource_type, names, keys=keys)
 
     async def alter_many(
         self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
     ) -> dict[str, OdradekError | None]:
-        """Change keys of many resources by one request to any broker; each name answers with None or its error."""
+        """Change keys of many resources by one request to any broker. Each name has None or its error."""
         results = await self._altered(self._client.any_broker, resource_type, changes, validate_only=False)
         return {str(result.resource_name): _failure(resource_type, result) for result in results}
 
@@ -71,7 +71,7 @@ class ConfigAdmin:
         *,
         validate_only: bool = False,
     ) -> str | None:
-        """Change some keys, all or none; what the broker warns of, or None.
+        """Change some keys, all or none. Returns the broker's warning, or None.
 
         Raises InvalidConfig, UnknownTopicOrPartition, NoSuchBroker, …
         """
@@ -90,7 +90,7 @@ class ConfigAdmin:
         return warning
 
     async def topic_warnings(self, names: Sequence[str]) -> dict[str, str]:
-        """What the broker warns of by topic, as of a cleanup.policy that it does not act on yet."""
+        """The broker's warning for each topic, as for a cleanup.policy that is not in effect yet."""
         results = await self._results(
             self._client.any_broker, ResourceType.TOPIC, names, keys=["cleanup.policy"]
         )
@@ -181,7 +181,7 @@ class ConfigAdmin:
         return await self._client.any_broker()
 
     async def _named_broker(self, broker_id: int) -> BrokerConnection:
-        """A name that somebody typed: a broker that is not there is an error at once, and not waited for."""
+        """The id of a broker in a user's text. An unknown broker is an error at once, without a wait."""
         if broker_id not in self._client.cluster.brokers:
             (await self._client.refresh(())).require_brokers([broker_id])
         return await self._client.broker(broker_id)

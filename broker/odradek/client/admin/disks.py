@@ -1,7 +1,6 @@
-"""The brokers' disks as people ask for them: how much each topic takes, how much is free, what a full disk refuses.
-
-All numbers are from DescribeLogDirs (KIP-113, KIP-827). A broker that does not answer is left out with its error, and
-holds up the others for BROKER_ANSWER_SECONDS_MAX at most.
+"""The brokers' disks: the bytes of each topic, the free bytes, and the groups that a full disk refuses. All numbers are
+from DescribeLogDirs (KIP-113, KIP-827). A broker that does not answer is left out with its error, and delays the others
+for BROKER_ANSWER_SECONDS_MAX at most.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from odradek.foundation.limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 
 Directories = Mapping[int, list[LogDirectory] | OdradekError]
-"""What each broker says of its log directories, or why it does not."""
+"""The log directories of each broker, or the error instead of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOnDisk:
-    """One replica's log: where it is, and its bytes."""
+    """One replica's log: its place and its bytes."""
 
     broker: int
     directory: str
@@ -51,7 +50,7 @@ async def directories_of(
     partitions: Collection[TopicPartition] | None = None,
     seconds_max: float = BROKER_ANSWER_SECONDS_MAX,
 ) -> list[LogDirectory] | OdradekError:
-    """The log directories of one broker, or why it does not tell them; waits for `seconds_max` at most."""
+    """The log directories of one broker, or its error. Waits for `seconds_max` at most."""
     try:
         async with asyncio.timeout(seconds_max):
             return await LogAdmin(client).describe_log_dirs_of(broker, partitions)
@@ -62,7 +61,7 @@ async def directories_of(
 
 
 def replicas(found: Directories) -> list[ReplicaOnDisk]:
-    """Every replica that the brokers told of."""
+    """Every replica in the brokers' answers."""
     return [
         ReplicaOnDisk(directory.broker_id, directory.path, where.topic, where.partition, size.size_bytes)
         for answer in found.values()
@@ -73,9 +72,8 @@ def replicas(found: Directories) -> list[ReplicaOnDisk]:
 
 
 async def refused_commits(client: Client, groups: Sequence[GroupDescription]) -> dict[str, LogDirectory]:
-    """The groups whose commits are refused, each with the full log directory that its offsets are in.
-
-    Groups whose coordinator does not answer are left out; all are where the offsets topic cannot be described.
+    """The groups whose commits are refused, each with the full log directory of its offsets. Groups whose coordinator
+    does not answer are left out. All are left out if the offsets topic cannot be described.
     """
     coordinators = {group.coordinator for group in groups if group.coordinator >= 0}
     if not coordinators:
@@ -83,7 +81,7 @@ async def refused_commits(client: Client, groups: Sequence[GroupDescription]) ->
     try:
         count = len((await client.topics([OFFSETS_TOPIC])).topic(OFFSETS_TOPIC).partitions)
     except OdradekError:
-        return {}  # nobody may see it, or this kind of broker keeps offsets elsewhere
+        return {}  # this user may not see it, or this kind of broker keeps offsets elsewhere
     wanted = {
         group.group_id: TopicPartition(OFFSETS_TOPIC, partition_of(group.group_id, count)) for group in groups
     }

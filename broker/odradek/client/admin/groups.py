@@ -1,7 +1,6 @@
-"""Groups: list, describe, their committed offsets, delete. Every call goes to the group's coordinator.
-
-Offsets are changed here without membership (generation -1). A coordinator allows that only while the group has no
-members, as it does for Kafka's own tools.
+"""Groups: list, describe, their committed offsets, delete. Every call goes to the group's coordinator. Offsets are
+changed without membership (generation -1). A coordinator allows that only while the group has no members, as for
+Kafka's own tools.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ DEAD = "Dead"
 
 
 class GroupAdmin:
-    """What can be done with groups."""
+    """The admin calls for groups."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -88,9 +87,7 @@ class GroupAdmin:
         message = getattr(group, "error_message", None)
         raise_for(int(group.error_code), message, about=f"group {group_id!r}")
         if group.group_state == DEAD:
-            raise GroupIdNotFound(
-                f"there is no group {group_id!r}; `odradek groups list` shows those that are"
-            )
+            raise GroupIdNotFound(f"there is no group {group_id!r}; `odradek groups list` lists all groups")
         is_consumer = group.protocol_type == CONSUMER_PROTOCOL
         return GroupDescription(
             group_id=group_id,
@@ -153,7 +150,7 @@ class GroupAdmin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed, for these partitions or for all; partitions without a commit are absent."""
+        """The group's committed offsets, of these partitions or of all; partitions without a commit are absent."""
         topics = None
         if partitions is not None:
             topics = [
@@ -219,7 +216,7 @@ class GroupAdmin:
         await self._on_coordinator(group_id, ask)
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget committed offsets. Raises GroupSubscribedToTopic while a member reads the topic."""
+        """Delete committed offsets. Raises GroupSubscribedToTopic while a member reads the topic."""
         topics = [
             {"name": topic, "partitions": [{"partition_index": number} for number in numbers]}
             for topic, numbers in by_topic(partitions).items()
@@ -265,7 +262,7 @@ def _raise_partition_errors(topics: Any, group_id: str) -> None:
                     "stop these consumers first"
                 ) from failure
             if isinstance(failure, UnknownMemberId):
-                # What a coordinator says to a commit without membership while the group has members.
+                # The coordinator's errors for a commit without membership while the group has members.
                 raise NonEmptyGroup(f"group {group_id!r} has members; stop its consumers first") from failure
             if failure is not None:
                 raise failure
@@ -280,7 +277,7 @@ def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
 
 
 def _subscription(data: bytes) -> tuple[str, ...]:
-    """The topics that a member asks for; none where a client keeps bytes of its own kind there."""
+    """The topics that a member subscribes to; none if the client stores other bytes there."""
     try:
         return parse_subscription(data).topics
     except InvalidRequest:
@@ -288,7 +285,7 @@ def _subscription(data: bytes) -> tuple[str, ...]:
 
 
 def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of a member; none where a client keeps bytes of its own kind there."""
+    """The partitions of a member; none if the client stores other bytes there."""
     try:
         return flat(parse_assignment(data).partitions)
     except InvalidRequest:

@@ -1,6 +1,5 @@
-"""How well a cluster is: what was found of its brokers, partitions, disks, moves and groups, and a verdict.
-
-`health_probes` asks for it. What makes a verdict is in one place here, `_findings`.
+"""The health of a cluster: its brokers, partitions, disks, moves and groups, and a verdict. `health_probes` asks for
+it. `_findings` has all rules for the verdict.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from odradek.client.admin.results import LogDirectory
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
 
-# States of a group that gives out partitions, of both protocols (KIP-848 has the last two).
+# States of a group whose members have partitions, of both protocols (KIP-848 has the last two).
 REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-# A disk is nearly full below both: a twentieth of a large disk lasts long, and so do 20 GiB of a small one.
+# A disk is nearly full below both limits. A twentieth of a large disk lasts long, and so do 20 GiB of a small one.
 NEARLY_FULL_SHARE: Final = 0.05
 NEARLY_FULL_BYTES: Final = 20 * 1024**3
 
 
 class Verdict(IntEnum):
-    """How well a cluster is, worse with the number."""
+    """The verdict on a cluster; a higher number is worse."""
 
     HEALTHY = 0
     DEGRADED = 1
-    """All is served, with less to spare than there should be."""
+    """All partitions are served, with less redundancy or space than there should be."""
     UNHEALTHY = 2
-    """Something is not served: partitions that cannot be read or written, or a full disk."""
+    """Some partitions cannot be read or written, or a disk is full."""
 
 
 class BrokerStatus(StrEnum):
-    """What is known of a broker."""
+    """The state of a broker."""
 
     LIVE = "live"
     SILENT = "silent"
-    """The cluster names it, but it did not answer."""
+    """The cluster lists it, but it did not answer."""
     GONE = "gone"
-    """The cluster remembers it, or replicas that it should have, and it is not there."""
+    """It is not running, but the cluster remembers it or its replicas."""
 
 
 class DirectoryStatus(StrEnum):
-    """What is known of a log directory."""
+    """The state of a log directory."""
 
     OK = "ok"
     NEARLY_FULL = "nearly full"
@@ -54,7 +53,7 @@ class DirectoryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker with what it has; `address` is None for one that is known by its replicas alone."""
+    """A broker with its replicas and disks. `address` is None for one that is known only by its replicas."""
 
     id: int
     status: BrokerStatus
@@ -64,12 +63,12 @@ class BrokerState:
     leaders: int
     directories: tuple[LogDirectory, ...] = ()
     error: str | None = None
-    """Why it is silent."""
+    """Why it did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be, in words."""
+    """One problem, in words."""
 
     verdict: Verdict
     words: str
@@ -77,9 +76,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """A cluster at one moment. `moves` is None while no controller tells them.
-
-    `controller_id` is None while there is none, or where only a broker that forwards to it is known (`is_forwarded`).
+    """A cluster at one moment. `moves` is None while no controller answers. `controller_id` is None while there is
+    none, or when only a broker that forwards to it is known (`is_forwarded`).
     """
 
     cluster_id: str
@@ -92,7 +90,7 @@ class ClusterHealth:
     """The partitions that have a problem."""
     moves: Mapping[TopicPartition, Reassignment] | None
     groups: Mapping[str, int]
-    """How many groups are in each state, of the brokers that answered."""
+    """The number of groups in each state, from the brokers that answered."""
 
     @property
     def verdict(self) -> Verdict:
@@ -101,17 +99,17 @@ class ClusterHealth:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is not as it should be, the worst first."""
+        """The problems, the worst first."""
         return tuple(sorted(_findings(self), key=lambda finding: -finding.verdict))
 
     @property
     def problems(self) -> dict[Problem, int]:
-        """How many partitions have each problem."""
+        """The number of partitions with each problem."""
         return count_problems(self.troubled)
 
 
 def directory_status(directory: LogDirectory) -> DirectoryStatus:
-    """Whether a directory has room. A broker before Kafka 3.3 does not tell (KIP-827): that is `ok`."""
+    """Whether a directory has free space. A broker before Kafka 3.3 does not report it (KIP-827): that is `ok`."""
     if directory.error is not None:
         return DirectoryStatus.FAILED
     if directory.usable_bytes < 0 or directory.total_bytes <= 0:
@@ -125,8 +123,8 @@ def directory_status(directory: LogDirectory) -> DirectoryStatus:
 
 
 _PARTITION_FINDINGS: Final = (
-    (Problem.OFFLINE, Verdict.UNHEALTHY, "offline: none of their replicas is there"),
-    (Problem.LEADERLESS, Verdict.UNHEALTHY, "without a leader, though a replica is there"),
+    (Problem.OFFLINE, Verdict.UNHEALTHY, "offline: none of their replicas is available"),
+    (Problem.LEADERLESS, Verdict.UNHEALTHY, "without a leader, though a replica is available"),
     (Problem.UNDER_MIN_ISR, Verdict.UNHEALTHY, "under min.insync.replicas: acks=all writes are refused"),
     (Problem.UNDER_REPLICATED, Verdict.DEGRADED, "under-replicated"),
     (Problem.AT_MIN_ISR, Verdict.DEGRADED, "under-replicated and at min.insync.replicas"),

@@ -1,10 +1,7 @@
-"""Asks how a cluster is, as far as the protocol tells: one look at brokers, partitions, disks, moves and groups.
-
-Each broker is asked for its log directories and groups at once, and one that does not answer holds nobody up.
-A broker that is gone is known by the replicas that it should have. Where the cluster remembers it (fenced brokers,
-KIP-1073; Apache Kafka from 4.1 on) it is known without any.
-
-Left out: how loaded brokers are, and consumers that are behind (`GroupAdmin`).
+"""Asks for the health of a cluster: one reading of brokers, partitions, disks, moves and groups. All brokers are asked
+for their log directories and groups at the same time, and one that does not answer delays no other. A missing broker is
+known by its replicas. A cluster that remembers it (fenced brokers, KIP-1073; Apache Kafka from 4.1 on) reports it also
+without replicas. Left out: the load of brokers, and the lag of consumers (`GroupAdmin`).
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ _METADATA_LOG: Final = TopicPartition("__cluster_metadata", 0)
 
 
 async def cluster_health(client: Client) -> ClusterHealth:
-    """Ask how the cluster is. Raises ConnectionFailed or ClientTimeout where no broker answers at all."""
+    """Ask for the health of the cluster. Raises ConnectionFailed or ClientTimeout when no broker answers."""
     cluster = await client.with_retries(lambda: client.refresh(None))
     topics = sorted(cluster.topics.values(), key=lambda topic: topic.name)
     states, moves, quorum, remembered, probes = await asyncio.gather(
@@ -61,12 +58,12 @@ async def cluster_health(client: Client) -> ClusterHealth:
     )
 
 
-# --- what is asked -----------------------------------------------------------------------------------------------
+# --- requests ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """What one broker says of itself."""
+    """One broker's answers about itself."""
 
     broker: BrokerInfo
     directories: Sequence[LogDirectory] = ()
@@ -84,12 +81,12 @@ async def _probe(client: Client, broker: BrokerInfo) -> _Probe:
         async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             groups = await GroupAdmin(client).list_of(broker.id)
     except (OdradekError, TimeoutError):
-        groups = []  # its groups are being loaded, or it just went: what it said before counts
+        groups = []  # its groups are being loaded, or it has just stopped: its earlier answer counts
     return _Probe(broker, directories, groups)
 
 
 async def _active_controller(client: Client) -> tuple[bool, int | None]:
-    """Whether brokers tell of a quorum (KIP-595), and the controller that leads it."""
+    """Whether brokers report a quorum (KIP-595), and the controller that leads it."""
     topic, partition = _METADATA_LOG
     try:
         async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
@@ -104,7 +101,7 @@ async def _active_controller(client: Client) -> tuple[bool, int | None]:
     except (NotController, RequestTimedOut, ClientTimeout, TimeoutError):
         return True, None
     except (OdradekError, IndexError):
-        return False, None  # a broker without a quorum, or one that does not tell this user
+        return False, None  # a broker without a quorum, or a user who may not describe it
     leader = int(answer.leader_id)
     return True, leader if leader >= 0 else None
 
@@ -117,7 +114,7 @@ async def _fenced_brokers(client: Client) -> dict[int, tuple[str, int, str | Non
         return {}
 
 
-# --- what comes of it --------------------------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------------------------
 
 
 def _brokers(

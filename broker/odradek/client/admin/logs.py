@@ -1,4 +1,4 @@
-"""Logs and brokers: offsets by time, deleting records from the front, disk use, who is in the cluster."""
+"""Logs and brokers: offsets by time, deletion of the first records, disk use, the brokers of the cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BROKERS_ENDPOINT_TYPE = 1
 
 
 class LogAdmin:
-    """What can be asked of and done to logs."""
+    """The admin calls for logs."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -44,9 +44,8 @@ class LogAdmin:
     async def list_offsets(
         self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset]:
-        """For each partition the first record at or after a time, or LATEST, EARLIEST, MAX_TIMESTAMP.
-
-        `offset` is -1 where no record is that young. Raises the first partition's error.
+        """For each partition the first record at or after a time, or LATEST, EARLIEST, MAX_TIMESTAMP. `offset` is -1 if
+        no record is that young. Raises the first partition's error.
         """
         if not timestamps_ms:
             return {}
@@ -68,7 +67,7 @@ class LogAdmin:
     async def offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """As `list_offsets`, of one time for all partitions, and only the offsets."""
+        """As `list_offsets`, with one time for all partitions. Returns only the offsets."""
         listed = await self.list_offsets(
             dict.fromkeys(partitions, timestamp_ms), read_committed=read_committed
         )
@@ -77,9 +76,8 @@ class LogAdmin:
     async def list_offsets_each(
         self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | OdradekError]:
-        """As `list_offsets`, but each partition answers with its offset or its own error.
-
-        A partition that nobody leads, or whose leader does not answer, holds the others up for one more try at most.
+        """As `list_offsets`, but each partition has its offset or its own error. A partition without a leader, or whose
+        leader does not answer, delays the others by one retry at most.
         """
 
         async def attempt(
@@ -100,7 +98,7 @@ class LogAdmin:
     async def known_offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
-        """As `offsets_at`, without the partitions that answer with an error: those deleted, or without a leader."""
+        """As `offsets_at`, without the partitions that have an error: deleted ones, or ones without a leader."""
         found = await self.list_offsets_each(dict.fromkeys(partitions, timestamp_ms))
         return {key: one.offset for key, one in found.items() if not isinstance(one, OdradekError)}
 
@@ -129,7 +127,7 @@ class LogAdmin:
         partitions: Iterable[TopicPartition],
         attempt: Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, T | OdradekError]]],
     ) -> dict[TopicPartition, T | OdradekError]:
-        """`attempt` for all, and once more, with a new picture of the cluster, for what may go better then."""
+        """`attempt` for all, and once more, with new metadata, for those that may succeed then."""
         wanted = list(partitions)
         if not wanted:
             return {}
@@ -143,7 +141,7 @@ class LogAdmin:
     async def _list_offsets_on(
         self, leader: int, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
     ) -> dict[TopicPartition, ListedOffset | OdradekError]:
-        # A leader that was replaced and does not know it yet must not answer (KIP-320).
+        # A leader that was replaced without knowing it must not answer (KIP-320).
         leader_epochs = self._client.leader_epochs(timestamps_ms)
         topics: dict[str, list[dict[str, int]]] = {}
         for key, timestamp_ms in timestamps_ms.items():
@@ -174,7 +172,7 @@ class LogAdmin:
         return found
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete what lies below these offsets (-1: everything); answers the new log start offsets."""
+        """Delete the records below these offsets (-1: all). Returns the new log start offsets."""
 
         async def attempt() -> dict[TopicPartition, int]:
             low: dict[TopicPartition, int] = {}
@@ -188,7 +186,7 @@ class LogAdmin:
     async def delete_records_each(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | OdradekError]:
-        """As `delete_records`, but each partition answers with its new log start offset or its own error."""
+        """As `delete_records`, but each partition has its new log start offset or its own error."""
 
         async def attempt(wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int | OdradekError]:
             by_leader, found = await self._leaders_each(wanted)
@@ -225,9 +223,8 @@ class LogAdmin:
         }
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """The brokers and who controls them; with `include_fenced` also those that are gone and remembered.
-
-        A broker that does not tell fenced ones (before DescribeCluster 2, KIP-1073) answers without them.
+        """The brokers and their controller. With `include_fenced` also fenced brokers, which the cluster remembers.
+        Before DescribeCluster 2 (KIP-1073) a broker answers without fenced ones.
         """
         response = await (await self._client.any_broker()).request(
             ApiKey.DESCRIBE_CLUSTER,
@@ -247,7 +244,7 @@ class LogAdmin:
     async def describe_log_dirs(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> list[LogDirectory]:
-        """The log directories of every broker with the size of each replica, or of those of these partitions."""
+        """The log directories of every broker, with the sizes of all replicas or of those of `partitions`."""
         wanted = None if partitions is None else list(partitions)
         directories: list[LogDirectory] = []
         cluster = await self._client.refresh(())
@@ -258,7 +255,7 @@ class LogAdmin:
     async def describe_log_dirs_of(
         self, broker_id: int, partitions: Iterable[TopicPartition] | None = None
     ) -> list[LogDirectory]:
-        """The log directories of one broker. Raises ConnectionFailed, ClientTimeout when it does not answer."""
+        """The log directories of one broker. Raises ConnectionFailed or ClientTimeout when it does not answer."""
         topics = None
         if partitions is not None:
             topics = [
@@ -271,7 +268,7 @@ class LogAdmin:
         return [_log_directory(broker_id, result) for result in response.results]
 
     async def describe_producers(self, partition: TopicPartition) -> list[ProducerOnPartition]:
-        """The producers that the partition's leader remembers."""
+        """The producers whose state the partition's leader has."""
 
         async def attempt() -> Any:
             (leader,) = await self._client.leaders([partition])
@@ -307,7 +304,7 @@ def _merged(
     asked: Iterable[list[TopicPartition]],
     outcomes: Iterable[dict[TopicPartition, T | OdradekError] | BaseException],
 ) -> dict[TopicPartition, T | OdradekError]:
-    """One answer of those of several leaders; a leader that failed as a whole fails all that it was asked for."""
+    """Merge the answers of several leaders. A request that failed as a whole fails all its partitions."""
     merged: dict[TopicPartition, T | OdradekError] = {}
     for keys, outcome in zip(asked, outcomes, strict=True):
         if isinstance(outcome, OdradekError):

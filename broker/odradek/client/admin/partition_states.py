@@ -1,8 +1,8 @@
 """Problems of partitions: no leader, too few replicas in sync, or a leader that is not the preferred one.
 
 The names are those of kafka-topics (`--unavailable-partitions`, `--under-min-isr-partitions`, …). Two rules are those
-of brokers. A partition with fewer replicas than min.insync.replicas needs only those that it has. A replica that a move
-is adding does not count as missing (KIP-455).
+of brokers. A partition with fewer replicas than min.insync.replicas needs only these. A replica that a move adds does
+not count as missing (KIP-455).
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ MIN_IN_SYNC_KEY: Final = "min.insync.replicas"
 
 
 class Problem(StrEnum):
-    """What can be wrong with a partition, the worst first."""
+    """The problems of a partition, the worst first."""
 
     OFFLINE = "offline"
-    """Nobody leads, and no replica is there: brokers are gone or directories failed."""
+    """No leader and no available replica: brokers are down or directories failed."""
     LEADERLESS = "leaderless"
-    """Nobody leads, though a replica is there: it may lack records (unclean.leader.election.enable)."""
+    """No leader, though a replica is available: it may lack records (unclean.leader.election.enable)."""
     UNDER_MIN_ISR = "under_min_isr"
     """Fewer replicas are in sync than min.insync.replicas: writes with acks=all are refused."""
     AT_MIN_ISR = "at_min_isr"
-    """As many are in sync as min.insync.replicas, and some are not: with one less writes are refused."""
+    """Exactly min.insync.replicas replicas are in sync, and some are not: with one less writes are refused."""
     UNDER_REPLICATED = "under_replicated"
     """Some replicas are not in sync."""
     NOT_PREFERRED = "not_preferred"
-    """Another replica leads than the first."""
+    """The leader is not the first replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition as it is. `min_in_sync` is None where the topic's settings could not be read."""
+    """The state of one partition. `min_in_sync` is None if the topic's settings could not be read."""
 
     where: TopicPartition
     info: PartitionInfo
     min_in_sync: int | None
     is_at_min_isr: bool
-    """As kafka-topics has it: also where no more replicas are to be in sync than are."""
+    """As in kafka-topics: also true if all replicas are in sync."""
     problems: tuple[Problem, ...]
 
     @property
@@ -68,7 +68,7 @@ def state_of(
     min_in_sync: int | None,
     move: Reassignment | None = None,
 ) -> PartitionState:
-    """What is wrong with one partition; `live` are the brokers that are there."""
+    """The problem of one partition, if any; `live` are the live brokers."""
     in_sync = len(partition.in_sync_replicas)
     expected = len(partition.replicas) - len(move.adding if move is not None else ())
     needed = None if min_in_sync is None else min(min_in_sync, len(partition.replicas))
@@ -95,9 +95,8 @@ def state_of(
 
 
 async def partition_states(client: Client, topics: Sequence[TopicInfo]) -> list[PartitionState]:
-    """The partitions of these topics with what is wrong with them; a topic that cannot be described is left out.
-
-    Reads `min.insync.replicas` of the topics, and what is moving where replicas seem to be missing.
+    """The partitions of these topics with their problems; a topic that cannot be described is left out. Reads
+    `min.insync.replicas` of the topics, and the moves under way if replicas seem to be missing.
     """
     live = client.cluster.brokers
     described = [topic for topic in topics if not topic.error_code]
@@ -119,7 +118,7 @@ async def partition_states(client: Client, topics: Sequence[TopicInfo]) -> list[
 
 
 def count_problems(states: Iterable[PartitionState]) -> dict[Problem, int]:
-    """How many partitions have each problem, the worst first; without those that nobody has."""
+    """The number of partitions with each problem, the worst first; problems without a partition are left out."""
     counted = Counter(problem for state in states for problem in state.problems)
     return {problem: counted[problem] for problem in Problem if counted[problem]}
 
@@ -128,7 +127,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     described = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, names, keys=[MIN_IN_SYNC_KEY])
     for name, entries in described.items():
-        # One that was deleted meanwhile, or that this user may not see, has no number.
+        # A topic that was deleted meanwhile, or that this user may not see, has no number.
         if isinstance(entries, OdradekError):
             continue
         for entry in entries:
@@ -138,7 +137,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
 
 
 async def moves_under_way(client: Client) -> Mapping[TopicPartition, Reassignment] | None:
-    """The reassignments under way; None where no controller answers in time."""
+    """The reassignments under way; None if no controller answers in time."""
     try:
         async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
             return await ReassignmentAdmin(client).under_way()

@@ -4,9 +4,9 @@
     spread    brokers with more replicas give some to those with fewer, as after brokers were added
     factor    partitions get more replicas, or fewer
 
-All plans follow the same rules. A partition has no broker twice, and its replicas are in as many racks as before or
-more. Moves are as few as possible. Brokers get equally many replicas and, among the partitions that move, preferred
-leaders. The same input always gives the same plan. Replicas are counted, not bytes.
+All plans follow the same rules. A partition has no broker twice, and its replicas are in at least as many racks as
+before. Moves are as few as possible. Brokers get equally many replicas and, among the partitions that move, equally
+many preferred leaders. The same input always gives the same plan. Replicas are counted, not bytes.
 
 What it leaves out: requests to brokers (`reassignments`, `brokers`).
 """
@@ -24,17 +24,16 @@ from odradek.foundation.words import count
 Assignment = Mapping[TopicPartition, tuple[int, ...]]
 """The replicas of each partition, the preferred leader first."""
 Plan = dict[TopicPartition, tuple[int, ...]]
-"""The same for those that change."""
+"""The new replicas of the partitions that change."""
 Racks = Mapping[int, str | None]
-"""The racks of the brokers that may be given replicas."""
+"""The racks of the brokers that may receive replicas."""
 
 _NO_RACK: Final = ""
 
 
 def plan_drain(assignment: Assignment, racks: Racks, *, leaving: Collection[int]) -> Plan:
-    """Every partition that `leaving` keep gets other brokers in their place.
-
-    Raises InvalidReplicationFactor where too few brokers are left for a partition's replicas.
+    """Every replica on the `leaving` brokers moves to another broker. Raises InvalidReplicationFactor if too few
+    brokers are left for a partition's replicas.
     """
     placement = _Placement(
         assignment, {broker: rack for broker, rack in racks.items() if broker not in leaving}
@@ -51,7 +50,7 @@ def plan_drain(assignment: Assignment, racks: Racks, *, leaving: Collection[int]
 
 
 def plan_spread(assignment: Assignment, racks: Racks, *, onto: Collection[int] | None = None) -> Plan:
-    """Brokers come to have as many replicas as each other, give or take one; with `onto` only those are given any."""
+    """The numbers of replicas of brokers differ by one at most. With `onto` only those brokers receive any."""
     placement = _Placement(assignment, racks)
     donors = _Donors(placement)
     receivers = set(racks if onto is None else onto) & racks.keys()
@@ -81,12 +80,12 @@ def plan_factor(assignment: Assignment, racks: Racks, *, topics: Collection[str]
 
 
 def _in_order(assignment: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Partitions of all topics alternate, so that what is spread in this order is spread for each topic too."""
+    """Partitions of all topics alternate. So replicas that are spread in this order are spread for each topic too."""
     return sorted(assignment, key=lambda where: (where.partition, where.topic))
 
 
 class _Placement:
-    """An assignment that is changed, and how much that is for each broker."""
+    """An assignment that is changed, with the count of each broker."""
 
     def __init__(self, assignment: Assignment, racks: Racks) -> None:
         self.before = assignment
@@ -99,18 +98,22 @@ class _Placement:
         return self.racks.get(broker) or _NO_RACK
 
     def choose(self, where: TopicPartition, others: Collection[int], *, wanted: int) -> int:
-        """The best broker for one more replica besides `others`: in a rack with the fewest of them, with the least."""
+        """The best broker for one more replica besides `others`: in the rack with the fewest of them, and with the
+        fewest replicas.
+        """
         taken = Counter(self.rack(broker) for broker in others)
         fit = [broker for broker in self.racks if broker not in others]
         if not fit:
             raise InvalidReplicationFactor(
-                f"{where} is to have {count(wanted, 'replica')} and only {count(len(self.racks), 'broker')} can "
+                f"{where} needs {count(wanted, 'replica')} and only {count(len(self.racks), 'broker')} can "
                 f"take one: {sorted(self.racks)}; add brokers or lower its replication factor"
             )
         return min(fit, key=lambda broker: (taken[self.rack(broker)], self.replicas[broker], broker))
 
     def best_to_remove(self, replicas: list[int]) -> int:
-        """The replica to remove: away, else in a shared rack, else where most are; the first only if it is away."""
+        """The replica to remove: on a missing broker, else in a shared rack, else on the fullest broker. The first
+        replica is removed only from a missing broker.
+        """
 
         def score(broker: int) -> tuple[bool, bool, bool, int, int]:
             rest = [self.rack(other) for other in replicas if other != broker]
@@ -131,13 +134,13 @@ class _Placement:
         return self.rack(receiver) not in rest or self.rack(donor) in rest
 
     def assign(self, where: TopicPartition, replicas: tuple[int, ...], *, keeps_leader: bool = False) -> None:
-        """With `keeps_leader` the first stays first, however many partitions each leads."""
+        """With `keeps_leader` the first replica stays first, whatever the number of leaders on each broker."""
         self.now[where] = replicas
         if keeps_leader:
             self._keeps_leader.add(where)
 
     def plan(self) -> Plan:
-        """What differs, with preferred leaders so that brokers lead equally many."""
+        """The partitions that change, with preferred leaders spread equally over brokers."""
         changed = [where for where in _in_order(self.now) if self.now[where] != self.before[where]]
         moving = set(changed) - self._keeps_leader
         leaders = Counter(replicas[0] for where, replicas in self.now.items() if where not in moving)
@@ -157,7 +160,7 @@ class _Placement:
 
 
 class _Donors:
-    """Takes single replicas from the brokers that have the most."""
+    """Takes single replicas from the brokers with the most."""
 
     def __init__(self, placement: _Placement) -> None:
         self._placement = placement
@@ -165,7 +168,7 @@ class _Donors:
         self._candidates: dict[tuple[int, int], Iterator[TopicPartition]] = {}
 
     def give_to(self, receiver: int) -> bool:
-        """Move one replica to `receiver` from the fullest broker that has one to give; False when nobody has."""
+        """Move one replica to `receiver` from the fullest broker that can give one. Returns False when none can."""
         placement = self._placement
         fullest_first = sorted(placement.racks, key=lambda broker: (-placement.replicas[broker], broker))
         for donor in fullest_first:

@@ -1,6 +1,6 @@
 """Partitions that move to other brokers (KIP-455), their throttles (KIP-73), and elections of leaders (KIP-460).
 
-A reassignment continues without the client once the controller has accepted it. `under_way` lists those that are left,
+A reassignment continues without the client once the controller has accepted it. `under_way` lists unfinished moves, and
 `cancel` cancels them. `plans` decides the moves; `brokers` handles whole brokers.
 """
 
@@ -22,14 +22,14 @@ from odradek.protocol.api import ApiKey
 ALTER_VERSIONS: Final = (0, 1)
 LIST_VERSIONS: Final = (0, 0)
 ELECT_VERSIONS: Final = (0, 2)
-# A frame of some hundred kilobytes, and a write that holds nobody else up for long.
+# A frame of some hundred kilobytes, and a write that delays other requests only briefly.
 MOVES_PER_REQUEST_MAX: Final = 1000
 SIDES: Final = ("leader", "follower")
 
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A partition on its way: `replicas` are old and new ones together."""
+    """A partition that moves: `replicas` are the old and the new ones together."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -37,17 +37,17 @@ class Reassignment:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when it is done."""
+        """The replicas after the move."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     @property
     def original(self) -> tuple[int, ...]:
-        """The replicas before it."""
+        """The replicas before the move."""
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
 
 class ReassignmentAdmin:
-    """What can be done with partitions' places and leaders."""
+    """The admin calls for the replicas and leaders of partitions."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class ReassignmentAdmin:
     async def assignment(
         self, topics: Collection[str] | None = None
     ) -> dict[TopicPartition, tuple[int, ...]]:
-        """Who keeps each partition, or will when what is under way is done. Raises UnknownTopicOrPartition."""
+        """The brokers of each partition, after the moves under way. Raises UnknownTopicOrPartition."""
         cluster = await self._client.with_retries(
             lambda: self._client.refresh(None if topics is None else tuple(topics))
         )
@@ -74,9 +74,8 @@ class ReassignmentAdmin:
     async def reassign(
         self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool = True
     ) -> dict[TopicPartition, OdradekError | None]:
-        """Begin to move partitions, or take moves back (None); each answers with None or its error.
-
-        Without `may_change_factor` a partition keeps as many replicas as it has (KIP-860).
+        """Begin to move partitions, or cancel moves (None). Each partition has None or its error. Without
+        `may_change_factor` a partition keeps its number of replicas (KIP-860).
         """
         outcome: dict[TopicPartition, OdradekError | None] = {}
         wanted = sorted(moves)
@@ -98,7 +97,7 @@ class ReassignmentAdmin:
             topics.setdefault(where.topic, []).append(row)
         response = await self._ask(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-            # A broker that does not know the flag would change what it must not.
+            # A broker that does not know the flag would change the number of replicas.
             ALTER_VERSIONS if may_change_factor else (1, 1),
             topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
             allow_replication_factor_change=may_change_factor,
@@ -113,14 +112,14 @@ class ReassignmentAdmin:
     async def cancel(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OdradekError | None]:
-        """Take moves back, all that are under way by default; each answers with None or its error."""
+        """Cancel moves, by default all that are under way. Each partition has None or its error."""
         wanted = await self.under_way() if partitions is None else partitions
         return await self.reassign(dict.fromkeys(wanted))
 
     async def under_way(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """What is moving now, of all or of some partitions."""
+        """The moves under way, of all or of some partitions."""
         topics = None if partitions is None else by_topic(partitions)
         response = await self._ask(
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
@@ -142,10 +141,8 @@ class ReassignmentAdmin:
     # --- throttles -----------------------------------------------------------------------------------------------
 
     async def throttle(self, plan: Plan, *, bytes_per_second: int) -> None:
-        """Let the moves of `plan` take no more than so many bytes per second of each broker, in and out.
-
-        To be called before they begin, or with another rate while they go on. Whatever replicas of these topics were
-        throttled before are so no more.
+        """Limit the bytes per second that each broker sends and fetches for the moves of `plan`. Call it before the
+        moves begin, or with another rate while they run. It replaces earlier throttles of these topics' replicas.
         """
         under_way = await self.under_way(plan)
         now = await self.assignment({where.topic for where in plan})
@@ -199,9 +196,9 @@ class ReassignmentAdmin:
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, OdradekError | None]:
-        """Let the first replicas lead again; or, `unclean`, any live replica where nobody leads, which loses what
-        it lacks. Each partition answers with None or its error, ElectionNotNeeded among them; of all partitions (None)
-        only those that were in need.
+        """Elect the first replicas again. With `unclean` elect any live replica of a partition without a leader;
+        records that it lacks are lost. Each partition has None or its error, as ElectionNotNeeded. For all partitions
+        (None) only those that needed an election are returned.
         """
         topics = None if partitions is None else by_topic(partitions)
         response = await self._ask(
@@ -221,7 +218,7 @@ class ReassignmentAdmin:
         }
 
     async def _ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
-        """Send to the controller, again when it moved meanwhile: asking twice for the same comes to the same."""
+        """Send to the controller, and again when it moved meanwhile: a repeated request has the same result."""
         timeout_ms = self._client.request_timeout_ms
 
         async def attempt() -> Any:

@@ -1,4 +1,4 @@
-"""What the admin client answers with: frozen values, no wire types."""
+"""The results of the admin client: frozen values, no wire types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The kind of resource that a configuration belongs to."""
 
     TOPIC = 2
     BROKER = 4
@@ -22,7 +22,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a configuration's value comes from."""
+    """The source of a configuration's value."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -36,7 +36,7 @@ class ConfigSource(IntEnum):
 
 
 class AlterOperation(IntEnum):
-    """What to do with one key."""
+    """The operation on one key."""
 
     SET = 0
     DELETE = 1
@@ -46,19 +46,19 @@ class AlterOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to be made. `partitions` and `replication_factor` of -1 take the broker's defaults."""
+    """A topic to create. `partitions` and `replication_factor` of -1 take the broker's defaults."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     configs: Mapping[str, str | float | None] = field(default_factory=dict)
     assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Replicas of each partition by hand; then both counts stay -1."""
+    """Replicas of each partition, chosen by the caller; both counts then stay -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was made. `warning` is what the broker says of it besides, or None."""
+    """A created topic. `warning` is the broker's warning, or None."""
 
     name: str
     id: uuid.UUID
@@ -69,7 +69,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One key with its value in force, None when it is sensitive, and where it comes from."""
+    """One key with its value in force (None when it is sensitive) and its source."""
 
     name: str
     value: str | None
@@ -81,7 +81,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it."""
+        """Whether the key is not set."""
         return self.source is ConfigSource.DEFAULT
 
 
@@ -161,7 +161,7 @@ class ListedOffset:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The brokers: id to (host, port, rack); `fenced` are those that are gone and remembered, where asked for."""
+    """The brokers: id to (host, port, rack). `fenced` are the fenced brokers, if asked for."""
 
     cluster_id: str
     controller_id: int
@@ -171,7 +171,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSize:
-    """How much of the disk a replica takes, in bytes, and how far it is behind, in records."""
+    """The size of a replica in bytes, and its lag in records."""
 
     size_bytes: int
     offset_lag: int
@@ -179,7 +179,7 @@ class ReplicaSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """One log directory of a broker; sizes of its disk are -1 where the broker does not say."""
+    """One log directory of a broker; sizes of its disk are -1 if the broker does not report them."""
 
     broker_id: int
     path: str
@@ -190,15 +190,15 @@ class LogDirectory:
 
     @property
     def is_full(self) -> bool:
-        """Whether the broker refuses writes there, or is about to. The protocol does not tell, so this is the bound by
-        which the broker takes writes again (`log.disk_space`).
+        """Whether the broker refuses writes there, or will soon. The protocol does not report it, so this is the limit
+        above which the broker accepts writes again (`log.disk_space`).
         """
         return self.error is None and 0 <= self.usable_bytes < LOG_DIRECTORY_ROOM_BYTES_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerOnPartition:
-    """A producer that the partition remembers."""
+    """A producer whose state the partition's leader has."""
 
     producer_id: int
     producer_epoch: int

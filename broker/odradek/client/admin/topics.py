@@ -1,6 +1,6 @@
 """Topics: list, describe, create, delete, add partitions.
 
-A call about several topics answers for each: a result, or the error of that one. Calls about one topic raise it.
+A call for several topics returns a result or an error for each. A call for one topic raises its error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CREATE_PARTITIONS_VERSIONS = (0, 3)
 
 
 class TopicAdmin:
-    """What can be done with topics."""
+    """The admin calls for topics."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class TopicAdmin:
     async def create_many(
         self, specs: Sequence[TopicSpec], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | OdradekError]:
-        """Make topics; each name answers with the topic or its error."""
+        """Create topics. Each name has the topic or its error."""
         topics = [
             {
                 "name": topic_name(spec.name, argument="name"),
@@ -87,7 +87,7 @@ class TopicAdmin:
         configs: Mapping[str, str | float | None] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """Make one topic; numbers and bools among the configs are written as Kafka writes them.
+        """Create one topic. Numbers and bools among the configs are written as Kafka writes them.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, …"""
         spec = TopicSpec(
@@ -99,7 +99,7 @@ class TopicAdmin:
         return result
 
     async def delete_many(self, names: Sequence[str]) -> dict[str, OdradekError | None]:
-        """Delete topics; each name answers with None or its error."""
+        """Delete topics. Each name has None or its error."""
         topics = [{"name": name, "topic_id": None} for name in names]
         response = await self._ask(ApiKey.DELETE_TOPICS, DELETE_VERSIONS, answers="responses", topics=topics)
         self._client.invalidate()
@@ -117,7 +117,7 @@ class TopicAdmin:
             raise failure
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
-        """Grow one topic to `total` partitions. Raises InvalidPartitions, UnknownTopicOrPartition."""
+        """Increase one topic's partitions to `total`. Raises InvalidPartitions, UnknownTopicOrPartition."""
         topics = [{"name": name, "count": total, "assignments": None}]
         response = await self._ask(
             ApiKey.CREATE_PARTITIONS,
@@ -131,7 +131,9 @@ class TopicAdmin:
             raise_for(int(result.error_code), result.error_message, about=f"topic {name!r}")
 
     async def _ask(self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any) -> Any:
-        """Send to the controller, again when it moved meanwhile. Nothing else is retried: making is not idempotent."""
+        """Send to the controller, and again when it moved meanwhile. Nothing else is retried: creation is not
+        idempotent.
+        """
         timeout_ms = self._client.request_timeout_ms
 
         async def attempt() -> Any:

@@ -1,4 +1,4 @@
-"""Which versions of which APIs brokers speak (KIP-35), and their features (KIP-584): what ApiVersions answers."""
+"""The versions of APIs that brokers support (KIP-35), and their features (KIP-584), from ApiVersions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from odradek.client.connection import SOFTWARE_NAME
 from odradek.client.errors import raise_for
 from odradek.protocol.api import ApiKey
 
-# 3 brings features, 4 those whose lowest version is 0 (KIP-1011).
+# Version 3 adds features, version 4 those whose lowest version is 0 (KIP-1011).
 API_VERSIONS_VERSIONS: Final = (0, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """What one broker speaks: from the lowest to the highest version of each API, by its key.
-
-    `supported_features` have their lowest and highest version, `finalized_features` the level in force for the
-    cluster; `finalized_epoch` is -1 where the broker does not tell.
+    """One broker's versions: the lowest and the highest of each API, by its key. `supported_features` have their lowest
+    and highest version, `finalized_features` the level in force for the cluster. `finalized_epoch` is -1 if the broker
+    does not report it.
     """
 
     apis: Mapping[int, tuple[int, int]]

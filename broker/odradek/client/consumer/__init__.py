@@ -1,1 +1,1 @@
-"""Reading records: from partitions chosen by hand (`consumer`) or shared among a group (`group`)."""
+"""Reads records: from partitions chosen by the caller (`consumer`) or shared among a group (`group`)."""

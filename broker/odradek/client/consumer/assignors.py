@@ -16,7 +16,7 @@ RANGE = "range"
 
 
 class Subscriber(NamedTuple):
-    """One member and the topics it wants."""
+    """One member and its subscribed topics."""
 
     member_id: str
     instance_id: str | None

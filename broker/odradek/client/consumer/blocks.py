@@ -1,6 +1,5 @@
-"""The records of one batch as a consumer hands them out: read when asked for, and only as far as asked.
-
-A program that prints or counts a whole topic needs no object per record; `values` makes none.
+"""The records of one batch as a consumer returns them: decoded on demand, and only as far as asked. A program that
+prints or counts a whole topic needs no object per record; `values` makes none.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _offset_of = attrgetter("offset")
 
 
 class ConsumerRecord(NamedTuple):
-    """One record as it was read. `timestamp_type` is 0 for the producer's clock and 1 for the broker's."""
+    """One record. `timestamp_type` is 0 for the producer's clock and 1 for the broker's."""
 
     topic: str
     partition: int
@@ -33,9 +32,8 @@ class ConsumerRecord(NamedTuple):
 
 
 class RecordBlock:
-    """The records of one batch with offsets from `first_offset` to before `end_offset`.
-
-    Every method raises CorruptRecord for a batch whose records make no sense.
+    """The records of one batch with offsets from `first_offset` to before `end_offset`. Every method raises
+    CorruptRecord for a batch whose records cannot be decoded.
     """
 
     __slots__ = (
@@ -62,21 +60,21 @@ class RecordBlock:
         self.first_offset = first_offset
         self.end_offset = end_offset
         self._batch = batch
-        # All records of the batch, shared with other blocks of it, and which of them are this block's.
+        # All records of the batch, shared with its other blocks, and the range of this block's.
         self._records: list[Record] | None = None
         self._start = 0
         self._stop = 0
 
     @property
     def record_count(self) -> int:
-        """How many records there are. Reads them where only a part of the batch is meant."""
+        """The number of records. Decodes them if the block is a part of the batch."""
         if self._records is None and self._is_whole:
             return self.header.record_count
         self._read()
         return self._stop - self._start
 
     def records(self) -> list[Record]:
-        """The records, without what is the same for all of them."""
+        """The records, without the fields that all of them share."""
         found = self._read()
         return found if self._stop - self._start == len(found) else found[self._start : self._stop]
 
@@ -87,7 +85,7 @@ class RecordBlock:
         return [record.value for record in self.records()]
 
     def consumer_records(self) -> list[ConsumerRecord]:
-        """The records with topic, partition and all the rest."""
+        """The records with topic, partition and all other fields."""
         topic, partition = self.topic_partition
         timestamp_type, leader_epoch = int(self.header.timestamp_type), self.header.leader_epoch
         return [
@@ -105,7 +103,7 @@ class RecordBlock:
         return self._part(max(first_offset, self.first_offset), min(end_offset, self.end_offset))
 
     def split(self, count: int) -> tuple[RecordBlock, RecordBlock]:
-        """The first `count` records, and the rest. `count` must be less than there are."""
+        """The first `count` records, and the rest. `count` must be less than the number of records."""
         records = self._read()
         middle = self._start + count
         offset = records[middle].offset

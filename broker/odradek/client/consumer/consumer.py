@@ -1,8 +1,7 @@
-"""Reads partitions chosen by hand: one fetch at a time to each leader, under way while records are handed out.
-
-Offsets are the caller's: nothing is committed here (`group` does). A partition whose leader moved is followed;
-one whose offset is gone starts as `on_out_of_range` says. A new leader is asked first whether it has what was read
-from the one before it (KIP-320). Left out: fetch sessions, reading from followers.
+"""Reads partitions that the caller chooses: one fetch at a time to each leader, under way while records are returned.
+Offsets are the caller's: only `group` commits them. A partition whose leader moved is read from the new leader. One
+whose offset no longer exists starts as `on_out_of_range` says. A new leader is first asked whether it has the records
+read from the one before it (KIP-320). Left out: fetch sessions, reading from followers.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from odradek.records.batch import BatchView
 
 logger = logging.getLogger(__name__)
 
-_DOUBLINGS_MAX = 10  # far beyond the longest pause
+_DOUBLINGS_MAX = 10  # much longer than the longest pause
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -54,8 +53,8 @@ class PartitionConsumer:
     continue from its new end. `error` raises LogTruncated until the caller seeks or assigns again. Offsets given to
     `assign` and `seek` are exact; use `LogAdmin.offsets_at` to turn a time into one.
 
-    A topic that every broker has missed for `CLIENT_TOPIC_GONE_SECONDS` was deleted: `poll` raises
-    UnknownTopicOrPartition, unless `is_waiting_for_topics`: then it is read again once it is back.
+    A topic that no broker has known for `CLIENT_TOPIC_GONE_SECONDS` was deleted, and `poll` raises
+    UnknownTopicOrPartition. With `is_waiting_for_topics` it is read again once it exists again.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class PartitionConsumer:
         self._lane = client.new_lane("fetch")
         self._closed = False
         self._is_woken = False
-        self._taking: TopicPartition | None = None  # whose records `take_next` hands out
+        self._taking: TopicPartition | None = None  # whose records `take_next` returns
 
     async def __aenter__(self) -> PartitionConsumer:
         return self
@@ -100,20 +99,19 @@ class PartitionConsumer:
         await self.close()
 
     async def close(self) -> None:
-        """Stop fetching and forget what was fetched."""
+        """Stop fetching and discard fetched records."""
         self._closed = True
         self._changed.set()
         await self._tasks.close()
         await self._client.release_lane(self._lane)
 
-    # --- what to read ---------------------------------------------------------------------------------------------
+    # --- assignment -----------------------------------------------------------------------------------------------
 
     def assign(
         self, offsets: Mapping[TopicPartition, int], *, epochs: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        """Read exactly these partitions from these offsets on. One that is kept at its position loses nothing.
-
-        `epochs` has the leader epochs of what was read before these offsets, where they are known.
+        """Read exactly these partitions from these offsets on. One that stays at its position keeps its fetched
+        records. `epochs` has the leader epochs of the records before these offsets, if known.
         """
         epochs = epochs or {}
         kept: dict[TopicPartition, PartitionPosition] = {}
@@ -124,7 +122,7 @@ class PartitionConsumer:
             kept[key] = known
         for key, position in self._positions.items():
             if kept.get(key) is not position:
-                position.seek(position.position)  # a fetch on its way will not be taken
+                position.seek(position.position)  # the answer of a fetch under way is discarded
         self._positions = kept
         self._order = list(kept)
         self._outage.keep(kept, now=asyncio.get_running_loop().time())
@@ -136,20 +134,20 @@ class PartitionConsumer:
         return tuple(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset` in one partition. Raises InvalidRequest where it is not assigned."""
+        """Continue from `offset` in one partition. Raises InvalidRequest if it is not assigned."""
         self._assigned(partition).seek(offset)
         self._changed.set()
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out. Raises InvalidRequest where it is not assigned."""
+        """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""
         return self._assigned(partition).position
 
     def epoch(self, partition: TopicPartition) -> int:
-        """The leader epoch of the record before the position; -1 where that is not known."""
+        """The leader epoch of the record before the position; -1 if unknown."""
         return self._positions[partition].epoch
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The end of what can be read as of the last fetch; -1 before the first one. Raises as `position`."""
+        """The end of the readable records at the last fetch; -1 before the first one. Raises as `position`."""
         return self._assigned(partition).high_watermark
 
     def _assigned(self, partition: TopicPartition) -> PartitionPosition:
@@ -159,16 +157,15 @@ class PartitionConsumer:
         return found
 
     def wake(self) -> None:
-        """Make a `poll` under way return at once, with nothing if nothing is there."""
+        """Make a `poll` under way return at once, even without records."""
         self._is_woken = True
         self._changed.set()
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
-        """Up to `records_max` records, as soon as there are any; none when the time is up.
-
-        Raises what a partition failed with for good: OffsetOutOfRange, UnknownTopicOrPartition, CorruptRecord, …
+        """Up to `records_max` records, as soon as there are any; none when the time is up. Raises a partition's final
+        error: OffsetOutOfRange, UnknownTopicOrPartition, CorruptRecord, …
         """
         blocks = await self.poll_blocks(records_max=records_max, timeout_ms=timeout_ms)
         return [record for block in blocks for record in block.consumer_records()]
@@ -176,9 +173,9 @@ class PartitionConsumer:
     async def poll_blocks(
         self, *, records_max: int | None = None, timeout_ms: int = 1_000
     ) -> list[RecordBlock]:
-        """As `poll`, but by batches whose records are not read yet: for programs that read a topic as fast as it comes.
-
-        Without `records_max` it is all that was fetched: `CHUNKS_PER_PARTITION_MAX` answers of each partition at most.
+        """As `poll`, but by batches whose records are not decoded yet: for programs that read a topic at full speed.
+        Without `records_max` it returns all fetched batches: `CHUNKS_PER_PARTITION_MAX` answers of each partition at
+        most.
         """
         taken: list[RecordBlock] = []
         if await self._wait_for_data(timeout_ms):
@@ -193,7 +190,7 @@ class PartitionConsumer:
         return taken
 
     def take_next(self) -> ConsumerRecord | None:
-        """The next record where one is here and `poll` would hand it out at once; None leaves it to `poll`."""
+        """The next record if `poll` would return it at once. None means: call `poll`."""
         if self._closed or self._failure is not None or self._is_woken:
             return None
         key = self._taking
@@ -212,7 +209,7 @@ class PartitionConsumer:
         return taken[0] if taken else None
 
     async def poll_batches(self, *, timeout_ms: int = 1_000) -> list[tuple[TopicPartition, BatchView]]:
-        """As `poll`, but whole batches as they are stored, control batches too: for copying and measuring."""
+        """As `poll`, but whole stored batches, control batches too: for copying and measuring."""
         if not await self._wait_for_data(timeout_ms):
             return []
         batches = [(key, batch) for key in self._in_turn() for batch in self._positions[key].take_batches()]
@@ -240,7 +237,7 @@ class PartitionConsumer:
             return False
 
     async def _wait_for_change(self, pause_seconds: float | None) -> None:
-        """Until a fetch came back, or a partition that must pause may be fetched again."""
+        """Wait until a fetch ends, or the pause of a partition is over."""
         if pause_seconds is None:
             await self._changed.wait()
             return
@@ -251,7 +248,7 @@ class PartitionConsumer:
             timer.cancel()
 
     def _in_turn(self) -> Iterable[TopicPartition]:
-        """The partitions, beginning with another one each time, so that none waits for ever behind a busy one."""
+        """The partitions, each time from another one on, so that none waits for ever behind a busy one."""
         if self._order:
             self._order.append(self._order.pop(0))
         return [key for key in self._order if self._positions[key].has_data]
@@ -259,7 +256,7 @@ class PartitionConsumer:
     # --- fetching -------------------------------------------------------------------------------------------------
 
     def _start_fetches(self) -> float | None:
-        """Ask each leader that is not being asked; the seconds until a pausing partition is due, if one pauses."""
+        """Send a fetch to each leader without one. Returns the seconds until the end of the next pause, if any."""
         now = asyncio.get_running_loop().time()
         by_leader: dict[int, list[PartitionPosition]] = {}
         pause_seconds: float | None = None
@@ -300,7 +297,7 @@ class PartitionConsumer:
                 return
             unsure = [one for one in positions if one.must_validate(epochs[one.topic_partition])]
             if unsure:
-                # Then all of them are fetched, at once.
+                # Then all of them are fetched again at once.
                 await self._validate(leader, unsure, epochs)
                 return
             for position in positions:
@@ -327,7 +324,7 @@ class PartitionConsumer:
             self._changed.set()
 
     def _is_ahead(self, position: PartitionPosition, leader_epoch: int) -> bool:
-        """Whether what was committed is of a newer epoch than the leader that is known."""
+        """Whether committed offsets are of a newer epoch than the known leader."""
         return position.fetch_epoch > leader_epoch >= 0 and self._client.note_leader_epoch(
             position.topic_partition, position.fetch_epoch
         )
@@ -335,7 +332,7 @@ class PartitionConsumer:
     async def _validate(
         self, leader: int, positions: list[PartitionPosition], leader_epochs: Mapping[TopicPartition, int]
     ) -> None:
-        """Ask a new leader whether it has what was read before these positions."""
+        """Ask a new leader whether it has the records before these positions."""
         generations = [position.generation for position in positions]
         asked = {
             one.topic_partition: AskedEpoch(one.fetch_epoch, leader_epochs[one.topic_partition])
@@ -361,13 +358,13 @@ class PartitionConsumer:
             raise cut
 
     async def _was_cut(self, position: PartitionPosition, end: EpochEnd) -> LogTruncated | None:
-        """The leader has other records, or none, in the place of what was fetched; the error where that is one."""
+        """Handle a leader without the records that were fetched. Returns the error, if it is one."""
         key, cut_offset = position.topic_partition, end.end_offset if end.epoch >= 0 else -1
         if position.position <= cut_offset:
-            # Nothing of it was handed out.
+            # None of these records was returned.
             position.seek(position.position, epoch=min(position.epoch, end.epoch))
             return None
-        where = f"below offset {cut_offset}" if cut_offset >= 0 else "at an offset that it cannot tell"
+        where = f"below offset {cut_offset}" if cut_offset >= 0 else "at an unknown offset"
         failure = LogTruncated(
             f"the log of partition {key} was cut {where}: its leader does not have all that was read up to offset "
             f"{position.position} in leader epoch {position.fetch_epoch}. An unclean election does this; "
@@ -420,7 +417,9 @@ class PartitionConsumer:
                 f"partition {key} does not hold offset {position.fetch_offset}; read it from the beginning or the end"
             ) from failure
         found = (await self._logs.list_offsets({key: timestamp}))[key]
-        logger.info("offset %d of %s is gone; going on from %d", position.fetch_offset, key, found.offset)
+        logger.info(
+            "offset %d of %s no longer exists; continuing at %d", position.fetch_offset, key, found.offset
+        )
         position.seek(found.offset, epoch=found.leader_epoch)
 
     def _retry_or_fail(self, positions: list[PartitionPosition], failure: OdradekError) -> None:

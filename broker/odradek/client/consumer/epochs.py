@@ -1,4 +1,4 @@
-"""Where leader epochs end in the log of their leader now: how a consumer finds out that what it read was cut (KIP-320).
+"""Where leader epochs end in the present leader's log, so that a consumer detects truncated records (KIP-320).
 
 Brokers below OffsetForLeaderEpoch 3 refuse consumers, or do not check the leader's epoch. They get no request.
 """
@@ -19,14 +19,14 @@ CONSUMER_REPLICA_ID: Final = -1
 
 
 class AskedEpoch(NamedTuple):
-    """The epoch that was read last, and that of the leader as the client knows it."""
+    """The epoch that was read last, and the epoch of the known leader."""
 
     epoch: int
     leader_epoch: int
 
 
 class EpochEnd(NamedTuple):
-    """The newest epoch not after the one asked for and where it ended, both -1 where there is none; or why not."""
+    """The newest epoch not after the requested one and its end, both -1 if there is none; or the error."""
 
     failure: OdradekError | None
     epoch: int = -1
@@ -36,7 +36,7 @@ class EpochEnd(NamedTuple):
 async def epoch_ends(
     client: Client, leader: int, asked: Mapping[TopicPartition, AskedEpoch], *, lane: str = ""
 ) -> dict[TopicPartition, EpochEnd]:
-    """The ends of these epochs, for each partition asked about. Raises when the request as a whole failed, and
+    """The ends of these epochs, for each partition. Raises the error of a request that failed as a whole, and
     UnsupportedByBroker.
     """
     topics: dict[str, list[dict[str, int]]] = {}

@@ -1,4 +1,4 @@
-"""One fetch request to one leader, and its answer as values."""
+"""One Fetch request to one leader, and its answer as values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from odradek.protocol.api import ApiKey
 FETCH_VERSIONS = (
     4,
     12,
-)  # from 13 on topics go by id, which only matters where a topic is recreated meanwhile
+)  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
 NO_SESSION_ID = 0
 FINAL_SESSION_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class FetchBounds:
-    """How much to fetch at once, in bytes, and how long the broker may wait for `bytes_min`."""
+    """The bytes of one fetch, and how long the broker may wait for `bytes_min`."""
 
     bytes_min: int = 1
     wait_ms_max: int = 500
@@ -31,7 +31,7 @@ class FetchBounds:
 
 
 class FetchedPartition(NamedTuple):
-    """What a partition answered: an error, or bytes of batches (maybe none)."""
+    """The answer of a partition: an error, or bytes of batches (maybe none)."""
 
     failure: OdradekError | None
     data: memoryview
@@ -51,9 +51,8 @@ async def fetch(
     is_read_committed: bool,
     lane: str = "",
 ) -> dict[TopicPartition, FetchedPartition]:
-    """Fetch from these offsets, on the connection of `lane`. Raises when the request as a whole failed.
-
-    `leader_epochs` are those of the leaders that are meant, -1 for any: a broker that leads in another epoch refuses.
+    """Fetch from these offsets, on the connection of `lane`. Raises the error of a request that failed as a whole.
+    `leader_epochs` are those of the known leaders, -1 for any. A broker that leads in another epoch refuses.
     """
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), offset in offsets.items():

@@ -4,8 +4,8 @@
 
 Heartbeats run in a task of their own. After "rebalance in progress" the next `poll` joins again.
 
-Eager: a rebalance gives up all partitions before it asks for new ones. Positions are committed when the caller says so,
-and before a rebalance. Left out: cooperative rebalances and the newer protocol (KIP-848); the broker serves both.
+Eager: a rebalance gives up all partitions before it asks for new ones. Positions are committed by the caller, and
+before a rebalance. Left out: cooperative rebalances and the newer protocol (KIP-848); the broker serves both.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ REJOIN = (RebalanceInProgress, IllegalGeneration, UnknownMemberId)
 class GroupConsumer:
     """`async with GroupConsumer(client, "billing", ["orders"]) as consumer: records = await consumer.poll()`.
 
-    `on_no_offset` says where to begin without a committed offset, and after an offset is gone: `earliest`, `latest` or
-    `error`. `poll` must be called within `rebalance_timeout_ms`, or the group goes on without this member.
+    `on_no_offset` says where to begin without a committed offset, and when an offset no longer exists: `earliest`,
+    `latest` or `error`. `poll` must be called within `rebalance_timeout_ms`, or the group continues without this
+    member.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class GroupConsumer:
             bounds=bounds,
             is_read_committed=is_read_committed,
             on_out_of_range=on_no_offset,
-            is_waiting_for_topics=True,  # the group is rebalanced when a topic goes
+            is_waiting_for_topics=True,  # the group is rebalanced when a topic is deleted
             outage=outage,
         )
         self._committed: dict[TopicPartition, int] = {}
@@ -106,13 +107,12 @@ class GroupConsumer:
         await self.close()
 
     async def start(self) -> None:
-        """Begin to send heartbeats; the first `poll` joins the group."""
+        """Begin to send heartbeats. The first `poll` joins the group."""
         self._tasks.start(self._heartbeats(), name="heartbeat")
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Read these topics from the next `poll` on, which joins the group again if they are others than before.
-
-        Topics that are added here begin at their first record where the group has no offset: they are taken to be new.
+        """Read these topics from the next `poll` on, which joins the group again if they differ from before. Added
+        topics begin at their first record if the group has no offset: they are assumed to be new.
         """
         if set(topics) != set(self._topics):
             self._added_topics |= set(topics) - set(self._topics)
@@ -121,24 +121,24 @@ class GroupConsumer:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that this member reads at the moment."""
+        """The partitions that this member reads now."""
         return self._consumer.assignment
 
     @property
     def generation(self) -> int:
-        """The group's generation that this member is part of; -1 outside."""
+        """The group's generation that this member belongs to; -1 outside a group."""
         return self._membership.generation
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out. Raises InvalidRequest where it is not assigned."""
+        """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""
         return self._consumer.position(partition)
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The end of what can be read as of the last fetch; -1 before the first one. Raises as `position`."""
+        """The end of the readable records at the last fetch; -1 before the first one. Raises as `position`."""
         return self._consumer.high_watermark(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset` in one partition. Raises InvalidRequest where it is not assigned."""
+        """Continue from `offset` in one partition. Raises InvalidRequest if it is not assigned."""
         self._consumer.seek(partition, offset)
 
     def take_next(self) -> ConsumerRecord | None:
@@ -148,7 +148,7 @@ class GroupConsumer:
         return self._consumer.take_next()
 
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
-        """Up to `records_max` records; joins the group first where that is due. Raises as `Consumer.poll`."""
+        """Up to `records_max` records. Joins the group first if that is due. Raises as `Consumer.poll`."""
         await self._be_member()
         return await self._consumer.poll(records_max=records_max, timeout_ms=timeout_ms)
 
@@ -193,7 +193,9 @@ class GroupConsumer:
         self._committed.update((key, committed.offset) for key, committed in offsets.items())
 
     async def close(self) -> None:
-        """Leave the group. What came since the last `commit` is not committed: only the caller knows its fate."""
+        """Leave the group. Positions since the last `commit` are not committed: only the caller knows which records it
+        has processed.
+        """
         if self._closed:
             return
         self._closed = True
@@ -202,14 +204,14 @@ class GroupConsumer:
         try:
             await self._membership.leave()
         except OdradekError as failure:
-            logger.info("group %s was left without a word: %s", self._group_id, failure)
+            logger.info("group %s was not notified of the leave: %s", self._group_id, failure)
         finally:
             await self._membership.close()
 
     # --- membership -----------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
-        """Join and take up what is assigned; again as long as the group changes meanwhile."""
+        """Join and read the assigned partitions; again as long as the group changes meanwhile."""
         await self.commit()
         self._consumer.assign({})
         while True:
@@ -224,7 +226,7 @@ class GroupConsumer:
                 logger.info("group %s changes again: %s", self._group_id, failure)
                 self._lost(failure)
             except BaseException:
-                # The next `poll` tries again, whatever it was.
+                # The next `poll` tries again after any error.
                 self._must_join = True
                 raise
 

@@ -35,13 +35,13 @@ COMMIT_VERSIONS = (5, 9)
 SUBSCRIPTION_VERSION = 1
 ASSIGNMENT_VERSION = 0
 _MEMBER_ID_REQUIRED = code_of(MemberIdRequired)
-# Beyond the rebalance timeout, for which the broker may hold the answer back.
+# Added to the rebalance timeout, for which the broker may delay the answer.
 JOIN_ANSWER_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member as the leader learns of it; `subscription` are its own bytes."""
+    """A member as the leader learns of it; `subscription` are its own encoded bytes."""
 
     member_id: str
     instance_id: str | None
@@ -50,7 +50,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The answer to joining; `members` is filled for the leader alone."""
+    """The answer to JoinGroup; only the leader gets `members`."""
 
     is_leader: bool
     protocol: str
@@ -58,7 +58,7 @@ class Joined:
 
 
 class Membership:
-    """One member of one group. Every call raises what the coordinator answers."""
+    """One member of one group. Every call raises the coordinator's error."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Membership:
         self.generation = -1
 
     async def join(self, topics: Sequence[str]) -> Joined:
-        """Ask to be a member of the next generation; the broker answers when all members did."""
+        """Ask to be a member of the next generation. The broker answers when all members have asked."""
         subscription = build_subscription(topics, version=SUBSCRIPTION_VERSION)
 
         async def ask(connection: BrokerConnection) -> Any:
@@ -123,7 +123,7 @@ class Membership:
     async def synchronize(
         self, joined: Joined, assignments: Mapping[str, Sequence[TopicPartition]]
     ) -> tuple[TopicPartition, ...]:
-        """Hand in the assignments as the leader (none as another member) and learn one's own."""
+        """Send the assignments as the leader (none as another member). Returns this member's own."""
 
         async def ask(connection: BrokerConnection) -> Any:
             response = await connection.request(
@@ -147,7 +147,7 @@ class Membership:
         return flat(parse_assignment((await self._on_coordinator(ask)).assignment).partitions)
 
     async def heartbeat(self) -> None:
-        """Say that one lives; RebalanceInProgress is the sign to join again."""
+        """Send a heartbeat. RebalanceInProgress means: join again."""
         connection = await self._client.coordinator(self._group_id, lane=self._lane)
         response = await connection.request(
             ApiKey.HEARTBEAT,
@@ -161,9 +161,8 @@ class Membership:
         self._check(response)
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets as a member of this generation, also when the generation ends before a try is answered.
-
-        Without membership, the coordinator would accept them whenever the group has no member.
+        """Commit offsets as a member of this generation, also when the generation ends before the answer. Without
+        membership, the coordinator would accept them whenever the group has no member.
         """
         generation, member_id = self.generation, self.member_id
         topics: dict[str, list[dict[str, Any]]] = {}
@@ -194,7 +193,7 @@ class Membership:
         await self._on_coordinator(ask)
 
     async def leave(self) -> None:
-        """Leave, so that the others need not wait for the session to end. A static member only falls silent."""
+        """Leave, so that the others need not wait for the session to end. A static member only stops its heartbeats."""
         if not self.member_id or self._instance_id is not None:
             return
         member_id, self.member_id, self.generation = self.member_id, "", -1
@@ -214,7 +213,7 @@ class Membership:
         await self._client.release_lane(self._lane)
 
     def forget(self, *, is_member: bool) -> None:
-        """The generation is over; with `is_member` the member id still counts."""
+        """End the generation. With `is_member` the member id stays valid."""
         self.generation = -1
         if not is_member:
             self.member_id = ""

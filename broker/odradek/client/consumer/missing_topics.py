@@ -1,4 +1,4 @@
-"""Topics that a consumer reads and that brokers do not know: just made or moved, or deleted for good."""
+"""Topics that a consumer reads and that brokers do not know: just created or moved, or deleted."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from odradek.foundation.limits import CLIENT_TOPIC_GONE_SECONDS
 
 
 class MissingTopics:
-    """Since when each topic has been missing."""
+    """The time since which each topic has been missing."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}  # by topic, in the loop's time
 
     def deleted(self, topics: Iterable[str], cluster: ClusterInfo, *, now: float) -> str | None:
-        """The first of `topics` that has been missing for `CLIENT_TOPIC_GONE_SECONDS`, if there is one.
-
-        `cluster` is what a broker has just said of them, and `now` the loop's time in seconds.
+        """The first of `topics` that has been missing for `CLIENT_TOPIC_GONE_SECONDS`, if any. `cluster` is the newest
+        metadata of them, and `now` the loop's time in seconds.
         """
         deleted: str | None = None
         for topic in topics:

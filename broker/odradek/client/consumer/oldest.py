@@ -1,4 +1,4 @@
-"""The timestamps of single records: what tells how long the oldest unread record has waited."""
+"""The timestamps of single records, which show how long the oldest unread record has waited."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.records.record import records
 
-# One batch of each partition is enough; a broker sends at least one however small the bound is.
+# One batch of each partition is enough. A broker sends at least one batch, also above the limit.
 _BOUNDS = FetchBounds(bytes_min=1, wait_ms_max=0, partition_bytes_max=1)
 
 
 async def timestamps_at(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The timestamp in ms of the first record at or after each offset; partitions without one are left out.
-
-    The bound on bytes lets a broker answer for the first partition alone, so each is asked for by itself.
+    """The timestamp in ms of the first record at or after each offset; partitions without one are left out. Each
+    partition has a request of its own, because the limit of bytes may end an answer after the first partition.
     """
     found: dict[TopicPartition, int] = {}
     if not offsets:

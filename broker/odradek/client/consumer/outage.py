@@ -1,4 +1,4 @@
-"""What a consumer says while brokers are away: once when it begins, then ever more rarely, and once when it is over."""
+"""Logs an outage of brokers: once when it begins, then ever more rarely, and once when it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ COORDINATOR: Final = "coordinator"
 
 
 class Outage:
-    """The partitions whose leader cannot be reached, and the group's coordinator. It is over when each has answered."""
+    """The partitions whose leader cannot be reached, and the group's coordinator. The outage ends when each has
+    answered.
+    """
 
     def __init__(self) -> None:
         self._away: set[TopicPartition | str] = set()
@@ -26,7 +28,7 @@ class Outage:
         self._news_seconds = 0.0
 
     def failed(self, asked: Iterable[TopicPartition | str], failure: OdradekError, *, now: float) -> None:
-        """What was asked of the leaders of these partitions, or of the coordinator, failed at this time, in seconds."""
+        """Note a failed request to the leaders of these partitions, or to the coordinator, at this time in seconds."""
         if not self._away:
             self._since = now
             self._news_seconds = CLIENT_OUTAGE_LOG_SECONDS_MIN
@@ -39,13 +41,13 @@ class Outage:
         self._away.update(asked)
 
     def answered(self, asked: TopicPartition | str, *, now: float) -> None:
-        """The leader of this partition, or the coordinator, answered."""
+        """Note that the leader of this partition, or the coordinator, answered."""
         if asked in self._away:
             self._away.remove(asked)
             self._end_if_over(now)
 
     def keep(self, partitions: Collection[TopicPartition], *, now: float) -> None:
-        """Only these partitions are read from now on."""
+        """Forget all other partitions, which are no longer read."""
         kept = {asked for asked in self._away if asked in partitions or asked == COORDINATOR}
         if kept != self._away:
             self._away = kept

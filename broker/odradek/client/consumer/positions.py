@@ -1,7 +1,6 @@
-"""A consumer's position in each partition, and the fetched records that are not handed out yet.
-
-A position has the leader epoch of the record before it, where one is known. It also has the epoch of the leader whose
-log is known to hold it (KIP-320). A new leader is asked where that epoch ended in its own log.
+"""A consumer's position in each partition, and the fetched records that are not returned yet. A position has the leader
+epoch of the record before it, if known. It also has the epoch of the leader whose log is known to hold it (KIP-320). A
+new leader is asked where that epoch ended in its own log.
 
 Bounded: a partition holds at most `CHUNKS_PER_PARTITION_MAX` answers of one fetch each. Aborted transactions are
 left out for a reader of committed records; control records are never shown, but the position steps over them.
@@ -20,7 +19,7 @@ from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchView
 from odradek.records.control import ControlType, control_type
 from odradek.records.record import records
 
-# One being read and one that came meanwhile: enough to keep the broker busy, and no more memory than that.
+# One that is read and one that arrives meanwhile: enough to keep the broker busy, with little memory.
 CHUNKS_PER_PARTITION_MAX = 2
 
 
@@ -61,15 +60,15 @@ class PartitionPosition:
         self.generation = 0
         self.is_fetching = False
         self.failures = 0  # since the last answer
-        self.fetch_at = 0.0  # by the loop's clock: not before, after an error
+        self.fetch_at = 0.0  # the loop's time before which no fetch is sent, after an error
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
         self.seek(offset, epoch=epoch)
 
     def seek(self, offset: int, *, epoch: int = -1) -> None:
-        """Go on from `offset`; what was fetched, or is being fetched, is forgotten. `epoch` is the leader epoch of what
-        lies before it, -1 when that is unknown.
+        """Continue from `offset`. Fetched records, and the answer of a fetch under way, are discarded. `epoch` is the
+        leader epoch of the record before it, -1 if unknown.
         """
         self.position = offset
         self.fetch_offset = offset
@@ -82,20 +81,20 @@ class PartitionPosition:
 
     @property
     def can_fetch(self) -> bool:
-        """Whether there is room for one more answer."""
+        """Whether one more answer fits."""
         return not self.is_fetching and len(self.chunks) < CHUNKS_PER_PARTITION_MAX
 
     @property
     def has_data(self) -> bool:
-        """Whether records may be taken without a fetch."""
+        """Whether fetched records are available."""
         return bool(self.chunks)
 
     def must_validate(self, leader_epoch: int) -> bool:
-        """Whether the leader of this epoch may not have what was read before the position."""
+        """Whether the leader of this epoch may lack the records before the position."""
         return self.fetch_epoch >= 0 and leader_epoch >= 0 and leader_epoch != self.leader_epoch
 
     def add(self, data: memoryview, aborted: tuple[tuple[int, int], ...]) -> None:
-        """What a fetch from `fetch_offset` brought. Raises CorruptRecord when it holds no whole batch."""
+        """Add the answer of a fetch from `fetch_offset`. Raises CorruptRecord when it has no whole batch."""
         last_offset = last_epoch = -1
         for batch in whole_batches(data):
             last_offset = batch.last_offset
@@ -116,8 +115,8 @@ class PartitionPosition:
             into += block.consumer_records()
 
     def take_blocks(self, count_max: int | None = None) -> list[RecordBlock]:
-        """Up to `count_max` records, or all that were fetched; the position moves past them. Raises CorruptRecord,
-        with damage that comes after other records left to the next call.
+        """Up to `count_max` records, or all that were fetched; the position moves past them. Raises CorruptRecord. For
+        damage after other records only the next call raises it.
         """
         taken: list[RecordBlock] = []
         while count_max is None or count_max > 0:
@@ -151,7 +150,7 @@ class PartitionPosition:
         return block
 
     def take_batches(self) -> list[BatchView]:
-        """Every batch fetched so far, checked but not taken apart; the position moves past them."""
+        """Every batch fetched so far, verified but not decoded; the position moves past them."""
         batches: list[BatchView] = []
         while self.chunks:
             chunk = self.chunks.popleft()
@@ -184,7 +183,7 @@ class PartitionPosition:
 
 
 def whole_batches(data: memoryview) -> Iterator[BatchView]:
-    """The batches in a fetch's answer; the last one may be cut off by the size limit and is left out then."""
+    """The batches in a fetch's answer. A last one that the size limit has truncated is left out."""
     position = 0
     size = len(data)
     while size - position >= HEADER_BYTES:

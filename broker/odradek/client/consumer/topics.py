@@ -1,12 +1,12 @@
-"""The consumer for users: topics, in a group or alone, or partitions by hand, read one record at a time or in lists.
+"""The consumer for users: topics, in a group or alone, or chosen partitions, read by single records or in lists.
 
-    Consumer(client, "orders", group_id="billing")   shares the topics with the group, commits where asked to
-    Consumer(client, "orders")                       reads all partitions
-    Consumer(client) and assign                      reads the partitions given
+    Consumer(client, "orders", group_id="billing") shares the topics with the group, and commits on request
+    Consumer(client, "orders")                       reads all partitions Consumer(client) and assign
+    reads the partitions given
 
-It puts `GroupConsumer` and `PartitionConsumer` behind one face. A position is exactly behind the last record that was
-handed out, so `commit` never covers a record that the caller has not seen. Left out: committing by itself, patterns of
-topics, pausing.
+It gives `GroupConsumer` and `PartitionConsumer` one interface. A position is exactly behind the last returned record,
+so `commit` never covers a record that the caller has not seen. Left out: automatic commits, patterns of topics,
+pausing.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ logger = logging.getLogger(__name__)
 
 # A loop over records that awaits nothing else still lets other tasks run this often.
 _RECORDS_BETWEEN_TURNS: Final = 500
-# How soon a consumer without a group reads a partition that was added to its topic.
+# The longest delay until a consumer without a group reads a partition that was added to its topic.
 _NEW_PARTITIONS_SECONDS: Final = 30.0
 
 
 class Consumer:
     """`async with Consumer(client, "orders") as consumer:`, and then `async for record in consumer:`.
 
-    `auto_offset_reset` is where to begin without a committed offset, or where the offset is gone: `earliest`, `latest`,
-    or `error`, which raises OffsetOutOfRange. With a group, `commit` says what is done with; nothing is committed by
-    itself. A member that asks for no record in `max_poll_interval_ms` loses its partitions to the others.
+    `auto_offset_reset` is where to begin without a committed offset, or if the offset no longer exists: `earliest`,
+    `latest`, or `error`, which raises OffsetOutOfRange. With a group, only `commit` commits offsets. A member that asks
+    for no record in `max_poll_interval_ms` loses its partitions to the others.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class Consumer:
         await self.close()
 
     async def start(self) -> None:
-        """Begin: find the partitions, or be a member of the group from the first read on.
+        """Begin: find the partitions, or join the group at the first read.
 
         Raises UnknownTopicOrPartition, ConnectionFailed, ClientTimeout.
         """
         if self._is_started or self._is_closed:
             raise ClientClosed(
-                f"the consumer was {'closed' if self._is_closed else 'started'} before; make another"
+                f"the consumer was {'closed' if self._is_closed else 'started'} before; create another"
             )
         self._is_started = True
         if isinstance(self._source, GroupConsumer):
@@ -123,7 +123,7 @@ class Consumer:
             await self._assign_all()
 
     async def close(self) -> None:
-        """Stop reading and leave the group. What was not committed stays uncommitted."""
+        """Stop reading and leave the group. It commits nothing."""
         self._is_closed = True
         await self._source.close()
 
@@ -133,7 +133,7 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record; waits for one as long as it takes. Raises as `poll`."""
+        """The next record. Waits for one without a time limit. Raises as `poll`."""
         self._require_running()
         self._since_turn += 1
         if self._since_turn >= _RECORDS_BETWEEN_TURNS:
@@ -148,8 +148,8 @@ class Consumer:
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `records_max` records, as soon as there are any; an empty list when the time is up.
 
-        Raises what a partition failed with for good: OffsetOutOfRange, LogTruncated, UnknownTopicOrPartition,
-        CorruptRecord; and FencedInstanceId where another member took this one's place.
+        Raises a partition's final error: OffsetOutOfRange, LogTruncated, UnknownTopicOrPartition, CorruptRecord. Raises
+        FencedInstanceId when another member has replaced this one.
         """
         self._require_running()
         if not self._is_assigned:
@@ -159,46 +159,44 @@ class Consumer:
         await self._take_new_partitions()
         return await self._source.poll(records_max=records_max, timeout_ms=timeout_ms)
 
-    # --- where it stands ------------------------------------------------------------------------------------------
+    # --- positions ------------------------------------------------------------------------------------------------
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that are read now."""
+        """The partitions that the consumer reads now."""
         return self._source.assignment
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record of a partition. Raises InvalidRequest where it is not assigned."""
+        """The offset of the next record of a partition. Raises InvalidRequest if it is not assigned."""
         return self._source.position(partition)
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The end of what can be read, as of the last fetch; -1 before the first. Raises as `position`."""
+        """The end of the readable records at the last fetch; -1 before the first. Raises as `position`."""
         return self._source.high_watermark(partition)
 
     async def assign(self, offsets: Mapping[TopicPartition, int | str]) -> None:
-        """Read exactly these partitions, each from an offset, or from `earliest` or `latest`. Only without a group.
-
-        Raises InvalidRequest where there is a group, UnknownTopicOrPartition.
+        """Read exactly these partitions, each from an offset, or from `earliest` or `latest`. Raises InvalidRequest for
+        a consumer with a group, and UnknownTopicOrPartition.
         """
         self._require_running()
         if isinstance(self._source, GroupConsumer):
             raise InvalidRequest(
-                "the group assigns the partitions; a consumer without group_id can be assigned some"
+                "the group assigns the partitions; a consumer without group_id can be assigned partitions"
             )
         self._source.assign(await self._offsets(offsets))
         self._topics = ()
         self._is_assigned = True
 
     async def seek(self, partition: TopicPartition, offset: int | str) -> None:
-        """Go on from an offset, `earliest` or `latest`. Raises InvalidRequest where the partition is not assigned."""
+        """Continue from an offset, `earliest` or `latest`. Raises InvalidRequest if the partition is not assigned."""
         self._require_running()
         self._source.position(partition)
         self._source.seek(partition, (await self._offsets({partition: offset}))[partition])
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, each of the next record to be read; without any, behind all that was handed out.
-
-        While the group changes nothing is committed, and the next read joins again. Raises InvalidRequest without a
-        group or for a partition that is not assigned.
+        """Commit these offsets, each of the next record to read. Without any, the positions behind all returned records
+        are committed. While the group changes nothing is committed, and the next read joins again. Raises
+        InvalidRequest without a group or for a partition that is not assigned.
         """
         self._require_running()
         if not isinstance(self._source, GroupConsumer):
@@ -207,7 +205,7 @@ class Consumer:
             )
         await self._source.commit(offsets)
 
-    # --- within ---------------------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------------
 
     def _require_running(self) -> None:
         if self._is_closed:
@@ -218,7 +216,7 @@ class Consumer:
             )
 
     async def _offsets(self, offsets: Mapping[TopicPartition, int | str]) -> dict[TopicPartition, int]:
-        """Names of offsets as numbers."""
+        """Offsets with `earliest` and `latest` as numbers."""
         named: dict[TopicPartition, int] = {}
         found: dict[TopicPartition, int] = {}
         for key, offset in offsets.items():
@@ -246,7 +244,7 @@ class Consumer:
         self._look_for_partitions_at = asyncio.get_running_loop().time() + _NEW_PARTITIONS_SECONDS
 
     async def _take_new_partitions(self) -> None:
-        """Read partitions that were added to the topics, from their beginning: all in them is new."""
+        """Read partitions that were added to the topics, from their beginning: all their records are new."""
         now = asyncio.get_running_loop().time()
         source = self._source
         if (
@@ -262,4 +260,4 @@ class Consumer:
                 starts = await self._logs.offsets_at(new, EARLIEST)
                 source.assign({key: source.position(key) for key in source.assignment} | starts)
         except RETRIABLE_OR_LATE as failure:
-            logger.debug("looking for new partitions later: %s", failure)
+            logger.debug("new partitions are looked for again later: %s", failure)

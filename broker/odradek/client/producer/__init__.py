@@ -1,1 +1,1 @@
-"""Sending records: partitions (`partitioners`), batches (`batches`), requests (`sender`), the API (`producer`)."""
+"""Sends records: partitions (`partitioners`), batches (`batches`), requests (`sender`), the API (`producer`)."""

@@ -1,8 +1,6 @@
-"""Records on their way: what was sent but not yet acknowledged, batch by batch and partition by partition.
-
-A partition has at most one batch in flight. Behind it full batches wait, and the last one still takes records. So the
-order holds whatever is retried, as an idempotent producer needs. While one batch is in flight the next one grows, which
-keeps throughput up.
+"""The records that are not yet acknowledged, by partition and batch. A partition has at most one batch in flight.
+Behind it full batches wait, and records are added to the last one. So retries keep the order, as an idempotent producer
+needs. While one batch is in flight the next one grows, which keeps throughput up.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from odradek.records.record import Headers, records
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record came to lie. `offset` is -1 without acknowledgements; `timestamp_ms` as stored."""
+    """The place of a written record. `offset` is -1 without acknowledgements; `timestamp_ms` is the stored one."""
 
     topic: str
     partition: int
@@ -31,7 +29,7 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
-    """Id and epoch that the broker knows an idempotent producer by."""
+    """The id and epoch of an idempotent producer."""
 
     id: int
     epoch: int
@@ -41,10 +39,8 @@ NO_IDENTITY = ProducerIdentity(NO_PRODUCER_ID, -1)
 
 
 class PendingBatch:
-    """One batch from its first record to its acknowledgement.
-
-    `done` ends with (base offset, log append time or -1), or with the error that it failed for good with. A batch that
-    is too large for its topic ends with `halves`, which have futures of their own.
+    """One batch from its first record to its acknowledgement. The result of `done` is (base offset, log append time or
+    -1), or the final error. A batch that is too large for its topic gets `halves`, which have futures of their own.
     """
 
     __slots__ = (
@@ -64,7 +60,7 @@ class PendingBatch:
 
     def __init__(self, topic_partition: TopicPartition, *, now: float) -> None:
         self.topic_partition = topic_partition
-        self.serials = array("q")  # which its records are, among all that the producer took
+        self.serials = array("q")  # the serial numbers of its records in this producer
         self.is_full = False
         self.halves: tuple[PendingBatch, PendingBatch] | None = None
         self.builder = BatchBuilder()
@@ -79,15 +75,15 @@ class PendingBatch:
 
     @property
     def payload_bytes(self) -> int:
-        """What its records take, uncompressed."""
+        """The bytes of its records, uncompressed."""
         return self.builder.payload_bytes
 
     def has_room(self, size_bytes: int, *, batch_bytes_max: int) -> bool:
-        """Whether a record of at most `size_bytes` fits; an empty batch takes any."""
+        """Whether a record of at most `size_bytes` fits. Any record fits in an empty batch."""
         return len(self.builder) == 0 or self.payload_bytes + size_bytes + HEADER_BYTES <= batch_bytes_max
 
     def seal(self, *, compression: Compression, identity: ProducerIdentity, sequence: int) -> None:
-        """Write the batch's bytes, or only its producer fields when they are written already."""
+        """Write the batch's bytes, or only its producer fields if the bytes exist already."""
         self.identity = identity
         self.sequence = sequence
         if self.data is None:
@@ -105,7 +101,7 @@ class PendingBatch:
         update_crc(self.data)
 
     def split(self) -> tuple[PendingBatch, PendingBatch]:
-        """Two batches of its records, of which the second begins in the middle; `done` ends. It has two or more."""
+        """Split its records, two or more, into two batches. The second begins in the middle. `done` ends."""
         assert self.data is not None
         middle = len(self.builder) // 2
         halves = (
@@ -124,13 +120,13 @@ class PendingBatch:
 
 
 def _look_at_failure(done: asyncio.Future[tuple[int, int]]) -> None:
-    # The producer reports failures by itself (`Producer.flush`); nobody need await each record for them.
+    # The producer reports failures by itself (`Producer.flush`), so a caller need not await each record.
     if not done.cancelled():
         done.exception()
 
 
 class Delivery:
-    """Await it for the record's RecordMetadata, or the error that it could not be written for."""
+    """Await it for the record's RecordMetadata, or the error of its write."""
 
     __slots__ = ("_batch", "_index", "_timestamp_ms")
 
@@ -141,7 +137,7 @@ class Delivery:
 
     @property
     def is_done(self) -> bool:
-        """Whether awaiting it would not wait."""
+        """Whether the record is written or failed, so that `await` does not wait."""
         self._follow_split()
         return self._batch.done.done()
 
@@ -167,7 +163,7 @@ class Delivery:
 
 
 class PartitionQueue:
-    """The batches of one partition, oldest first; the last one takes records until it is full or sent."""
+    """The batches of one partition, oldest first. Records are added to the last one until it is full or sent."""
 
     __slots__ = (
         "batch_bytes_max",
@@ -188,7 +184,7 @@ class PartitionQueue:
 
     @property
     def oldest(self) -> PendingBatch | None:
-        """The batch whose records came first among those that are not acknowledged."""
+        """The first batch that is not acknowledged."""
         return self.in_flight or (self.batches[0] if self.batches else None)
 
     def append(
@@ -201,7 +197,7 @@ class PartitionQueue:
         serial: int,
         now: float,
     ) -> tuple[Delivery, int]:
-        """Add a record: its delivery, and the bytes it takes."""
+        """Add a record. Returns its delivery and its bytes in the batch."""
         batch = self._last_with_room(record_bytes(key, value, headers), now=now)
         before = batch.payload_bytes
         index = batch.builder.append(timestamp_ms, key, value, headers)
@@ -211,15 +207,14 @@ class PartitionQueue:
     def extend(
         self, timestamp_ms: int, given: Incoming, start: int, serials: Sequence[int], *, now: float
     ) -> tuple[int, int]:
-        """Add to one batch what fits of the records from `start` on, at most as many as there are `serials`.
-
-        Returns how many were added, and the bytes they take. A record that does not fit makes the batch full.
+        """Add to one batch the records from `start` on that fit, at most as many as there are `serials`. Returns their
+        number and bytes. A record that does not fit makes the batch full.
         """
         batch = self._last_with_room(given.size_bytes(start, start + 1), now=now)
         before = batch.payload_bytes
         wanted = start + len(serials)
         fitting = given.fitting(start, self.batch_bytes_max - HEADER_BYTES - before)
-        end = min(max(fitting, start + 1), wanted)  # an empty batch takes any record
+        end = min(max(fitting, start + 1), wanted)  # any record fits in an empty batch
         batch.builder.extend(
             timestamp_ms,
             given.values[start:end],
@@ -232,7 +227,7 @@ class PartitionQueue:
         return end - start, batch.payload_bytes - before
 
     def _last_with_room(self, size_bytes: int, *, now: float) -> PendingBatch:
-        """The batch that takes a record of at most `size_bytes`: a new one where the last is full or on its way."""
+        """The batch for a record of at most `size_bytes`: a new one if the last is full or in flight."""
         last = self.batches[-1] if self.batches else None
         if last is not None and last.data is None and not last.is_full:
             if last.has_room(size_bytes, batch_bytes_max=self.batch_bytes_max):
@@ -242,7 +237,7 @@ class PartitionQueue:
         return self.batches[-1]
 
     def due_at(self, *, linger_seconds: float) -> float | None:
-        """When the first batch may leave, by the loop's clock; None when nothing waits or one is under way."""
+        """The loop's time when the first batch may be sent; None if none waits or one is in flight."""
         if self.in_flight is not None or not self.batches:
             return None
         first = self.batches[0]

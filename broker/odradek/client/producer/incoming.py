@@ -1,4 +1,4 @@
-"""Records that a producer is given in one call, before they are in batches: what they take, and how many fit."""
+"""The records of one call of a producer, before they are in batches: their bytes, and how many fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.records.record import Headers
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """An upper bound of what a record takes in a batch, uncompressed."""
+    """An upper bound of a record's bytes in a batch, uncompressed."""
     size = RECORD_OVERHEAD_BYTES_MAX + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += 10 + 4 * len(name) + len(content or b"")
@@ -40,7 +40,7 @@ class Incoming:
         self.key = key
         self.headers = headers
         self._overhead_bytes = record_bytes(None if keys is not None else key, None, headers)
-        # Where the content of each record ends, counted in bytes from the first record's beginning.
+        # The end of each record's content, in bytes from the first record's beginning.
         lengths = _lengths(values) if keys is None else list(map(add, _lengths(values), _lengths(keys)))
         self._ends = [0, *accumulate(lengths)]
 
@@ -48,11 +48,11 @@ class Incoming:
         return len(self.values)
 
     def size_bytes(self, start: int, end: int) -> int:
-        """At most what the records from `start` to `end` take in a batch, uncompressed."""
+        """An upper bound of the bytes of the records from `start` to `end` in a batch, uncompressed."""
         return self._ends[end] - self._ends[start] + (end - start) * self._overhead_bytes
 
     def fitting(self, start: int, room_bytes: int) -> int:
-        """The end of the records from `start` on that fit in `room_bytes`; `start` where none does."""
+        """The end of the records from `start` on that fit in `room_bytes`; `start` if none fits."""
         ends = range(start + 1, len(self) + 1)
         return start + bisect_right(ends, room_bytes, key=lambda end: self.size_bytes(start, end))
 

@@ -1,4 +1,4 @@
-"""Which partition a record goes to.
+"""Chooses the partition of a record.
 
 Records with a key go by murmur2 of the key, exactly as in Java's client. So every Kafka client picks the same partition
 for a key. Records without a key stick to one partition until its batch is full, because full batches cost the broker
@@ -47,14 +47,14 @@ _remembered_murmur2 = lru_cache(PRODUCER_KEYS_REMEMBERED_MAX)(murmur2)
 
 
 class StickyPartitioner:
-    """Where records without a key go: one partition at a time, another at random after each batch."""
+    """The partition of records without a key: one at a time, a random other one after each batch."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._current: dict[str, int] = {}
 
     def partition(self, topic: str, available: Sequence[int]) -> int:
-        """The partition that `topic` sticks to now, out of the ones with a leader."""
+        """The present partition of `topic`, out of those with a leader."""
         current = self._current.get(topic)
         if current is None or current not in available:
             current = available[self._random.randrange(len(available))]
@@ -62,7 +62,7 @@ class StickyPartitioner:
         return current
 
     def batch_full(self, topic: str, partition: int, available: Sequence[int]) -> None:
-        """The batch of that partition is full or on its way: move on."""
+        """Choose another partition next: the batch of this one is full or in flight."""
         if self._current.get(topic) != partition:
             return
         others = [other for other in available if other != partition]

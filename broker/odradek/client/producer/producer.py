@@ -1,7 +1,6 @@
-"""The producer: records in, a partition chosen for each, batches handed to the sender (`sender`).
-
-Idempotent unless asked otherwise: a retry of a batch that had been written is recognised by the broker. Memory is
-bounded by the buffer: `send` waits when it is full. Left out: transactions.
+"""The producer: chooses a partition for each record, and passes batches to the sender (`sender`). Idempotent by
+default: the broker recognises the retry of a batch that it has written. Memory is bounded by the buffer: `send` waits
+when it is full. Left out: transactions.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ from odradek.records.record import Headers
 
 
 class SendProgress(NamedTuple):
-    """How far a producer is: records taken, records acknowledged, and how many from the first on all are.
-
-    Without acknowledgements (acks 0), a record counts as acknowledged once it is handed to the connection.
+    """The progress of a producer: records accepted, records acknowledged, and the first ones that all are acknowledged.
+    Without acknowledgements (acks 0), a record counts as acknowledged once it is sent.
     """
 
     taken: int
@@ -51,10 +49,9 @@ class Producer:
     """`async with Producer(client) as producer: delivery = await producer.send("orders", b"value", key=b"k")`.
 
     `send` returns a Delivery; `await delivery` waits for the broker. `flush` waits for all records and raises the first
-    failure since the last flush. So no record is lost unseen, even without awaiting its delivery.
-    `on_failure` is called for a batch that failed for good, with its partition, the count of its records, and the
-    error. `on_retry` is called each time that a batch goes again, with its partition, the seconds since it began, and
-    the error.
+    failure since the last flush. So no record is lost unseen, even without awaiting its delivery. `on_failure` is
+    called for a batch that cannot be written, with its partition, the count of its records, and the error. `on_retry`
+    is called for each retry of a batch, with its partition, its age in seconds, and the error.
     """
 
     def __init__(
@@ -105,14 +102,14 @@ class Producer:
         await self.close(is_flushing=failure is None)
 
     async def start(self) -> None:
-        """Get a producer id where one is needed and begin to send. Raises ClientClosed for a second start."""
+        """Get a producer id if needed and begin to send. Raises ClientClosed for a second start."""
         if self._started or self._closing:
-            raise ClientClosed("the producer was started or closed before; make another")
+            raise ClientClosed("the producer was started or closed before; create another")
         await self._sender.start()
         self._started = True
 
     async def close(self, *, is_flushing: bool = True) -> None:
-        """Send what waits (unless told not to), then stop. Raises the first failure as `flush` does."""
+        """Send the waiting records unless `is_flushing` is false, then stop. Raises as `flush`."""
         self._closing = True
         try:
             if is_flushing and self._started:
@@ -121,20 +118,20 @@ class Producer:
             await self._sender.close()
 
     async def flush(self, *, is_stopping_at_failure: bool = False) -> None:
-        """Wait until all that was sent is acknowledged or failed; raise the first failure since the last flush.
+        """Wait until all records are acknowledged or failed. Raises the first failure since the last flush.
 
-        `is_stopping_at_failure`: raise it at once, while other records are still under way.
+        With `is_stopping_at_failure` it is raised at once, while other records are still under way.
         """
         await self._sender.flush(is_stopping_at_failure=is_stopping_at_failure)
 
     @property
     def failure(self) -> OdradekError | None:
-        """What the next flush will raise: why a record could not be written, None while all is well."""
+        """The error that the next flush will raise, or None."""
         return self._sender.failure
 
     @property
     def progress(self) -> SendProgress:
-        """What was taken and what is acknowledged now."""
+        """The numbers of accepted and acknowledged records now."""
         unwritten = self._sender.first_unwritten_serial()
         return SendProgress(
             self._taken, self._sender.written_count, self._taken if unwritten is None else unwritten
@@ -152,9 +149,8 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Put a record on its way; waits only for metadata and for room in the buffer.
-
-        Raises UnknownTopicOrPartition, RecordTooLarge, BufferFull, ClientClosed, and TypeError for what is not bytes.
+        """Add a record to a batch. Waits only for metadata and for space in the buffer. Raises UnknownTopicOrPartition,
+        RecordTooLarge, BufferFull, ClientClosed, and TypeError for a part that is not bytes.
         """
         self._check_running()
         if (
@@ -205,7 +201,9 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """`send`, and wait until the record is written; raises why it could not be. One at a time, so slow."""
+        """`send`, and wait until the record is written. Raises the error of its write. Slow, since records are written
+        one at a time.
+        """
         delivery = await self.send(
             topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
@@ -221,11 +219,10 @@ class Producer:
         headers: GivenHeaders = (),
         partition: int | None = None,
     ) -> None:
-        """Put a record for each value on its way, in order, many times faster than one by one; waits as `send` does.
-
+        """Add a record for each value to batches, in order, many times faster than one by one. Waits as `send` does.
         `keys` has one for each value; without it all have `key`. All have the same headers, and the time of the call.
-        `flush` raises failures, and `progress` says how far it is. Raises as `send` does, and ValueError for another
-        number of keys. Records before one that is too large have been taken when that is raised.
+        `flush` raises failures, and `progress` counts records. Raises as `send` does, and ValueError for another number
+        of keys. A record that is too large does not remove the records before it.
         """
         self._check_running()
         if keys is not None and len(keys) != len(values):
@@ -239,7 +236,7 @@ class Producer:
         )
         start = 0
         while start < len(given):
-            # A slice is taken whole or not at all, so that what was taken has no gaps.
+            # A slice is added whole or not at all, so that the added records have no gaps.
             end = max(given.fitting(start, self._slice_bytes_max), start + 1)
             size_bytes = given.size_bytes(start, end)
             self._check_size(size_bytes)
@@ -248,7 +245,7 @@ class Producer:
             start = end
 
     def _put(self, topic: str, given: Incoming, start: int, end: int, partition: int | None) -> None:
-        """Put the records from `start` to `end` into batches, now."""
+        """Add the records from `start` to `end` to batches, without waiting."""
         serials = range(self._taken, self._taken + end - start)
         if given.keys is not None and partition is None:
             for target, part, positions in self._by_partition(topic, given, start, end):
@@ -268,7 +265,7 @@ class Producer:
         *,
         topic: str = "",
     ) -> None:
-        """Put as many records as there are `serials` into batches of `target`; of one after the other for None."""
+        """Add as many records as there are `serials` to batches of `target`. None stands for the sticky partitions."""
         now = asyncio.get_running_loop().time()
         timestamp_ms = time.time_ns() // 1_000_000
         while serials:
@@ -320,17 +317,17 @@ class Producer:
             )
 
     async def _ready(self, topic: str, size_bytes: int, partition: int | None) -> None:
-        """Wait for the topic's partitions and for room in the buffer."""
+        """Wait for the topic's partitions and for space in the buffer."""
         if topic not in self._client.cluster.topics:
             await self._client.with_retries(lambda: self._known(topic))
         if partition is not None and whole_number(partition, "partition") >= self._partition_count(topic):
-            # It may have been added since the picture was made.
+            # It may have been added since the metadata was read.
             await self._client.with_retries(lambda: self._client.refresh((topic,)))
         if not self._sender.has_room(size_bytes):
             await self._sender.wait_for_room(size_bytes)
 
     async def _known(self, topic: str) -> None:
-        # A partition without a leader is enough: its records wait for one as long as for their delivery.
+        # A partition without a leader is enough: its records wait for a leader within their delivery timeout.
         (await self._client.topics((topic,), allow_creation=True)).topic(topic)
 
     def _partition_count(self, topic: str) -> int:

@@ -1,4 +1,4 @@
-"""The two requests of a producer: its id, and batches to the broker that leads their partitions."""
+"""The two requests of a producer: InitProducerId, and Produce to the leader of partitions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ACKS_ALL = -1
 PRODUCE_VERSIONS = (
     3,
     12,
-)  # from 13 on topics go by id, which only matters where a topic is recreated meanwhile
+)  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
 INIT_PRODUCER_ID_VERSIONS = (0, 5)
 TRANSACTION_TIMEOUT_MS_NONE = 2**31 - 1
 
 
 class BatchOutcome(NamedTuple):
-    """Where a batch came to lie; -1 without acknowledgements, or for a duplicate whose place is forgotten."""
+    """The base offset of a written batch; -1 without acknowledgements, or for a duplicate with an unknown offset."""
 
     base_offset: int
     log_append_time_ms: int
 
 
 async def initialize_producer_id(client: Client) -> ProducerIdentity:
-    """A fresh id for an idempotent producer. Raises what the broker answers."""
+    """A new id for an idempotent producer. Raises the broker's error."""
     response = await (await client.any_broker()).request(
         ApiKey.INIT_PRODUCER_ID,
         versions=INIT_PRODUCER_ID_VERSIONS,
@@ -48,7 +48,7 @@ async def initialize_producer_id(client: Client) -> ProducerIdentity:
 async def produce(
     client: Client, leader: int, batches: Sequence[PendingBatch], *, acks: int
 ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
-    """Send the batches, one per partition, in one request. Raises when the request as a whole failed."""
+    """Send the batches, one per partition, in one request. Raises the error of a request that failed as a whole."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for batch in batches:
         topic, partition = batch.topic_partition

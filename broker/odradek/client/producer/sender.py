@@ -1,10 +1,10 @@
-"""The sending half of a producer: batches that are due go to their leaders, and come back acknowledged or go again.
+"""The sending half of a producer: sends due batches to their leaders, and retries those that are not acknowledged.
 
     PartitionQueue (batches grow) → _run (what is due, by leader) → _send (one request) → acknowledged or again
 
-Each batch carries a sequence number where the producer is idempotent, so the broker recognises a retry of one that it
-has written. Retries are bounded by the delivery timeout, memory by the buffer. A batch that is too large for its topic
-is split and sent again, as Java's producer does. Left out: transactions.
+Each batch of an idempotent producer has a sequence number, so the broker recognises a retry of one that it has written.
+Retries are bounded by the delivery timeout, memory by the buffer. A batch that is too large for its topic is split and
+sent again, as Java's producer does. Left out: transactions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SenderSettings(NamedTuple):
 
 
 class Sender:
-    """Sends what is in the queues until it is closed; `queue` gives them, `added` reports what was put in."""
+    """Sends the batches of the queues until it is closed. `queue` returns a queue, `added` reports added records."""
 
     def __init__(
         self,
@@ -84,18 +84,18 @@ class Sender:
         self._tasks = TaskOwner("producer")
         self.written_count = 0
         self.first_lost_serial: int | None = None
-        """The first record, by its serial number, that failed for good."""
+        """The first record, by its serial number, that could not be written."""
         self.failure: OdradekError | None = None
         """The first since the last flush."""
 
     async def start(self) -> None:
-        """Get a producer id where one is needed and begin to send."""
+        """Get a producer id if needed and begin to send."""
         if self._settings.is_idempotent:
             self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
         self._tasks.start(self._run(), name="sender")
 
     async def close(self) -> None:
-        """Stop; what is not acknowledged fails with ClientClosed."""
+        """Stop. Records that are not acknowledged fail with ClientClosed."""
         await self._tasks.close()
         for queue in self._queues.values():
             for batch in (*([queue.in_flight] if queue.in_flight else []), *queue.batches):
@@ -116,7 +116,7 @@ class Sender:
         if failure is not None:
             raise failure
 
-    # --- taking batches -------------------------------------------------------------------------------------------
+    # --- queues ---------------------------------------------------------------------------------------------------
 
     def queue(self, target: TopicPartition) -> PartitionQueue:
         """The queue of a partition."""
@@ -128,7 +128,7 @@ class Sender:
         return found
 
     def added(self, size_bytes: int, *, is_new: bool = False, is_full: bool = False) -> None:
-        """So much was put into a batch, which is new or full by it."""
+        """Count added bytes; wake the sender for a new or full batch."""
         self._buffered_bytes += size_bytes
         if is_new:
             self._unfinished += 1
@@ -136,13 +136,13 @@ class Sender:
             self._wake.set()
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether the buffer takes so much more; an empty one takes any."""
+        """Whether so many bytes fit in the buffer. Any number fits in an empty one."""
         return (
             not self._buffered_bytes or self._buffered_bytes + size_bytes <= self._settings.buffer_bytes_max
         )
 
     async def wait_for_room(self, size_bytes: int) -> None:
-        """Wait until the buffer takes so much more. Raises BufferFull."""
+        """Wait until so many bytes fit in the buffer. Raises BufferFull."""
         try:
             async with asyncio.timeout(self._settings.room_wait_seconds_max):
                 while not self.has_room(size_bytes):
@@ -151,7 +151,7 @@ class Sender:
         except TimeoutError:
             raise BufferFull(
                 f"the producer's buffer of {self._settings.buffer_bytes_max} bytes stayed full for "
-                f"{self._settings.room_wait_seconds_max:.0f} s: the broker takes records slower than they come"
+                f"{self._settings.room_wait_seconds_max:.0f} s: the broker is slower than the sender"
             ) from None
 
     def first_unwritten_serial(self) -> int | None:
@@ -175,7 +175,7 @@ class Sender:
                 continue
 
     async def _dispatch(self, now: float) -> float | None:
-        """Send all that is due and say in how many seconds the next batch will be."""
+        """Send all due batches. Returns the seconds until the next one is due."""
         by_leader: dict[int, list[PartitionQueue]] = {}
         next_due: float | None = None
         is_refresh_due = False
@@ -211,7 +211,7 @@ class Sender:
         try:
             await self._client.refresh(sorted({key.topic for key in self._queues}))
         except OdradekError as failure:
-            # Once for each outage: this is tried for every batch that failed.
+            # Once for each outage, since every failed batch tries this.
             level = logging.DEBUG if self._is_refresh_failing else logging.WARNING
             logger.log(level, "the metadata could not be refreshed, trying again: %s", failure)
             self._is_refresh_failing = True
@@ -238,7 +238,7 @@ class Sender:
                 batch.seal(compression=self._settings.compression, identity=NO_IDENTITY, sequence=-1)
             return
         if batch.identity != NO_IDENTITY:
-            return  # another try of the same batch, under the same number
+            return  # a retry of the same batch, with the same sequence number
         if queue.sequence_identity != self._identity:
             queue.sequence_identity = self._identity
             queue.next_sequence = 0
@@ -262,7 +262,7 @@ class Sender:
             )
             is_renewed = isinstance(outcome, OdradekError) and self._may_renew(batch, outcome)
             if is_renewed:
-                # It counts as under way meanwhile: nothing behind it may go before it.
+                # It counts as in flight meanwhile: no later batch may be sent before it.
                 await self._renew_identity(batch.identity)
                 batch.identity = NO_IDENTITY
             queue.in_flight = None
@@ -284,13 +284,13 @@ class Sender:
         self._wake.set()
 
     def _may_renew(self, batch: PendingBatch, outcome: OdradekError) -> bool:
-        """Whether the broker lost this producer's state without having written the batch: a new id is safe then."""
+        """Whether the broker lost this producer's state without writing the batch: then a new id is safe."""
         if isinstance(outcome, UnknownProducerId):
             return True
         return isinstance(outcome, OutOfOrderSequence) and batch.attempts == 1
 
     def _again(self, queue: PartitionQueue, batch: PendingBatch, failure: OdradekError) -> None:
-        """Put the batch back in front, unless its time is up."""
+        """Put the batch back at the front, unless its delivery timeout is over."""
         now = asyncio.get_running_loop().time()
         pause_ms = min(CLIENT_RETRY_PAUSE_MS_MIN * 2 ** min(batch.attempts, 10), CLIENT_RETRY_PAUSE_MS_MAX)
         batch.attempts = max(batch.attempts, 1)
@@ -298,18 +298,18 @@ class Sender:
         if batch.retry_at > batch.created_at + self._settings.delivery_timeout_seconds:
             late = ClientTimeout(
                 f"{count(len(batch.builder), 'record')} for {batch.topic_partition} could not "
-                f"be written in {self._settings.delivery_timeout_seconds:g} s; the last try said: {failure}"
+                f"be written in {self._settings.delivery_timeout_seconds:g} s; the last error: {failure}"
             )
             self._lose(batch, late)
             self._tasks.start(self._after_loss(batch), name="fail a batch")
             return
-        logger.debug("batch for %s goes again in %d ms: %s", batch.topic_partition, pause_ms, failure)
+        logger.debug("batch for %s is retried in %d ms: %s", batch.topic_partition, pause_ms, failure)
         queue.batches.appendleft(batch)
         if self._on_retry is not None:
             self._on_retry(batch.topic_partition, now - batch.created_at, failure)
 
     def _split(self, queue: PartitionQueue, batch: PendingBatch) -> None:
-        """Send the batch's records as two; the broker has written none of them, so their numbers are free again."""
+        """Send the batch's records as two. The broker has written none, so their numbers are unused."""
         if batch.identity == queue.sequence_identity:
             queue.next_sequence = batch.sequence
         queue.batch_bytes_max = min(queue.batch_bytes_max, max(batch.payload_bytes // 2, 1))
@@ -344,7 +344,7 @@ class Sender:
             self._on_failure(batch.topic_partition, len(batch.builder), failure)
 
     async def _after_loss(self, batch: PendingBatch) -> None:
-        # Its sequence numbers are spent and the broker may not have seen them: another epoch begins at 0.
+        # Its sequence numbers are used, and the broker may not have seen them: another epoch begins at 0.
         if self._settings.is_idempotent and batch.identity == self._identity:
             await self._renew_identity(batch.identity)
         self._finish(batch)
@@ -356,8 +356,8 @@ class Sender:
         self._finished.set()
 
     async def _renew_identity(self, old: ProducerIdentity) -> None:
-        """Another epoch, at once (KIP-360): what is under way under the old one is refused when it comes late, and
-        nothing is sent in between. Another id only where there are no more epochs.
+        """Take another epoch, at once (KIP-360). The broker refuses late batches of the old epoch, and nothing is sent
+        in between. Another id is only needed after the last epoch.
         """
         if self._identity != old:
             return
@@ -367,4 +367,4 @@ class Sender:
         try:
             self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
         except OdradekError as failure:
-            logger.warning("no new producer id could be had, the old one stays: %s", failure)
+            logger.warning("no new producer id was allocated, the old one stays: %s", failure)
