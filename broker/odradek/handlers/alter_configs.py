@@ -6,12 +6,11 @@ from collections import Counter
 from typing import Final
 
 from odradek.controller.requests import Outcome
-from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import (
     ResourceType,
-    alteration_response,
-    repeated_resources,
+    altered,
     resource_of,
 )
 from odradek.handlers.context import RequestContext
@@ -28,20 +27,10 @@ def handle(request: AlterConfigsRequest, context: RequestContext) -> Pending[Mes
 
 
 async def _alter(request: AlterConfigsRequest, context: RequestContext) -> Message:
-    repeated = repeated_resources(request.resources)
-    responses = []
-    for resource in request.resources:
-        outcome: Outcome
-        try:
-            if (resource.resource_type, resource.resource_name) in repeated:
-                raise InvalidRequest("Each resource must appear at most once.")
-            outcome = await _alter_one(resource, context, validate_only=request.validate_only)
-            if outcome is None and not request.validate_only:
-                texts = {config.name: config.value for config in resource.configs}
-                change_log.settings_replaced(context, resource, texts)
-        except RequestError as error:
-            outcome = error
-        responses.append(alteration_response(resource, outcome, context))
+    async def alter_one(resource: AlterConfigsResource) -> Outcome:
+        return await _alter_one(resource, context, validate_only=request.validate_only)
+
+    responses = await altered(request.resources, context, alter_one)
     return response(API, context.header.api_version, responses=responses)
 
 
@@ -58,4 +47,6 @@ async def _alter_one(
     outcomes: list[Outcome] = await context.broker.active_controller.alter_configs(
         [(target, texts)], validate_only=validate_only
     )
+    if outcomes[0] is None and not validate_only:
+        change_log.settings_replaced(context, resource, texts)
     return outcomes[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from odradek.cluster.config_description import BrokerSources
 from odradek.cluster.configs import topic_value
@@ -13,7 +13,7 @@ from odradek.cluster.image import ResourceKind
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.controller.requests import ConfigOperation, Outcome, Resource
 from odradek.foundation.compaction import compaction_warning
-from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers.context import RequestContext
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.requests.cluster import (
@@ -34,6 +34,7 @@ class ConfigResource(Protocol):
 
 
 AlteredResource = AlterConfigsResource | IncrementalAlterConfigsResource
+AlteredResourceT = TypeVar("AlteredResourceT", AlterConfigsResource, IncrementalAlterConfigsResource)
 
 
 class ResourceType(IntEnum):
@@ -71,19 +72,31 @@ def resource_of(resource_type: int, name: str) -> Resource:
     return Resource(kind, name)
 
 
-def repeated_resources(resources: Iterable[ConfigResource]) -> frozenset[tuple[int, str]]:
-    """The resources that one request names more than once: which of the values counts is not known."""
+async def altered(
+    resources: Sequence[AlteredResourceT],
+    context: RequestContext,
+    alter_one: Callable[[AlteredResourceT], Awaitable[Outcome]],
+) -> list[dict[str, object]]:
+    """The answers for all resources of AlterConfigs or IncrementalAlterConfigs, each altered by `alter_one`."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    return frozenset(key for key, count in counts.items() if count > 1)
+    responses = []
+    for resource in resources:
+        outcome: Outcome
+        try:
+            if counts[resource.resource_type, resource.resource_name] > 1:
+                # Which of the values counts is not known.
+                raise InvalidRequest("Each resource must appear at most once.")
+            outcome = await alter_one(resource)
+        except RequestError as error:
+            outcome = error
+        responses.append(_alteration_response(resource, outcome, context))
+    return responses
 
 
-def alteration_response(
+def _alteration_response(
     resource: AlteredResource, outcome: Outcome, context: RequestContext
 ) -> dict[str, object]:
-    """The answer for one resource of AlterConfigs or IncrementalAlterConfigs.
-
-    Without an error, the message may be a warning: other clients ignore it, and our own shows it.
-    """
+    """Without an error, the message may be a warning: other clients ignore it, and our own shows it."""
     return {
         "error_code": error_code(outcome),
         "error_message": error_message(outcome) if outcome is not None else _warning(resource, context),

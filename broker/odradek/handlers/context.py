@@ -55,25 +55,6 @@ class CoordinatorParts(Protocol):
 class BrokerParts:
     """The parts of one broker that handlers call. `settings` is the broker's frozen settings."""
 
-    __slots__ = (
-        "_active_controller",
-        "_coordinators",
-        "_leadership",
-        "blocking",
-        "broker_id",
-        "clock",
-        "controller",
-        "counters",
-        "fetch_sessions",
-        "handlers",
-        "images",
-        "log_manager",
-        "partitions",
-        "producer_ids",
-        "purgatory",
-        "settings",
-    )
-
     is_broker: Final = True
 
     def __init__(
@@ -136,43 +117,29 @@ class BrokerParts:
         return self._leadership()
 
 
-class ControllerParts:
+class ControllerParts(NamedTuple):
     """The parts of the active controller that its handlers call. A part that a broker has too has the same name."""
 
-    __slots__ = (
-        "active_controller",
-        "broker_id",
-        "clock",
-        "controller",
-        "counters",
-        "handlers",
-        "images",
-        "leadership",
-        "settings",
-    )
+    broker_id: int
+    settings: Settings
+    clock: Clock
+    images: ImageHolder
+    controller: Controller
+    leadership: Leadership
+    counters: RequestCounters
+    handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
 
-    is_broker: Final = False
+    @property
+    def is_broker(self) -> bool:
+        return False
 
-    def __init__(
-        self,
-        *,
-        broker_id: int,
-        settings: Settings,
-        clock: Clock,
-        images: ImageHolder,
-        controller: Controller,
-        leadership: Leadership,
-        counters: RequestCounters,
-    ) -> None:
-        self.broker_id = broker_id
-        self.settings = settings
-        self.clock = clock
-        self.images = images
-        self.controller = controller
-        self.active_controller = controller
-        self.leadership = leadership
-        self.counters = counters
-        self.handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
+    @property
+    def active_controller(self) -> Controller:
+        return self.controller
+
+
+# What a broker and an active controller both have, for handlers that run in either.
+SharedParts = BrokerParts | ControllerParts
 
 
 class RequestContext(NamedTuple):
@@ -194,34 +161,6 @@ class RequestContext(NamedTuple):
     def listener_name(self) -> str:
         """The listener of the connection: answers name the advertised addresses of this listener."""
         return self.connection.listener_name
-
-
-class SharedParts(Protocol):
-    """The parts that a broker and an active controller both have, for handlers that run in either."""
-
-    @property
-    def broker_id(self) -> int: ...
-
-    @property
-    def is_broker(self) -> bool: ...
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def images(self) -> ImageHolder: ...
-
-    @property
-    def controller(self) -> ControllerApi: ...
-
-    @property
-    def active_controller(self) -> Controller: ...
-
-    @property
-    def leadership(self) -> Leadership: ...
 
 
 class SharedContext(Protocol):

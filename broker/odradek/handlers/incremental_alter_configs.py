@@ -6,14 +6,13 @@ from collections import Counter
 from typing import Final
 
 from odradek.controller.requests import ConfigChange, ConfigOperation, Outcome
-from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import (
     ResourceType,
-    alteration_response,
+    altered,
     check_own_broker,
-    repeated_resources,
     resource_of,
 )
 from odradek.handlers.context import RequestContext
@@ -34,20 +33,14 @@ def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> 
 
 
 async def _alter(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
-    repeated = repeated_resources(request.resources)
-    responses = []
-    for resource in request.resources:
-        outcome: Outcome
-        try:
-            if (resource.resource_type, resource.resource_name) in repeated:
-                raise InvalidRequest("Each resource must appear at most once.")
-            outcome = await _alter_one(resource, context, validate_only=request.validate_only)
-            if outcome is None and not request.validate_only:
-                changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
-                change_log.settings_changed(context, resource, changes)
-        except RequestError as error:
-            outcome = error
-        responses.append(alteration_response(resource, outcome, context))
+    async def alter_one(resource: IncrementalAlterConfigsResource) -> Outcome:
+        outcome = await _alter_one(resource, context, validate_only=request.validate_only)
+        if outcome is None and not request.validate_only:
+            changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
+            change_log.settings_changed(context, resource, changes)
+        return outcome
+
+    responses = await altered(request.resources, context, alter_one)
     return response(API, context.header.api_version, responses=responses)
 
 

@@ -68,10 +68,7 @@ assert _HEADER.size == HEADER_BYTES
 # Produce and fetch make a header by this: the named tuple's own constructor costs as much again as the unpacking.
 _new_tuple = tuple.__new__
 _unpack_header = _HEADER.unpack_from
-_unpack_int64 = _INT64.unpack_from
 _unpack_int32 = _INT32.unpack_from
-_unpack_uint32 = _UINT32.unpack_from
-_unpack_int16 = _INT16.unpack_from
 _pack_int64_into = _INT64.pack_into
 _pack_int32_into = _INT32.pack_into
 
@@ -207,6 +204,20 @@ def validate_header(header: BatchHeader) -> None:
         raise InvalidRecord("a batch is marked as transactional and has no producer id")
 
 
+class _Field:
+    """One number of a header, read where it lies."""
+
+    __slots__ = ("_position", "_unpack_from")
+
+    def __init__(self, code: str, position: int) -> None:
+        self._unpack_from = struct.Struct(">" + code).unpack_from
+        self._position = position
+
+    def __get__(self, view: BatchView, owner: type[BatchView]) -> int:
+        (value,) = self._unpack_from(view.buffer, view.position + self._position)
+        return value  # type: ignore[no-any-return]
+
+
 class BatchView:
     """A batch inside a larger buffer, its fields read where they lie.
 
@@ -216,6 +227,20 @@ class BatchView:
     """
 
     __slots__ = ("buffer", "position")
+
+    base_offset = _Field("q", 0)
+    batch_length = _Field("i", 8)
+    leader_epoch = _Field("i", 12)
+    magic = _Field("B", MAGIC_POSITION)
+    crc = _Field("I", 17)
+    attributes = _Field("h", 21)
+    last_offset_delta = _Field("i", 23)
+    base_timestamp_ms = _Field("q", 27)
+    max_timestamp_ms = _Field("q", 35)
+    producer_id = _Field("q", 43)
+    producer_epoch = _Field("h", 51)
+    base_sequence = _Field("i", 53)
+    record_count = _Field("i", 57)
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
         if position < 0 or len(buffer) - position < HEADER_BYTES:
@@ -236,57 +261,9 @@ class BatchView:
         return BatchHeader._make(_unpack_header(self.buffer, self.position))
 
     @property
-    def base_offset(self) -> int:
-        return int(_unpack_int64(self.buffer, self.position)[0])
-
-    @property
     def size_bytes(self) -> int:
         """The whole batch, header included, as its length field says."""
-        return int(_unpack_int32(self.buffer, self.position + 8)[0]) + LOG_OVERHEAD_BYTES
-
-    @property
-    def leader_epoch(self) -> int:
-        return int(_unpack_int32(self.buffer, self.position + 12)[0])
-
-    @property
-    def magic(self) -> int:
-        return self.buffer[self.position + MAGIC_POSITION]
-
-    @property
-    def crc(self) -> int:
-        return int(_unpack_uint32(self.buffer, self.position + 17)[0])
-
-    @property
-    def attributes(self) -> int:
-        return int(_unpack_int16(self.buffer, self.position + 21)[0])
-
-    @property
-    def last_offset_delta(self) -> int:
-        return int(_unpack_int32(self.buffer, self.position + 23)[0])
-
-    @property
-    def base_timestamp_ms(self) -> int:
-        return int(_unpack_int64(self.buffer, self.position + 27)[0])
-
-    @property
-    def max_timestamp_ms(self) -> int:
-        return int(_unpack_int64(self.buffer, self.position + 35)[0])
-
-    @property
-    def producer_id(self) -> int:
-        return int(_unpack_int64(self.buffer, self.position + 43)[0])
-
-    @property
-    def producer_epoch(self) -> int:
-        return int(_unpack_int16(self.buffer, self.position + 51)[0])
-
-    @property
-    def base_sequence(self) -> int:
-        return int(_unpack_int32(self.buffer, self.position + 53)[0])
-
-    @property
-    def record_count(self) -> int:
-        return int(_unpack_int32(self.buffer, self.position + 57)[0])
+        return self.batch_length + LOG_OVERHEAD_BYTES
 
     @property
     def last_offset(self) -> int:

@@ -29,20 +29,6 @@ def _always() -> bool:
 class ReplicaContext:
     """A broker of a cluster sets `is_leadership_certain`, `is_registry_silent` and `followed_as_of`."""
 
-    __slots__ = (
-        "_clock",
-        "_current_settings",
-        "_images",
-        "acknowledgements",
-        "broker_id",
-        "flusher",
-        "followed_as_of",
-        "is_leadership_certain",
-        "is_registry_silent",
-        "pushes_high_watermark",
-        "throttles",
-    )
-
     def __init__(
         self,
         *,

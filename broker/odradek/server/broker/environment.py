@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from odradek.cluster.dynamic_settings import DynamicSettings
@@ -18,41 +18,16 @@ if TYPE_CHECKING:
 REGISTRY_FILE: Final = "registry.sqlite"
 
 
-class BrokerEnvironment:
-    """Set once. `closing` is closed at the stop, or after a start that fails, last entry first."""
+class BrokerEnvironment(NamedTuple):
+    """`closing` is closed at the stop, or after a start that fails, last entry first."""
 
     # Not a dataclass: to generate one takes longer than the rest of this module.
-    __slots__ = (
-        "broker_id",
-        "clock",
-        "closing",
-        "disk",
-        "dynamic_settings",
-        "images",
-        "network",
-        "rng",
-        "settings",
-    )
-
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        broker_id: int,
-        clock: Clock,
-        network: Network,
-        disk: Disk,
-        rng: random.Random,
-        images: ImageHolder,
-        dynamic_settings: DynamicSettings,
-        closing: AsyncExitStack,
-    ) -> None:
-        self.settings = settings
-        self.broker_id = broker_id
-        self.clock = clock
-        self.network = network
-        self.disk = disk
-        self.rng = rng
-        self.images = images
-        self.dynamic_settings = dynamic_settings
-        self.closing = closing
+    settings: Settings
+    broker_id: int
+    clock: Clock
+    network: Network
+    disk: Disk
+    rng: random.Random
+    images: ImageHolder
+    dynamic_settings: DynamicSettings
+    closing: AsyncExitStack
