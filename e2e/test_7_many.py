@@ -1,4 +1,4 @@
-"""A thousand Topics, what the operator costs when nothing happens, and an operator that is killed amid its work."""
+"""A thousand Topics, what the operator costs when nothing happens, and an operator that is killed at its work."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_operator_that_is_killed_amid_its_work_finishes_it(kube: Kube) -> Non
     chance = random.Random(seed)
     selector = made(kube, "fire", TOPICS_UNDER_FIRE)
     for _ in range(KILLS):
-        time.sleep(chance.uniform(0.0, 1.5))  # somewhere amid its writes
+        time.sleep(chance.uniform(0.0, 1.5))  # somewhere between its writes
         for pod in OPERATOR.items("pods", "app.kubernetes.io/name=odradek-operator"):
             OPERATOR.kill_pod(pod["metadata"]["name"])
     until(

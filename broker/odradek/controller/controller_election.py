@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionCallbacks:
     """The owner's callbacks, on the event loop. They report that its term begins, that its term is over and why, and
-    who the active controller is (None without one).
+    which controller is active (None without one).
     """
 
     on_elected: Callable[[ControllerTerm], None]

@@ -1,4 +1,4 @@
-"""Who may lead a partition besides its in-sync set: eligible leader replicas (KIP-966), pure.
+"""Which replicas may lead a partition besides its in-sync set: eligible leader replicas (KIP-966), pure.
 
 While fewer than min.insync.replicas are in sync, the high watermark does not move. So a replica that leaves the set
 when it becomes that small, or later, has all that was acknowledged. It stays *eligible* to lead. So when the last
@@ -44,7 +44,7 @@ def decides_eligibility(kind: ResourceKind, before: Mapping[str, str], after: Ma
 
 
 def is_enough(partition: PartitionImage, *, min_in_sync: int) -> bool:
-    """Whether the high watermark moves with this in-sync set, if there is a leader (who counts alike)."""
+    """Whether the high watermark moves with this in-sync set, if there is a leader (which counts too)."""
     return len(partition.isr) >= min(min_in_sync, len(partition.replicas) - len(partition.adding))
 
 

@@ -1,10 +1,10 @@
-"""Who leads a partition and who counts as in sync: pure, each rule from a partition to the partition that follows.
+"""Which replica leads and which count as in sync: pure, each rule from a partition to the partition that follows.
 
 Every function gives None when nothing changes. A new leader, or none, begins a new leader epoch; members that leave
 the in-sync set under the same leader do not. `partition_epoch` is left as it was: it is the version of the registry's
 node, and the write that makes the result true raises it.
 
-Who is eligible to lead outside the in-sync set is read here and kept up by `eligible_replicas`.
+Which replicas outside the in-sync set are eligible to lead is read here and kept up by `eligible_replicas`.
 
 Sources: Kafka's design 4.7 (in-sync replicas, unclean election), KIP-497 (AlterPartition), KIP-841 (brokers that are
 shutting down do not join it), KIP-966 (eligible leader replicas).

@@ -3,7 +3,7 @@
 `leader_election` holds the rules. This module applies them to partitions and writes the results, in writes of bounded
 size, before any broker learns of them. Like all decisions of the controller, these run one after the other.
 
-What it leaves out: topics and settings (`controller`), who the controller is, and when brokers are read again.
+What it leaves out: topics and settings (`controller`), which controller is active, and when brokers are read again.
 """
 
 from __future__ import annotations

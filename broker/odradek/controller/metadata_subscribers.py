@@ -3,7 +3,7 @@
 A waiting request costs a future and a timer. The next change answers it, or the end of its wait. A request says what
 the broker has applied, which is kept: `applied` reports whether a change has arrived everywhere.
 
-What it leaves out: sockets, and who is a member (`leadership`).
+What it leaves out: sockets, and which brokers are members (`leadership`).
 """
 
 from __future__ import annotations

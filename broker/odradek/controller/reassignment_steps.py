@@ -159,7 +159,7 @@ def cancelled(
 
 
 def _having_all(partition: PartitionImage) -> set[int]:
-    """Who has what was acknowledged."""
+    """The replicas that have what was acknowledged."""
     return {*partition.isr, *partition.elr}
 
 

@@ -91,7 +91,7 @@ class ReplicatedTopicLog:
         log = self._partitions.get(self._topic, partition).log
         if offset == log.log_end_offset:
             return b""
-        # Not as clients read, who get nothing above the high watermark: see `bounds`.
+        # Not as clients read, which get nothing above the high watermark: see `bounds`.
         found = log.read(offset, bytes_max=bytes_max, at_least_one_batch=True)
         data = found.read_cached()
         return asyncio.to_thread(found.read) if data is None else data

@@ -58,7 +58,7 @@ class ForwardResponse(NamedTuple):
 
 
 class LeaveRequest(NamedTuple):
-    """Who wants to stop, in which of its registrations."""
+    """The broker that wants to stop, and which of its registrations."""
 
     correlation_id: int
     client_id: str

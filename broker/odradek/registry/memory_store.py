@@ -229,7 +229,7 @@ class MemoryStore(TreeStore):
         self._refresh_state()
 
     def registry_left(self) -> None:
-        """The registry answers nobody."""
+        """The registry answers no session."""
         self._stop_timer()
         self._connection += 1
         if self.session_state is SessionState.CONNECTED:

@@ -209,7 +209,7 @@ def _reserve_room(connection: sqlite3.Connection, reserve: Path) -> None:
     """Move the room of the reserve into SQLite's files, as much of it as the disk still has."""
     reserve.unlink(missing_ok=True)
     (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
-    # Syncs cost the start some milliseconds, and a power cut may take back what is done here.
+    # Syncs cost the start some milliseconds, and a power failure may take back what is done here.
     connection.execute("PRAGMA synchronous = OFF")
     failure: sqlite3.OperationalError | None = None
     for blob_bytes in _BLOB_BYTES:
@@ -262,7 +262,7 @@ def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Registry
         ((opening, text),) = openings
         checksum = RegistryChecksum.over(rows)
         is_whole = checksum.text(opening=opening) == text
-    except (TypeError, ValueError, AttributeError):  # values of types that nobody wrote
+    except (TypeError, ValueError, AttributeError):  # values of other types than are written
         is_whole = False
     if not is_whole:
         raise StoreError(_damaged(path, "what it holds does not match its checksum"))

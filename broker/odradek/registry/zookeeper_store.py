@@ -262,7 +262,7 @@ class ZookeeperStore:
         self._changed(session, session.state)
 
     def _changed(self, session: ZooKeeperSession, state: SessionState) -> None:
-        """A session is connected, suspended or expired. One that is being opened is nobody's yet."""
+        """A session is connected, suspended or expired. One that is being opened has no user yet."""
         if session is not self._session:
             return
         if state is SessionState.EXPIRED:

@@ -210,7 +210,7 @@ class Replica:
     # --- requests that wait ------------------------------------------------------------------------------------------
 
     def notify_followers(self) -> None:
-        """Tell followers' sessions that their next fetch has something to learn here."""
+        """Notify followers' sessions that their next fetch has something to learn here."""
         for listener in tuple(self.log_end_watch.waiting):
             listener.state_changed()
 

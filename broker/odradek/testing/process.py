@@ -134,7 +134,7 @@ class TestBroker:
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """Stop as `kill -9` and power cuts do: at once. Returns the exit code (-9)."""
+        """Stop as `kill -9` and power failures do: at once. Returns the exit code (-9)."""
         return self._end(signal.SIGKILL)
 
     def restart(self, *, crash: bool = False) -> None:

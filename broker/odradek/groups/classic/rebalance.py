@@ -82,7 +82,7 @@ class GroupHost(Protocol):
 
 
 class Rebalance:
-    """A group's members, its state and its generation. A generation is one agreement on who reads what."""
+    """A group's members, its state and its generation. A generation is one agreement on which member reads what."""
 
     def __init__(self, group_id: str, host: GroupHost) -> None:
         self.group_id = group_id

@@ -27,7 +27,7 @@ class ClassicMemberValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupValue:
-    """A stored classic group: its last generation and who was assigned what."""
+    """A stored classic group: its last generation and what each member was assigned."""
 
     protocol_type: str
     generation: int

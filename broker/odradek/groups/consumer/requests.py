@@ -1,6 +1,6 @@
 """Heartbeats of consumer groups (KIP-848): members join, stay, leave and expire.
 
-A heartbeat carries everything: who the member is, what it subscribes to, what it owns. Its answer says what the member
+A heartbeat carries everything: the member's id, what it subscribes to, what it owns. Its answer says what the member
 may own now. Most heartbeats change nothing and are answered at once. The others become records, and are answered once
 these are written.
 """

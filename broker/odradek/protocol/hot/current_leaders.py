@@ -1,4 +1,4 @@
-"""Who leads instead (KIP-951): the tagged fields by which a response names leaders, so that a client moves at once.
+"""Which broker leads instead (KIP-951): the tagged fields by which a response names leaders, so clients move at once.
 
     of a partition   current leader: id int32, leader epoch int32, no tagged fields
     of the response  node endpoints: compact array [ id int32, host string, port int32, rack nullable string ]

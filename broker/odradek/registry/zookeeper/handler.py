@@ -68,7 +68,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
         try:
             self._loop.call_soon_threadsafe(work)
         except RuntimeError:
-            # Nobody is left to receive it.
+            # The receiver is gone.
             logger.debug("the event loop is closed; %r from ZooKeeper is dropped", work)
 
     def dispatch_callback(self, callback: Any) -> None:
@@ -147,7 +147,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
             raise
 
     def end(self) -> None:
-        """Make no more connections, and cut the one that is there; from any thread."""
+        """Make no more connections, and close the one that is there; from any thread."""
         self._is_over.set()
         if self._socket is not None:
             # Closed by kazoo, in its thread.
