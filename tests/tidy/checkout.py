@@ -34,6 +34,16 @@ def named(path: Path, line: int | None = None) -> str:
 
 def prose_of_page(path: Path) -> Iterator[tuple[int, str]]:
     """(line number, line) of a page without its blocks of code, its tables and its comments."""
+    return ((number, line) for number, line in text_of_page(path) if not is_row(line))
+
+
+def is_row(line: str) -> bool:
+    """Whether a line of a page is a row of a table."""
+    return line.lstrip().startswith("|")
+
+
+def text_of_page(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number, line) of a page without its blocks of code and its comments."""
     fence = ""
     in_comment = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -46,5 +56,5 @@ def prose_of_page(path: Path) -> Iterator[tuple[int, str]]:
             fence = mark[1]
         elif in_comment or line.startswith("<!--"):
             in_comment = "-->" not in line
-        elif not line.lstrip().startswith("|"):
+        else:
             yield number, line

@@ -1,7 +1,7 @@
 """Sentences of the pages are short enough to be read once.
 
-Words are counted as a reader counts them: code between backticks is one word, a link is its text. Blocks of code,
-tables and comments are left out. A sentence ends with its full stop, or with its paragraph, list item or heading.
+Words are counted as a reader counts them: code between backticks is one word, a link is its text. Blocks of code and
+comments are left out. A sentence ends with its full stop, or with its paragraph, list item, heading or cell.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.tidy.checkout import named, pages, prose_of_page
+from tests.tidy.checkout import is_row, named, pages, text_of_page
 
 WORDS_MAX: Final = 25
 # A line that begins with one of these begins a paragraph: an item of a list, a quotation.
@@ -21,16 +21,17 @@ _END: Final = re.compile(r"(?<=[.?!])[\"')\]*_]*\s+")
 
 
 def paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """(line number, text) of each heading, list item and paragraph."""
+    """(line number, text) of each heading, list item, paragraph and cell of a table."""
     first, text, previous = 0, "", 0
     for number, line in lines:
         begin = _BEGIN.match(line)
-        # A block or a table, which `lines` leaves out, ends a paragraph as an empty line does.
-        if text and (begin or not line.strip() or line.startswith("#") or number > previous + 1):
+        stands_alone = line.startswith("#") or is_row(line)
+        # A block of code, which `lines` leaves out, ends a paragraph as an empty line does.
+        if text and (begin or not line.strip() or stands_alone or number > previous + 1):
             yield first, text
             text = ""
-        if line.startswith("#"):
-            yield number, line.lstrip("# ")
+        if stands_alone:
+            yield from ((number, part) for part in line.lstrip("# ").split(" | "))
         elif line.strip():
             first = first if text else number
             text = f"{text} {line[begin.end() if begin else 0 :].strip()}".strip()
@@ -50,7 +51,7 @@ def sentences(text: str) -> list[str]:
 
 
 def long_sentences(path: Path, words_max: int = WORDS_MAX) -> Iterator[str]:
-    for number, text in paragraphs(prose_of_page(path)):
+    for number, text in paragraphs(text_of_page(path)):
         for sentence in sentences(text):
             words = words_of(sentence)
             if words > words_max:
@@ -66,11 +67,12 @@ def test_a_long_sentence_is_found(tmp_path: Path) -> None:
     long = " ".join(["word"] * 25)
     page.write_text(
         f"# {long} more\n{long}.\n{long} more! It\nends.\n\n- {long}\n- {long}\n  = more.\n\n"
-        f"{long}\n| {long} more |\n{long}\n```\n{long} more\n```\n"
+        f"{long}\n| {long} | {long} more |\n{long}\n```\n{long} more\n```\n"
         f"`one {long}` is one word of [code]({long}). **{long}.** Next.\n"
     )
     assert list(long_sentences(page)) == [
         f"page.md:1 26 words: {long} more",
         f"page.md:2 26 words: {long} more!",
         f"page.md:7 26 words: {long} = more.",
+        f"page.md:11 26 words: {long} more |",
     ]

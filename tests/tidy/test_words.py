@@ -68,7 +68,7 @@ BETTER_IN_REWRITTEN_PARTS: Final = {
     r"(?<!people )(?<!person )(?<!user )(?<!administrator )who": "which, that",
 }
 # One that has no such words any more has to leave this list.
-PARTS_TO_REWRITE: Final = ["broker/odradek/cli", "broker/odradek/client", "broker/odradek/log"]
+PARTS_TO_REWRITE: Final = ["broker/odradek/log"]
 FOLDERS: Final = (*PRODUCT, "helm", "release", "e2e")
 
 

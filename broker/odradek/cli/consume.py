@@ -141,7 +141,7 @@ def consume(
     --format has two styles; a template of both is refused.
       {key} {value} {offset} {partition} {topic} {timestamp} {timestamp_ms} {headers} {key_bytes}
       {value_bytes}: a newline follows each record. {key:>10} {key:<10} {key:^10} {key:*>10} fill to a
-      width, {value:.80} cuts. {{ and }} are braces.
+      width, {value:.80} shortens. {{ and }} are braces.
       %k %s %o %p %t %T %h %K %S %R: kcat's tokens, %% for a percent sign; no newline follows.
     Both understand \\n \\t \\r \\xHH \\NNN. A size of -1 is a null.
     """

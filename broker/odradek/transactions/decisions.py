@@ -190,7 +190,7 @@ def end_with_epoch(
 ) -> TransactionMetadata:
     """EndTxn of TV2, version 5 and newer: the epoch rises by one (KIP-890).
 
-    A request with the stored epoch less one is a retry of the last end: the state alone does not tell. Raises what
+    A request with the stored epoch less one is a retry of the last end: the state alone does not show it. Raises what
     `end_without_epoch` raises, and ProducerIdNeeded when no epoch is left.
     """
     if is_pending:

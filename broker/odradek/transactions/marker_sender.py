@@ -47,7 +47,7 @@ class _Marker(NamedTuple):
 
 
 class MarkerSender:
-    """`transport` carries requests to brokers, this one among them. `images` says who leads a partition."""
+    """`transport` carries requests to brokers, this one among them. `images` says which broker leads a partition."""
 
     def __init__(self, transport: BrokerTransport, images: ImageHolder) -> None:
         self._transport = transport
