@@ -1,8 +1,8 @@
 """What a batch has to pass before it is appended, and what the broker may have to change in it.
 
-The usual batch has create time, goes to a topic without compaction, and is stored as it came: only its header is read,
-and `log_appender` sees by itself that it is a usual one. The rest is rare: stamping the broker's time, recompressing,
-checking for keys.
+The usual batch has create time, goes to a topic without compaction, and is stored as it arrives. Only its header is
+read, and `log_appender` recognises it by itself. The rest is rare: stamping the broker's time, recompressing, checking
+for keys.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Jobs on log directories that may run beside each other, on any thread.
 
-`log_manager.LogManager` makes each job and takes it back on its own thread, and a job touches nothing of it meanwhile.
-An `OpenJob` makes a log that nothing else has yet, a `CloseJob` syncs files, a `CheckpointJob` has its own copy of the
-offsets. The caller decides how many run at once.
+`log_manager.LogManager` makes each job and takes it back on its own thread, and a job touches nothing of it while it
+runs. An `OpenJob` makes a log that nothing else has yet, a `CloseJob` syncs files, a `CheckpointJob` has its own copy
+of the offsets. The caller decides how many run at once.
 """
 
 from __future__ import annotations

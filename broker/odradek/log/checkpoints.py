@@ -132,8 +132,8 @@ def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
     missing = {"version", "cluster.id"} if version else {"version"}
     if missing := missing - values.keys():
         raise CheckpointDamagedError(
-            f"{path} has no {' and no '.join(sorted(missing))}: it was damaged or written by hand; put back what was "
-            "there, or move it away to let this broker mark the directory as its own"
+            f"{path} has no {' and no '.join(sorted(missing))}. It was damaged or written by hand. Restore it, or "
+            "move it away to let this broker mark the directory as its own."
         )
     return MetaProperties(
         cluster_id=values.get("cluster.id", ""),

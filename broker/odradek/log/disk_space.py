@@ -1,7 +1,7 @@
 """Space in a log directory: which errors mean a shortage, what is logged of one, and when it ends.
 
 A shortage begins with the first write that is refused. It ends when a file of LOG_DIRECTORY_ROOM_BYTES_MIN bytes can be
-written and synced in the directory (`LogDirectory.has_space`). An append that succeeds does not end it: a small batch
+written and synced in the directory (`LogDirectory.has_space`). An append that succeeds does not end it. A small batch
 may fit where the next one does not, and each such pair would be two log lines. Failures that are no shortage take the
 directory offline instead (`log.directory_set`).
 """

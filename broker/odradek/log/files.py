@@ -4,7 +4,7 @@ Everything that a log does to a disk goes through `Disk` and `DiskFile`. So a te
 pages at a crash, tears a write, fills up or fails at a chosen call. `SystemDisk` is the real one.
 
 Files are addressed by position, never by a shared cursor. An append is one `pwrite` at the size that this process
-knows, so the next one overwrites a write that failed half-way, even where truncating it failed too. Errors are
+knows. So the next one overwrites a write that failed half-way, even where truncating it failed too. Errors are
 OSErrors: `log.log_health` and `log.directory_set` decide what they mean for a partition.
 """
 
@@ -155,7 +155,7 @@ class Disk(Protocol):
         ...
 
     def boot_id(self) -> str:
-        """The life of the machine: another one after whatever takes the page cache with it; "" when unknown."""
+        """The machine's boot id: another one after every event that loses the page cache; "" when unknown."""
         ...
 
     def lock(self, path: str) -> DiskLock:
@@ -166,7 +166,7 @@ class Disk(Protocol):
 class FileSlice:
     """A range of a log file that a fetch answers with: sent by `sendfile` or read when it is sent.
 
-    The file stays open as long as a slice of it lives, also when the segment was deleted meanwhile.
+    The file stays open as long as a slice of it lives, also after the segment is deleted.
     """
 
     __slots__ = ("file", "position", "size")
@@ -244,7 +244,7 @@ class SystemFile:
     def pread(self, position: int, size: int) -> bytes:
         data = os.pread(self._descriptor, size, position)
         if len(data) < size and data:
-            # One call moves at most 2 GiB, and a signal may cut it short.
+            # One call moves at most 2 GiB, and a signal may shorten it.
             parts = [data]
             while size := size - len(data):
                 position += len(data)

@@ -1,8 +1,8 @@
 """Batch headers read from a log file one after the other, without their records.
 
 These batches were checked when they were appended or recovered. Only the lengths are checked again, so that a damaged
-file ends in CorruptRecord instead of nonsense. Message sets of the formats before 2, which a directory from
-an old Kafka may still hold, are given as headers of their one entry: its last offset and its time.
+file ends in CorruptRecord instead of nonsense. Message sets of the formats before 2, which a directory of an old Kafka
+may hold, have one entry each. Their headers give its last offset and its time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, Batc
         if size < LEGACY_ENTRY_BYTES_MIN or position + size > end or header.last_offset_delta < 0:
             raise CorruptRecord(
                 f"{file.path} has a batch of {size} bytes at position {position}, {end - position} bytes before its "
-                "end: the file is damaged; restart the broker after removing .kafka_cleanshutdown to recover it"
+                "end. The file is damaged: remove .kafka_cleanshutdown and restart the broker to recover it."
             )
         yield position, header
         position += size

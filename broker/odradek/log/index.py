@@ -6,13 +6,13 @@
 An entry names the last offset of a batch. Both keys rise strictly from entry to entry, big-endian, no header.
 
 Nothing is loaded at start. Entries stay in memory until a few hundred are due, then go to the file in one write. A
-binary search reads the file: the page cache is the index's memory, so a thousand idle partitions cost nothing.
-A process that dies loses the entries that it did not write. Their segment lies above the recovery point then, and the
-scan of the next start rebuilds its indexes. So an index only says where to start reading: the reader checks that a
+binary search reads the file: the page cache is the index's memory, so a thousand idle partitions cost nothing. A
+process that dies loses the entries that it did not write. Their segment lies above the recovery point then, and the
+scan of the next start rebuilds its indexes. So an index only says where to start reading. The reader checks that a
 batch with the entry's offset is there, and raises `IndexDamagedError` when not.
 
 One thread writes; another one may search at the same time. Entries move from memory to the file in an order that leaves
-none out: the file first, the count of stored entries next, the list in memory last.
+none out. The file comes first, the count of stored entries next, the list in memory last.
 """
 
 from __future__ import annotations

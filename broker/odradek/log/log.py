@@ -289,14 +289,14 @@ class Log:
     def swap_segments(self, replaced: Sequence[Segment], base_offsets: Sequence[int]) -> None:
         """Put the `.cleaned` segments at `base_offsets` in the place of a run of closed segments (`SegmentSet.swap`).
 
-        Raises ValueError when they cannot stand for that run, CorruptRecord, KafkaStorageError.
+        Raises ValueError when they cannot replace that run, CorruptRecord, KafkaStorageError.
         """
         self._health.require_usable()
         try:
             self.segments.swap(replaced, base_offsets)
         except OSError as error:
             raise self._health.disk_failed("a swap of segments", error, may_pass=False) from error
-        logger.info("%s: %s stand for %d segments now", self.topic_partition, base_offsets, len(replaced))
+        logger.info("%s: %s replace %d segments", self.topic_partition, base_offsets, len(replaced))
 
     def truncate_to(self, offset: int) -> None:
         """Truncate the log so that it ends at `offset`, or where the batch began that holds it.
@@ -312,7 +312,7 @@ class Log:
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        logger.info("%s is cut from %d to %d", self.topic_partition, offsets.log_end_offset, offset)
+        logger.info("%s is truncated from %d to %d", self.topic_partition, offsets.log_end_offset, offset)
         offsets.truncations += 1
         try:
             end_offset = self.segments.truncate_to(offset)
@@ -379,7 +379,7 @@ class Log:
         except OSError as error:
             if not is_shortage(error):
                 raise self._health.disk_failed("a deletion", error) from error
-            # A deletion makes room, so it goes on. The next start drops the epochs that the file has too many.
+            # A deletion makes room, so it continues. The next start drops the surplus epochs of the file.
             self._health.report_shortage(error)
         self._unsynced.add_file(EPOCHS_FILE)
 

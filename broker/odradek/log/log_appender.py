@@ -264,7 +264,7 @@ class LogAppender:
         """Append what a leader stored, in one write: offsets and epochs stay.
 
         Left out are a torn batch at the end, what no longer fits a segment, and batches of an epoch above
-        `leader_epoch_max`; the result's `size_bytes` is how much was appended. Raises CorruptRecord, InvalidRecord for
+        `leader_epoch_max`. The result's `size_bytes` is how much was appended. Raises CorruptRecord, InvalidRecord for
         offsets below the log's end, RecordListTooLarge, KafkaStorageError; nothing is written then.
         """
         self._health.require_usable()

@@ -228,7 +228,7 @@ class LogDirectory:
             elif name.endswith(STRAY_SUFFIX):
                 logger.warning(
                     "%s/%s has the records of a replica that the cluster does not know; it is kept, and not served. "
-                    "Remove the directory if nobody needs them",
+                    "Remove the directory if they are not needed",
                     self.path,
                     name,
                 )

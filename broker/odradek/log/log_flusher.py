@@ -48,7 +48,7 @@ class Flush:
         for file in self._files:
             file.sync()
         for path in self._paths:
-            # These files are seldom open, so each opens here; one may have been deleted meanwhile.
+            # These files are seldom open, so each opens here; one may be deleted by now.
             try:
                 file = self._disk.open(path)
             except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Whether a log can be used, and what a failing disk means for it.
 
 A disk that is full refuses writes until there is room again. Each refusal is reported to `on_shortage`. Any other
-failure makes the log fail for as long as the process lives, and is reported to `on_failure`: after one failure, nothing
+failure makes the log fail for as long as the process lives, and is reported to `on_failure`. After one failure, nothing
 that the disk returns is certain.
 """
 

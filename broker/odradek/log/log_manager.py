@@ -2,11 +2,11 @@
 
     <directory>/<topic>-<partition>/                    one log
     <directory>/<topic>-<partition>.<id>-delete/        one that was deleted, until its delay is over
-    <directory>/<topic>-<partition>.<id>-stray/         one that nobody asked to delete: kept for an administrator
+    <directory>/<topic>-<partition>.<id>-stray/         one whose deletion was not requested: kept for an administrator
 
-`directory_set` has the directories themselves. The caller decides what runs when and on which thread: `begin_load`,
-`begin_close`, `begin_checkpoint` and `removal_due` give jobs that may run on any thread, and their results are handed
-back.
+`directory_set` has the directories themselves. The caller decides what runs when and on which thread. `begin_load`,
+`begin_close`, `begin_checkpoint` and `removal_due` return jobs that may run on any thread. The caller then passes their
+results back.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class LogManager:
         self.end_load()
 
     def begin_load(self, configs: Callable[[TopicPartition], LogConfig]) -> list[OpenJob]:
-        """One piece of work for each log that is there; each is run, on any thread, and then taken in.
+        """One job for each log that is there; each is run, on any thread, and its result is then passed back.
 
         Raises KafkaStorageError when one partition lies in two directories.
         """
@@ -189,7 +189,7 @@ class LogManager:
             directory.log_count += 1
 
     def end_load(self) -> None:
-        """All logs were taken in."""
+        """All logs are loaded."""
         if len(self.directories.by_path) > 1:
             self._mark_lost_offline()
         for directory in self.directories.online:

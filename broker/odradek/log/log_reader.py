@@ -1,6 +1,6 @@
 """Reads one log: ranges of its files for consumers and followers, and look-ups by time and epoch.
 
-A read looks at a few batch headers: the index gives a position to start from, and the positions of readers that follow
+A read looks at a few batch headers. The index gives a position to start from, and the positions of readers that follow
 the log's end are remembered. It returns a range of a file, not bytes.
 """
 

@@ -3,7 +3,7 @@
 A client may have five batches in flight. When their leader fails before it has answered, the client sends all of them
 again. The next leader may know that producer from a snapshot alone: after a clean stop, a roll, or a truncation. Apache
 Kafka's snapshots, which these are, have one batch for each producer. Kafka answers OutOfOrderSequence to the older
-ones, and librdkafka gives up for good. The log has them, mostly close to its end, so it is searched once for each
+ones, and librdkafka ends with a fatal error. The log has them, mostly close to its end, so it is searched once for each
 producer.
 
 Left out: batches further back than a few megabytes. A producer with that much in flight is refused, as with Kafka.
@@ -29,8 +29,8 @@ Read = Callable[[int, int], bytes]
 def older_batches(
     read: Read, *, producer_id: int, producer_epoch: int, below_offset: int, floor_offset: int, count_max: int
 ) -> list[AppendedBatch]:
-    """The last `count_max` batches of a producer in its epoch between the two offsets, in the log's order; fewer where
-    more would have to be looked through than is bearable. Raises what `read` raises.
+    """The last `count_max` batches of a producer in its epoch between the two offsets, in the log's order. They are
+    fewer where the search would pass its bound. Raises what `read` raises.
     """
     found: list[AppendedBatch] = []
     bytes_left = SEARCHED_BYTES_MAX

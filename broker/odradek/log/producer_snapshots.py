@@ -113,8 +113,8 @@ class SnapshotFiles:
         self._disk.remove(self._path(offset))
 
     def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
-        """Remove those at which no segment begins, save the newest of all when it lies beyond every segment's
-        start: it holds the state of the log's end. Raises OSError.
+        """Remove those at which no segment begins. The newest of all stays when it is beyond every segment's start: it
+        holds the state of the log's end. Raises OSError.
         """
         kept = frozenset(segment_base_offsets)
         strays = sorted(offset for offset in self.offsets() if offset not in kept)

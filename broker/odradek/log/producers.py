@@ -211,7 +211,7 @@ class ProducerStates:
             self.verifications.data_written(producer_id)
 
     def next_sequence(self, producer_id: int, epoch: int) -> int | None:
-        """The sequence number with which the producer goes on in this epoch; None when nothing of it is known."""
+        """The sequence number with which the producer continues in this epoch; None when nothing of it is known."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return None

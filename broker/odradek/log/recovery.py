@@ -45,8 +45,8 @@ class Recovery:
 def first_to_scan(segments: Sequence[Segment], recovery_point: int) -> int:
     """The number of the segment that holds the last synced record.
 
-    Not the one that begins at the recovery point: the one before it may have been closed since the last flush, and
-    its indexes written but not synced.
+    Not the one that begins at the recovery point. The one before it may have been closed since the last flush, and its
+    indexes written but not synced.
     """
     return max((number for number, one in enumerate(segments) if one.base_offset < recovery_point), default=0)
 
@@ -103,8 +103,8 @@ def recover(
             result.removed = list(segments[number + 1 :])
             result.bytes_truncated = truncated_bytes + sum(one.size_bytes for one in result.removed)
             logger.error(
-                "%s: %s at position %d of %s.log: %d bytes and %d later segments are cut off (%d bytes in all); the "
-                "log ends at offset %d now",
+                "%s: %s at position %d of %s.log: %d bytes and %d later segments are truncated (%d bytes in all). The "
+                "log now ends at offset %d.",
                 name,
                 found.problem,
                 found.valid_bytes,

@@ -1,8 +1,8 @@
 """The segments of one log by offset, and everything that changes which there are: roll, truncate, delete and swap.
 
-The list is copied on change: a reader takes the tuple `all` once, and a change meanwhile leaves that tuple as it was.
-Producer snapshots belong to the segments at whose base offset they were taken, so they are written and deleted
-here too. What an OSError means for the log is decided by the caller.
+The list is copied on change: a reader takes the tuple `all` once, and a later change leaves that tuple as it was.
+Producer snapshots belong to the segments at whose base offset they were taken, so they are written and deleted here
+too. What an OSError means for the log is decided by the caller.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class SegmentSet:
         """Put the `.cleaned` segments at `base_offsets` in the place of `replaced`, a run of closed segments.
 
         `segment_swap` says what a crash leaves. Waits for the device a few times; the new files should be on it
-        already. Raises ValueError when the new run cannot stand for the old one, CorruptRecord when a new log file is
+        already. Raises ValueError when the new run cannot replace the old one, CorruptRecord when a new log file is
         damaged; nothing is changed then. Raises OSError.
         """
         now_ms = self._clock.wall_ms()
@@ -216,7 +216,7 @@ class SegmentSet:
         if old_end != new_end:
             raise ValueError(
                 f"segments of {self._directory} that end at {old_end} cannot be replaced by segments that end at "
-                f"{new_end}: the last batch has to stay, without records if need be"
+                f"{new_end}. The last batch has to stay, if necessary without records."
             )
         swap.begin()
         self._deletes.schedule(

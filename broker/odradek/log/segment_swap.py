@@ -6,7 +6,7 @@ other one began. `b` is a base offset of the new run.
     step  files                                              after a crash, the next start
     1     b.log.cleaned and its indexes are written          deletes them
     2     .cleaned -> .swap, highest b first, b.log last     deletes both while one .cleaned is left
-    3     the old run's files -> .deleted                    deletes what is left of the old run, goes on with step 4
+    3     the old run's files -> .deleted                    deletes what is left of the old run, continues with step 4
     4     b.log.swap -> b.log, lowest b first, then indexes  renames the rest
 
 A device may keep any of the renames that were not synced, so each step ends with a sync of the directory. The start
@@ -160,7 +160,7 @@ def _remove_replaced(disk: Disk, directory: str, files: Files, *, now_ms: int) -
         # The producers' state at the base offset of a new segment is what it was.
         if name.endswith(SEGMENT_SUFFIXES) or (name.endswith(SNAPSHOT_SUFFIX) and base not in bases):
             replaced.append(name)
-    # The names that stand for the new run are on the device before the old run goes.
+    # The names of the new run are on the device before the old run is removed.
     disk.sync_directory(directory)
     logger.info("%s: a swap of segments is completed, %d old files go: %s", directory, len(replaced), names)
     _remove(disk, directory, files, replaced)

@@ -2,8 +2,8 @@
 
     int16 version 0; int64 producer id; int64 first offset; int64 last offset, the marker's; int64 last stable offset
 
-The last stable offset is the one right after the marker was written: a search may stop at the first entry where it
-has reached the reader's upper offset, since all later aborts begin above it. Most segments have no such file.
+The last stable offset is the one right after the marker was written. A search may stop at the first entry where it has
+reached the reader's upper offset, since all later aborts begin above it. Most segments have no such file.
 """
 
 from __future__ import annotations

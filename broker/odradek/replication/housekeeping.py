@@ -57,7 +57,7 @@ class Housekeeping:
         self._settings = current_settings
         self._retry_seconds = _RETRY_SECONDS_MIN
         self._tasks = TaskOwner("housekeeping")
-        # Jobs in threads, at most one for each duty; a job goes on when its duty is cancelled.
+        # Jobs in threads, at most one for each duty; a job continues when its duty is cancelled.
         self._under_way: set[asyncio.Future[Any]] = set()
 
     def start(self) -> None:

@@ -193,7 +193,7 @@ def _log_refusals(proposals: Sequence[Proposal], outcomes: Sequence[PartitionIma
 
 
 def proposal_of(partition: Partition) -> Proposal | None:
-    """The open proposal of the partition; None when it has ended meanwhile."""
+    """The open proposal of the partition; None when it has ended."""
     replica, leader = partition.replica, partition.leader
     followers = None if leader is None else leader.followers
     if followers is None or followers.proposed is None:
