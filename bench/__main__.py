@@ -1,18 +1,20 @@
 """`python -m bench`: Odradek against Apache Kafka 4.1.1, in one interleaved run on one machine.
 
-python -m bench everything             what `make bench` does: all of the below, about an hour
-python -m bench --rounds 5             the comparison: medians of five rounds after a discarded one
-python -m bench --quick                one round of small sizes, about three minutes
-python -m bench --only tiny latency    some questions
-python -m bench --disk /var/tmp        logs on a disk instead of in memory
-python -m bench --output json          for programs
-python -m bench cluster --quick        three brokers against three, records with three replicas
-python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
-python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
-python -m bench growth --gigabytes 20  does a longer log slow it down?
-python -m bench command-line           produce and consume beside kcat, on the same broker and files
-python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
-python -m bench spark                  a Spark job writes, copies and reads a million records
+The programs, and what each measures:
+
+    python -m bench everything             what `make bench` does: all of the below, about an hour
+    python -m bench --rounds 5             the comparison: medians of five rounds after a discarded one
+    python -m bench --quick                one round of small sizes, about three minutes
+    python -m bench --only tiny latency    some questions
+    python -m bench --disk /var/tmp        logs on a disk instead of in memory
+    python -m bench --output json          for programs
+    python -m bench cluster --quick        three brokers against three, records with three replicas
+    python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
+    python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
+    python -m bench growth --gigabytes 20  does a longer log slow it down?
+    python -m bench command-line           produce and consume beside kcat, on the same broker and files
+    python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
+    python -m bench spark                  a Spark job writes, copies and reads a million records
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the kinds and keep the random order within each.
 
     Tests in one process come first: what breaks something simple fails at once. The slowest follow, and the quick ones
-    of those that start processes come last, so that all workers of pytest-xdist end at about the same time.
+    of those that start processes come last. So all workers of pytest-xdist end at about the same time.
     """
 
     def turn(item: pytest.Item) -> int:

@@ -1,6 +1,6 @@
 """The command `odradek`: hands the arguments to the command line.
 
-`start` takes a short path that imports neither click nor any client: the time from exec to the first acknowledged
+`start` takes a short path that imports neither click nor any client. The time from exec to the first acknowledged
 record is a feature, and click alone costs more than a tenth of it. Every other verb goes through `cli.main`.
 """
 

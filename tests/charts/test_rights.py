@@ -30,9 +30,9 @@ def _named(role: dict[str, Any]) -> tuple[str, str | None, str]:
     return (role["kind"], role["metadata"].get("namespace"), role["metadata"]["name"])
 
 
-# What is called, by plural: reading (an object is read by its name before it is applied for the first time, to know
-# whose it is), server-side apply (patch, and create where nothing is there), patches, deletions.
-# What is listed is watched. That these suffice is shown where they are used, on a real API server.
+# What is called, by plural: reads, server-side applies (patch, and create where nothing is there), patches, deletions.
+# An object is read by its name before its first apply, to know its owner. What is listed is watched. That these suffice
+# is shown where they are used, on a real API server.
 APPLIED = {"get", "list", "watch", "create", "patch", "delete"}
 NEEDED = {
     "clusters": {"get", "list", "watch"},

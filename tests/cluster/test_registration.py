@@ -149,8 +149,8 @@ def test_a_broker_whose_id_was_taken_meanwhile_stays_fenced_and_says_so(world: W
         other = await Member.of(world, identity="directory-2", wait_seconds=60)
         await member.start()
         waiting = asyncio.ensure_future(other.start())
-        # Both want the id from the moment it is free: keep the one that was given up from a new session until the other
-        # has it.
+        # Both want the id as soon as it is free. Keep the one that gave it up from a new session until the other has
+        # it.
         is_free = asyncio.Event()
         reopen = member.store.reopen
 

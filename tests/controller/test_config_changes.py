@@ -7,7 +7,7 @@ import pytest
 from odradek.cluster import nodes, paths
 from odradek.cluster.configs import log_config_values
 from odradek.cluster.image import ResourceKind
-from odradek.controller.requests import ConfigChange, ConfigOperation, NewTopic, Resource
+from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.settings import Settings
 from odradek.registry.memory_store import MemoryRegistry, MemoryStore
@@ -25,79 +25,79 @@ def test_single_settings_are_set_taken_back_and_edited_as_lists() -> None:
         broker = await OneBroker.start()
         await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
 
-        async def change(*changes: ConfigChange, validate_only: bool = False) -> dict[str, str]:
+        async def change(*changes: AlterConfigOp, validate_only: bool = False) -> dict[str, str]:
             outcomes = await broker.controller.incremental_alter_configs(
                 [(TOPIC, changes)], validate_only=validate_only
             )
             assert outcomes == [None]
             return dict(broker.images.current.config(ResourceKind.TOPIC, "t"))
 
-        assert await change(ConfigChange("segment.ms", SET, "7")) == {"retention.ms": "5", "segment.ms": "7"}
-        unchanged = await change(ConfigChange("segment.ms", SET, "8"), validate_only=True)
+        assert await change(AlterConfigOp("segment.ms", SET, "7")) == {"retention.ms": "5", "segment.ms": "7"}
+        unchanged = await change(AlterConfigOp("segment.ms", SET, "8"), validate_only=True)
         assert unchanged == {"retention.ms": "5", "segment.ms": "7"}
-        assert await change(ConfigChange("retention.ms", DELETE, None)) == {"segment.ms": "7"}
-        assert await change(ConfigChange("segment.ms", DELETE, None)) == {}
+        assert await change(AlterConfigOp("retention.ms", DELETE, None)) == {"segment.ms": "7"}
+        assert await change(AlterConfigOp("segment.ms", DELETE, None)) == {}
         # The default is the list that is added to.
-        appended = await change(ConfigChange("cleanup.policy", APPEND, "compact"))
+        appended = await change(AlterConfigOp("cleanup.policy", APPEND, "compact"))
         assert appended == {"cleanup.policy": "delete,compact"}
-        assert await change(ConfigChange("cleanup.policy", APPEND, "compact")) == appended
-        assert await change(ConfigChange("cleanup.policy", SUBTRACT, "delete")) == {
+        assert await change(AlterConfigOp("cleanup.policy", APPEND, "compact")) == appended
+        assert await change(AlterConfigOp("cleanup.policy", SUBTRACT, "delete")) == {
             "cleanup.policy": "compact"
         }
 
     asyncio.run(scenario())
 
 
-REFUSED: list[tuple[Resource, list[ConfigChange], type[RequestError], str]] = [
+REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
     (Resource(ResourceKind.TOPIC, "x"), [], UnknownTopicOrPartition, "x"),
-    (TOPIC, [ConfigChange("nope", SET, "1")], InvalidConfig, "Unknown topic config name: nope"),
-    (TOPIC, [ConfigChange("retention.ms", SET, "x")], InvalidConfig, "retention.ms"),
-    (TOPIC, [ConfigChange("retention.ms", SET, None)], InvalidRequest, "Null value"),
-    (TOPIC, [ConfigChange("retention.ms", APPEND, "1")], InvalidConfig, "not LIST"),
-    (TOPIC, [ConfigChange("cleanup.policy", APPEND, "shrink")], InvalidConfig, "compact, delete"),
+    (TOPIC, [AlterConfigOp("nope", SET, "1")], InvalidConfig, "Unknown topic config name: nope"),
+    (TOPIC, [AlterConfigOp("retention.ms", SET, "x")], InvalidConfig, "retention.ms"),
+    (TOPIC, [AlterConfigOp("retention.ms", SET, None)], InvalidRequest, "Null value"),
+    (TOPIC, [AlterConfigOp("retention.ms", APPEND, "1")], InvalidConfig, "not LIST"),
+    (TOPIC, [AlterConfigOp("cleanup.policy", APPEND, "shrink")], InvalidConfig, "compact, delete"),
     (
         TOPIC,
-        [ConfigChange("segment.ms", SET, "1"), ConfigChange("segment.ms", DELETE, None)],
+        [AlterConfigOp("segment.ms", SET, "1"), AlterConfigOp("segment.ms", DELETE, None)],
         InvalidRequest,
         "duplicate",
     ),
-    (BROKER, [ConfigChange("node.id", SET, "2")], InvalidRequest, "dynamically: node.id"),
-    (BROKER, [ConfigChange("log.segment.byte", SET, "2")], InvalidRequest, "did you mean log.segment.bytes"),
-    (BROKER, [ConfigChange("log.segment.bytes", SET, "2")], InvalidRequest, "at least 1048576"),
-    (BROKER, [ConfigChange("log.retention.ms", SET, "0")], InvalidRequest, "at least 1"),
+    (BROKER, [AlterConfigOp("node.id", SET, "2")], InvalidRequest, "dynamically: node.id"),
+    (BROKER, [AlterConfigOp("log.segment.byte", SET, "2")], InvalidRequest, "did you mean log.segment.bytes"),
+    (BROKER, [AlterConfigOp("log.segment.bytes", SET, "2")], InvalidRequest, "at least 1048576"),
+    (BROKER, [AlterConfigOp("log.retention.ms", SET, "0")], InvalidRequest, "at least 1"),
     (Resource(ResourceKind.BROKER, "2"), [], InvalidRequest, r"expected one of \[1\]"),
     (
         ALL_BROKERS,
-        [ConfigChange("cordoned.log.dirs", SET, "*")],
+        [AlterConfigOp("cordoned.log.dirs", SET, "*")],
         InvalidRequest,
         "default cluster level",
     ),
     (
         BROKER,
-        [ConfigChange("ssl.client.auth", SET, "required")],
+        [AlterConfigOp("ssl.client.auth", SET, "required")],
         InvalidRequest,
         r"ssl.client.auth=required \(clients show a certificate: set none or remove it\) promises protection",
     ),
     (
         BROKER,
-        [ConfigChange("listener.name.x.scram-sha-256.sasl.jaas.config", SET, "secret")],
+        [AlterConfigOp("listener.name.x.scram-sha-256.sasl.jaas.config", SET, "secret")],
         InvalidRequest,
         r"sasl.jaas.config=\[hidden\] .* promises protection",
     ),
-    (ALL_BROKERS, [ConfigChange("max.connection.creation.rate", SET, "5")], InvalidRequest, "slowed down"),
-    (ALL_BROKERS, [ConfigChange("super.users", SET, "User:a")], InvalidRequest, "promises protection"),
-    (BROKER, [ConfigChange("authorizer.class.name", SET, "a.B")], InvalidRequest, "promises protection"),
+    (ALL_BROKERS, [AlterConfigOp("max.connection.creation.rate", SET, "5")], InvalidRequest, "slowed down"),
+    (ALL_BROKERS, [AlterConfigOp("super.users", SET, "User:a")], InvalidRequest, "promises protection"),
+    (BROKER, [AlterConfigOp("authorizer.class.name", SET, "a.B")], InvalidRequest, "promises protection"),
     (Resource(ResourceKind.GROUP, ""), [], InvalidRequest, "name a group"),
-    (GROUP, [ConfigChange("nope", SET, "1")], InvalidConfig, "Unknown group config name"),
-    (GROUP, [ConfigChange("consumer.session.timeout.ms", SET, "1")], InvalidConfig, "min.session"),
-    (GROUP, [ConfigChange("consumer.heartbeat.interval.ms", SET, "99999")], InvalidConfig, "max.heartbeat"),
+    (GROUP, [AlterConfigOp("nope", SET, "1")], InvalidConfig, "Unknown group config name"),
+    (GROUP, [AlterConfigOp("consumer.session.timeout.ms", SET, "1")], InvalidConfig, "min.session"),
+    (GROUP, [AlterConfigOp("consumer.heartbeat.interval.ms", SET, "99999")], InvalidConfig, "max.heartbeat"),
     (Resource(ResourceKind.CLIENT_METRICS, "m"), [], InvalidRequest, "cannot be changed"),
 ]
 
 
 @pytest.mark.parametrize(("resource", "changes", "error", "words"), REFUSED)
 def test_what_may_not_be_is_refused(
-    resource: Resource, changes: list[ConfigChange], error: type[RequestError], words: str
+    resource: Resource, changes: list[AlterConfigOp], error: type[RequestError], words: str
 ) -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
@@ -141,7 +141,7 @@ def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> No
 
         async def change(resource: Resource, operation: ConfigOperation, value: str | None) -> int:
             outcomes = await broker.controller.incremental_alter_configs(
-                [(resource, [ConfigChange("log.retention.ms", operation, value)])]
+                [(resource, [AlterConfigOp("log.retention.ms", operation, value)])]
             )
             assert outcomes == [None]
             kept_ms: int = log_config_values({}, settings=broker.dynamic.current)["retention_ms"]
@@ -167,7 +167,7 @@ def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         broker = await OneBroker.start(store=MemoryStore(registry))
-        change = ConfigChange("log.cleaner.min.compaction.lag.ms", SET, "50")
+        change = AlterConfigOp("log.cleaner.min.compaction.lag.ms", SET, "50")
         assert await broker.controller.incremental_alter_configs([(BROKER, [change])]) == [None]
         await broker.store.close()
         static = {"log.cleaner.max.compaction.lag.ms": "10"}
@@ -181,7 +181,7 @@ def test_groups_of_any_name_keep_their_settings() -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         broker = await OneBroker.start(store=MemoryStore(registry))
-        change = ConfigChange("consumer.session.timeout.ms", SET, "50000")
+        change = AlterConfigOp("consumer.session.timeout.ms", SET, "50000")
         assert await broker.controller.incremental_alter_configs([(GROUP, [change])]) == [None]
         await broker.store.close()
         again = await OneBroker.start(store=MemoryStore(registry))
@@ -217,7 +217,7 @@ def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
         store = MemoryStore(registry)
         broker = await OneBroker.start(store=store)
         await broker.controller.incremental_alter_configs(
-            [(BROKER, [ConfigChange("log.retention.ms", SET, "7")])]
+            [(BROKER, [AlterConfigOp("log.retention.ms", SET, "7")])]
         )
         path = paths.config(ResourceKind.BROKER, "1")
         kept = {"log.retention.ms": "7", "ssl.client.auth": "required"}
@@ -230,7 +230,7 @@ def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
         assert "promises protection" in caplog.text
         for key, operation, text in (("log.retention.ms", SET, "8"), ("ssl.client.auth", DELETE, None)):
             outcomes = await again.controller.incremental_alter_configs(
-                [(BROKER, [ConfigChange(key, operation, text)])]
+                [(BROKER, [AlterConfigOp(key, operation, text)])]
             )
             assert outcomes == [None]
         assert again.images.current.config(ResourceKind.BROKER, "1") == {"log.retention.ms": "8"}

@@ -13,12 +13,12 @@ from odradek.cluster.image import ImageHolder, ResourceKind
 from odradek.controller.leadership import Leadership
 from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
-    ConfigChange,
+    AlterConfigOp,
     ConfigOperation,
-    CreatedTopic,
+    CreatableTopicResult,
+    NewPartitionReassignment,
     NewPartitions,
     NewTopic,
-    Reassignment,
     Resource,
 )
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidReplicationFactor, InvalidRequest
@@ -39,7 +39,7 @@ def run(story: Callable[[OneBroker], Awaitable[None]]) -> None:
 
 async def set_cordon(one: OneBroker, broker: str, value: str | None) -> object:
     operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
-    change = ConfigChange(cordons.CORDON_KEY, operation, value)
+    change = AlterConfigOp(cordons.CORDON_KEY, operation, value)
     (outcome,) = await one.controller.incremental_alter_configs(
         [(Resource(ResourceKind.BROKER, broker), [change])]
     )
@@ -51,7 +51,7 @@ def test_new_replicas_avoid_a_cordoned_broker() -> None:
         await one.controller.create_topics([NewTopic("before", assignment={0: (3,)})])
         assert await set_cordon(one, "3", "*") is None
         (made,) = await one.controller.create_topics([NewTopic("t", 12, 2)])
-        assert isinstance(made, CreatedTopic)
+        assert isinstance(made, CreatableTopicResult)
         await one.controller.create_partitions([NewPartitions("before", 9)])
         image = one.images.current
         assert {broker for part in image.topics["t"].partitions for broker in part.replicas} == {1, 2}
@@ -69,7 +69,7 @@ def test_new_replicas_avoid_a_cordoned_broker() -> None:
             assert "take" in str(refused)
         assert await set_cordon(one, "3", None) is None
         (made,) = await one.controller.create_topics([NewTopic("three", 1, 3)])
-        assert isinstance(made, CreatedTopic)
+        assert isinstance(made, CreatableTopicResult)
 
     run(story)
 
@@ -82,7 +82,10 @@ def test_partitions_move_off_it_and_about_on_it_but_not_onto_it() -> None:
         reassigning = PartitionReassignment(leadership, one.images)
         wanted = {0: (1, 3), 1: (1, 3)}
         outcomes = await reassigning.reassign(
-            [Reassignment(TopicPartition("t", number), replicas) for number, replicas in wanted.items()],
+            [
+                NewPartitionReassignment(TopicPartition("t", number), replicas)
+                for number, replicas in wanted.items()
+            ],
             may_change_factor=True,
         )
         assert outcomes[0] is None
@@ -119,7 +122,7 @@ def test_a_controller_ignores_settings_of_a_broker_with_its_id() -> None:
         as_controller = DynamicSettings(one.settings, images, is_broker=False)
         as_broker = DynamicSettings(one.settings, images)
         for name, value in (("1", "7"), ("", "5")):
-            change = ConfigChange("log.cleaner.threads", ConfigOperation.SET, value)
+            change = AlterConfigOp("log.cleaner.threads", ConfigOperation.SET, value)
             await one.controller.incremental_alter_configs([(Resource(ResourceKind.BROKER, name), [change])])
         images.replace(one.images.current)
         assert as_broker.current.text("log.cleaner.threads") == "7"

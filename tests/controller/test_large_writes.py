@@ -9,13 +9,13 @@ from odradek.cluster.image import ResourceKind
 from odradek.cluster.loading import load_image
 from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
-    ConfigChange,
+    AlterConfigOp,
     ConfigOperation,
-    CreatedTopic,
+    CreatableTopicResult,
     DeletedTopic,
+    NewPartitionReassignment,
     NewPartitions,
     NewTopic,
-    Reassignment,
     Resource,
 )
 from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
@@ -45,7 +45,7 @@ def test_topics_are_made_grown_and_deleted_in_steps() -> None:
         made = await cluster.controller.create_topics(
             [NewTopic(name, COUNT, 3, config={"retention.ms": "5"}) for name in ("t", "u")]
         )
-        assert all(isinstance(outcome, CreatedTopic) for outcome in made)
+        assert all(isinstance(outcome, CreatableTopicResult) for outcome in made)
         assert await cluster.controller.create_partitions([NewPartitions("t", 2 * COUNT)]) == [None]
         assert len(cluster.led()) == 2 * COUNT
         assert all(leader > 0 and len(isr) == 3 for leader, isr in cluster.led())
@@ -68,7 +68,9 @@ def test_a_large_move_is_begun_in_steps() -> None:
                 [NewTopic(name, assignment=dict.fromkeys(range(COUNT), (1, 2)))]
             )
         wanted = [
-            Reassignment(TopicPartition(name, number), (2, 3)) for number in range(COUNT) for name in names
+            NewPartitionReassignment(TopicPartition(name, number), (2, 3))
+            for number in range(COUNT)
+            for name in names
         ]
         reassigning = PartitionReassignment(cluster.leadership, cluster.images)
         assert await reassigning.reassign(wanted, may_change_factor=True) == [None] * len(wanted)
@@ -122,7 +124,7 @@ def test_a_step_that_is_too_large_is_refused_and_the_term_continues() -> None:
         await cluster.make_topic([1])
         key = "follower.replication.throttled.replicas"
         long = ",".join(f"{number}:1" for number in range(SMALL_BYTES // 4))
-        change = ConfigChange(key, ConfigOperation.SET, long)
+        change = AlterConfigOp(key, ConfigOperation.SET, long)
         with pytest.raises(PolicyViolation, match="write less"):
             await cluster.controller.incremental_alter_configs(
                 [(Resource(ResourceKind.TOPIC, "t"), [change])]

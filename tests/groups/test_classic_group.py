@@ -20,7 +20,7 @@ from odradek.foundation.errors import (
     UnknownMemberId,
 )
 from odradek.groups.classic.members import JoinResult
-from tests.support.group_world import World, done, in_world, settle, turns
+from tests.support.group_world import World, done, in_world, result_of, turns
 
 
 def heartbeat(world: World, joined: JoinResult, *, generation: int | None = None) -> None:
@@ -64,7 +64,7 @@ def test_a_new_member_gets_its_id_and_then_waits_for_others() -> None:
         assert [member for member, _, _ in joined.members] == [member_id]
         synced = await world.sync(joined, {member_id: b"all"})
         assert (synced.error, synced.assignment) == (None, b"all")
-        assert world.groups.listing.describe("g").state == "Stable"
+        assert world.groups.admin.describe("g").state == "Stable"
 
     in_world(story)
 
@@ -199,15 +199,15 @@ def test_a_rejoining_leader_rebalances_but_not_a_follower() -> None:
 def test_leaving_needs_no_timeout() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
-        departures = await settle(world.groups.leave("g", [(second.member_id, None), ("stranger", None)]))
+        departures = await result_of(world.groups.leave("g", [(second.member_id, None), ("stranger", None)]))
         assert departures[0].error is None
         assert isinstance(departures[1].error, UnknownMemberId)
         begin = asyncio.get_running_loop().time()
         again = await world.join("g", first.member_id)
         assert (again.generation, asyncio.get_running_loop().time()) == (2, begin)
-        await settle(world.groups.leave("g", [(first.member_id, None)]))
+        await result_of(world.groups.leave("g", [(first.member_id, None)]))
         await turns()
-        assert world.groups.listing.describe("g").state == "Empty"
+        assert world.groups.admin.describe("g").state == "Empty"
 
     in_world(story)
 
@@ -280,7 +280,7 @@ def test_a_static_member_expires_after_a_slow_write() -> None:
         world.log.release()
         assert (await again).error is None
         await asyncio.sleep(11)
-        assert world.groups.listing.describe("g").state == "Empty"
+        assert world.groups.admin.describe("g").state == "Empty"
 
     in_world(story)
 
@@ -297,7 +297,7 @@ def test_a_static_member_with_another_choice_of_protocol_rebalances() -> None:
 def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:
     async def story(world: World) -> None:
         await world.member(instance_id="i1")
-        departures = await settle(world.groups.leave("g", [("", "i1"), ("", "i2")]))
+        departures = await result_of(world.groups.leave("g", [("", "i1"), ("", "i2")]))
         assert departures[0].error is None
         assert isinstance(departures[1].error, UnknownMemberId)
 
@@ -365,14 +365,14 @@ def test_no_sync_is_answered_before_its_assignment_is_written() -> None:
 def test_a_restart_finds_the_group_and_its_members_continue() -> None:
     async def story(world: World) -> None:
         first, second = await two_members(world)
-        before = world.groups.listing.describe("g")
+        before = world.groups.admin.describe("g")
         await world.restart()
-        assert world.groups.listing.describe("g") == before
+        assert world.groups.admin.describe("g") == before
         heartbeat(world, first)
         heartbeat(world, second)
         await asyncio.sleep(11)
         await turns()
-        assert world.groups.listing.describe("g").state in ("Empty", "PreparingRebalance")
+        assert world.groups.admin.describe("g").state in ("Empty", "PreparingRebalance")
 
     in_world(story)
 

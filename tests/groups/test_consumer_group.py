@@ -28,13 +28,13 @@ from odradek.foundation.errors import (
 from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import World, in_world, settle, topic_id, turns
+from tests.support.group_world import World, in_world, result_of, topic_id, turns
 
 T = topic_id("t")
 
 
 def state(world: World) -> str:
-    return world.groups.listing.describe_consumer_group("g").state
+    return world.groups.admin.describe_consumer_group("g").state
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
@@ -42,7 +42,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
         answer = await ConsumerMember(world, "a").must_beat()
         assert answer == HeartbeatResult(member_id="a", member_epoch=1, assigned={T: frozenset(range(4))})
         assert state(world) == "Stable"
-        described = world.groups.listing.describe_consumer_group("g")
+        described = world.groups.admin.describe_consumer_group("g")
         assert (described.epoch, described.target_epoch, described.assignor) == (1, 1, "uniform")
         assert described.members[0].target == described.members[0].assigned == answer.assigned
 
@@ -192,7 +192,7 @@ def test_a_static_member_that_returns_gets_its_partitions() -> None:
         await converge([a, b])
         epoch, owned = a.epoch, a.owned
         intruder = ConsumerMember(world, "x", instance_id="i1")
-        assert isinstance(await intruder.beat(), UnreleasedInstanceId)
+        assert isinstance(await intruder.heartbeat(), UnreleasedInstanceId)
         assert isinstance(await intruder.raw(member_epoch=3), FencedInstanceId)
         assert isinstance(await a.leave(epoch=-2), HeartbeatResult)
         await b.must_beat()
@@ -292,7 +292,7 @@ def test_members_vote_for_the_assignor() -> None:
         members = [ConsumerMember(world, name, server_assignor="range") for name in "abc"]
         await converge(members)
         assert members[0].owned == {T: frozenset({0, 1})}
-        assert world.groups.listing.describe_consumer_group("g").assignor == "range"
+        assert world.groups.admin.describe_consumer_group("g").assignor == "range"
 
     in_world(story, topics={"t": 4})
 
@@ -329,7 +329,7 @@ def test_a_full_group_turns_newcomers_away() -> None:
     async def story(world: World) -> None:
         a = ConsumerMember(world, "a")
         await a.must_beat()
-        assert isinstance(await ConsumerMember(world, "b").beat(), GroupMaxSizeReached)
+        assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
         await a.must_beat()
 
     in_world(story, topics={"t": 4}, group_consumer_max_size=1)
@@ -341,7 +341,7 @@ def test_commits_and_fetches_must_be_of_the_epoch() -> None:
         await a.must_beat()
 
         async def commit(member_id: str, epoch: int, version: int = 9) -> object:
-            return await settle(
+            return await result_of(
                 world.groups.offsets.commit(
                     "g",
                     member_id=member_id,
@@ -376,9 +376,9 @@ def test_a_restart_finds_epochs_assignments_and_sessions() -> None:
         await converge(members[:2])
         await members[2].must_beat()
         await members[0].must_beat()
-        before = world.groups.listing.describe_consumer_group("g")
+        before = world.groups.admin.describe_consumer_group("g")
         await world.restart()
-        assert world.groups.listing.describe_consumer_group("g") == before
+        assert world.groups.admin.describe_consumer_group("g") == before
         await converge(members)
         assert sorted(member.count() for member in members) == [1, 1, 2]
         await world.restart()
@@ -393,11 +393,11 @@ def test_what_cannot_be_written_has_not_happened() -> None:
     async def story(world: World) -> None:
         a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
         await converge([a])
-        before = world.groups.listing.describe_consumer_group("g")
+        before = world.groups.admin.describe_consumer_group("g")
         world.log.fail_with = NotEnoughReplicas("none")
-        assert isinstance(await b.beat(), CoordinatorNotAvailable)
+        assert isinstance(await b.heartbeat(), CoordinatorNotAvailable)
         assert isinstance(await a.leave(), CoordinatorNotAvailable)
-        assert world.groups.listing.describe_consumer_group("g") == before
+        assert world.groups.admin.describe_consumer_group("g") == before
         await a.must_beat()
         world.log.fail_with = None
         await converge([a, b])
@@ -411,7 +411,7 @@ def test_heartbeats_wait_for_the_change_before_them() -> None:
         a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
         await converge([a])
         world.log.is_held = True
-        joining = asyncio.ensure_future(b.beat())
+        joining = asyncio.ensure_future(b.heartbeat())
         await turns()
         waiting = asyncio.ensure_future(a.raw())
         await turns()
@@ -431,12 +431,12 @@ def test_waiting_members_are_answered_when_the_group_moves() -> None:
         a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
         await converge([a])
         world.log.is_held = True
-        first = asyncio.ensure_future(b.beat())
+        first = asyncio.ensure_future(b.heartbeat())
         await turns()
         beating = asyncio.ensure_future(a.raw())
         joining = world.join("g", "x", requires_known_member_id=False)
-        leaving = asyncio.ensure_future(settle(world.groups.leave("g", [("x", None)])))
-        deleting = asyncio.ensure_future(settle(world.groups.listing.delete("g")))
+        leaving = asyncio.ensure_future(result_of(world.groups.leave("g", [("x", None)])))
+        deleting = asyncio.ensure_future(result_of(world.groups.admin.delete("g")))
         await turns()
         assert not any(task.done() for task in (beating, joining, leaving, deleting))
         world.log.led.clear()

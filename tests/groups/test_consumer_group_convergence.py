@@ -16,8 +16,8 @@ NAMES = "abcdef"
 TOPICS = {"t": 5, "u": 3, "v": 1}
 
 steps = st.one_of(
-    st.tuples(st.just("beat"), st.sampled_from(NAMES)),
-    st.tuples(st.just("beat"), st.sampled_from(NAMES)),
+    st.tuples(st.just("heartbeat"), st.sampled_from(NAMES)),
+    st.tuples(st.just("heartbeat"), st.sampled_from(NAMES)),
     st.tuples(st.just("join"), st.sampled_from(NAMES)),
     st.tuples(st.just("slow"), st.sampled_from(NAMES)),
     st.tuples(st.just("leave"), st.sampled_from(NAMES)),
@@ -45,7 +45,7 @@ class Group:
         if action == "join" and member is None:
             fields: dict[str, Any] = {"server_assignor": self.assignor, "topic_names": ("t", "u")}
             self.members[name] = ConsumerMember(self.world, name, **fields)
-            await self.members[name].beat()
+            await self.members[name].heartbeat()
         elif action == "grow":
             self.topics[name] += 1
             self.world.set_topics(self.topics)
@@ -53,8 +53,8 @@ class Group:
             await self.world.restart()
         elif member is None:
             return
-        elif action == "beat":
-            await member.beat()
+        elif action == "heartbeat":
+            await member.heartbeat()
         elif action == "slow":
             member.is_slow = not member.is_slow
         elif action == "leave":
@@ -64,14 +64,14 @@ class Group:
             await member.subscribe(*(topics or ()))
         elif action == "fail":
             self.world.log.fail_with = KafkaStorageError("the disk is gone for a moment")
-            await member.beat()
+            await member.heartbeat()
             self.world.log.fail_with = None
         elif action == "lapse":
             del self.members[name]  # it says nothing any more, and its session ends
             for _ in range(10):
                 await asyncio.sleep(5)
                 for other in list(self.members.values()):
-                    await other.beat()
+                    await other.heartbeat()
 
     def check_rest(self) -> None:
         owners = check_exclusive(list(self.members.values()))
@@ -86,14 +86,14 @@ class Group:
         if len(subscriptions) == 1 and self.assignor == "uniform":
             counts = [member.count() for member in self.members.values()]
             assert max(counts) - min(counts) <= 1
-        described = self.world.groups.listing.describe_consumer_group("g")
+        described = self.world.groups.admin.describe_consumer_group("g")
         assert described.state == "Stable"
         for row in described.members:
             assert row.assigned == row.target == self.members[row.member_id].owned
 
 
 @settings(max_examples=60, deadline=None)
-@example("uniform", [("join", "a"), ("slow", "a"), ("join", "b"), ("beat", "a"), ("beat", "b")])
+@example("uniform", [("join", "a"), ("slow", "a"), ("join", "b"), ("heartbeat", "a"), ("heartbeat", "b")])
 @given(st.sampled_from(["uniform", "range"]), st.lists(steps, max_size=40))
 def test_the_group_converges(assignor: str, story_steps: list[tuple[str, str]]) -> None:
     async def story(world: World) -> None:

@@ -18,7 +18,7 @@ from odradek.foundation.errors import (
 from odradek.groups.classic.members import JoinResult
 from odradek.protocol.consumer import build_assignment, build_subscription, parse_assignment
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, settle, topic_id, turns
+from tests.support.group_world import World, in_world, result_of, topic_id, turns
 
 T = topic_id("t")
 ALL: tuple[int, ...] = (0, 1, 2, 3)
@@ -40,7 +40,7 @@ async def classic_member(world: World, **fields: str) -> JoinResult:
 
 
 def group_type(world: World) -> str:
-    return world.groups.listing.list_groups()[0].group_type
+    return world.groups.admin.list_groups()[0].group_type
 
 
 async def classic_step(
@@ -65,7 +65,7 @@ async def classic_step(
 def test_an_empty_classic_group_becomes_a_consumer_group_and_back() -> None:
     async def story(world: World) -> None:
         joined = await classic_member(world)
-        await settle(world.groups.leave("g", [(joined.member_id, None)]))
+        await result_of(world.groups.leave("g", [(joined.member_id, None)]))
         await turns()
         member = ConsumerMember(world, "a")
         await member.must_beat()
@@ -95,7 +95,7 @@ def test_a_classic_group_at_work_becomes_a_consumer_group_and_shares() -> None:
             assert not set(owned) & member.owned.get(T, frozenset())
         assert (generation, len(owned), member.count()) == (2, 2, 2)
         await world.restart()
-        described = world.groups.listing.describe_consumer_group("g")
+        described = world.groups.admin.describe_consumer_group("g")
         assert described.state == "Stable"
         assert [row.member.classic is None for row in described.members].count(False) == 1
         assert (await classic_step(world, joined.member_id, generation, owned)) == (generation, owned)
@@ -169,7 +169,7 @@ def test_waiting_joins_are_answered_to_rejoin() -> None:
         assert (member.error, member.leader) == (None, "")
         odd = await world.join("g", requires_known_member_id=False, protocols=(("other", b"\0\0\0\0\0\0"),))
         assert isinstance(odd.error, InconsistentGroupProtocol)
-        departures = await settle(
+        departures = await result_of(
             world.groups.leave("g", [(first.member_id, None), ("nobody", None), ("new", None)])
         )
         assert departures[0].error is departures[2].error is None
@@ -182,7 +182,7 @@ def test_waiting_joins_are_answered_to_rejoin() -> None:
 def test_the_policy_may_forbid_it(policy: str) -> None:
     async def story(world: World) -> None:
         await classic_member(world)
-        answer = await ConsumerMember(world, "new").beat()
+        answer = await ConsumerMember(world, "new").heartbeat()
         assert isinstance(answer, GroupIdNotFound)
         assert policy in str(answer)
 
@@ -193,12 +193,12 @@ def test_a_conversion_that_cannot_be_written_leaves_the_group_as_it_was() -> Non
     async def story(world: World) -> None:
         joined = await classic_member(world)
         world.log.fail_with = NotEnoughReplicas("none")
-        assert isinstance(await ConsumerMember(world, "new").beat(), CoordinatorNotAvailable)
+        assert isinstance(await ConsumerMember(world, "new").heartbeat(), CoordinatorNotAvailable)
         world.log.fail_with = None
         assert group_type(world) == "classic"
         world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
         await asyncio.sleep(11)
         await turns()
-        assert world.groups.listing.describe("g").members == []
+        assert world.groups.admin.describe("g").members == []
 
     in_world(story, topics={"t": 4})

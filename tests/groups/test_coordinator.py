@@ -23,11 +23,11 @@ from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import World, in_world, settle, turns
+from tests.support.group_world import World, in_world, result_of, turns
 
 
 async def commit(world: World, group_id: str, topic: str, partition: int, offset: int) -> None:
-    errors = await settle(
+    errors = await result_of(
         world.groups.offsets.commit(
             group_id,
             member_id="",
@@ -100,7 +100,7 @@ def test_while_loading_clients_are_refused_and_the_loop_is_free() -> None:
         with pytest.raises(CoordinatorLoadInProgress):
             world.groups.runtime.shard("g")
         with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.listing.list_groups()
+            world.groups.admin.list_groups()
         loading = asyncio.ensure_future(world.groups.runtime.loaded())
         passes = 0
         while not loading.done():
@@ -309,12 +309,12 @@ def test_offsets_are_what_was_committed_last(steps: list[tuple[str, str, int, in
                     assert await rewriting.rewrite(shard, world.log)
             elif action == "delete":
                 if any(key[0] == group_id for key in model):
-                    assert await settle(world.groups.listing.delete(group_id)) is None
+                    assert await result_of(world.groups.admin.delete(group_id)) is None
                 model = {key: value for key, value in model.items() if key[0] != group_id}
             else:
                 await world.restart()
             assert {row[:3]: row[3] for row in world.groups.offsets.committed()} == model
-            assert {row.group_id for row in world.groups.listing.list_groups()} == {key[0] for key in model}
+            assert {row.group_id for row in world.groups.admin.list_groups()} == {key[0] for key in model}
 
     in_world(story)
 
@@ -327,7 +327,7 @@ def test_the_log_has_no_consumer_records_left_after_a_group_is_gone() -> None:
         kinds = {int.from_bytes(key[:2], "big") for key, _ in shard.live_records()}
         assert kinds == consumer_schema.KINDS - {consumer_schema.KIND_PARTITIONS}
         await member.leave()
-        assert await settle(world.groups.listing.delete("g")) is None
+        assert await result_of(world.groups.admin.delete("g")) is None
         assert list(shard.live_records()) == []
         await world.restart()
         (shard,) = world.groups.runtime.loaded_shards()

@@ -14,7 +14,7 @@ from odradek.groups.classic.group import ClassicGroup, GroupState
 from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, settle, turns
+from tests.support.group_world import World, in_world, result_of, turns
 
 FENCE_SECONDS = 60
 
@@ -28,7 +28,7 @@ def fence(world: World, *, fenced: bool = True, group_id: str = "g") -> None:
 async def commit(
     world: World, offset: int, *, member_id: str = "", generation: int = -1
 ) -> list[OdradekError | None]:
-    return await settle(
+    return await result_of(
         world.groups.offsets.commit(
             "g",
             member_id=member_id,
@@ -104,18 +104,18 @@ def test_other_groups_and_other_settings_change_nothing() -> None:
 def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls() -> None:
     async def story(world: World) -> None:
         member, other = ConsumerMember(world, "a"), ConsumerMember(world, "b")
-        assert isinstance(await member.beat(), HeartbeatResult)
-        assert isinstance(await other.beat(), HeartbeatResult)
+        assert isinstance(await member.heartbeat(), HeartbeatResult)
+        assert isinstance(await other.heartbeat(), HeartbeatResult)
         fence(world)
         await turns()
         assert not world.groups.runtime.shard("g").machine.groups["g"].members
         with pytest.raises(UnknownMemberId, match="fenced"):
             await commit(world, 9, member_id="a", generation=member.epoch)
-        assert isinstance(await member.beat(), UnknownMemberId)
-        assert isinstance(await ConsumerMember(world, "a").beat(), CoordinatorLoadInProgress)
+        assert isinstance(await member.heartbeat(), UnknownMemberId)
+        assert isinstance(await ConsumerMember(world, "a").heartbeat(), CoordinatorLoadInProgress)
         assert await commit(world, 2) == [None]
         fence(world, fenced=False)
-        assert isinstance(await ConsumerMember(world, "a").beat(), HeartbeatResult)
+        assert isinstance(await ConsumerMember(world, "a").heartbeat(), HeartbeatResult)
 
     in_world(story, topics={"t": 2})
 
@@ -123,14 +123,14 @@ def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls() -> Non
 def test_a_member_may_leave_a_fenced_group_with_a_failed_log() -> None:
     async def story(world: World) -> None:
         member = ConsumerMember(world, "a")
-        await member.beat()
+        await member.heartbeat()
         world.log.is_held = True
         fence(world)
         await turns()
-        beat = asyncio.ensure_future(member.beat())
+        heartbeat = asyncio.ensure_future(member.heartbeat())
         await turns()
         world.log.release()
-        assert isinstance(await beat, UnknownMemberId)
+        assert isinstance(await heartbeat, UnknownMemberId)
 
     in_world(story, topics={"t": 1})
 
@@ -141,7 +141,7 @@ def test_a_group_fenced_during_a_move_is_loaded_empty(protocol: str) -> None:
         if protocol == "classic":
             await world.member()
         else:
-            await ConsumerMember(world, "a").beat()
+            await ConsumerMember(world, "a").heartbeat()
         await world.groups.stop()
         fence(world)
         await world.restart()

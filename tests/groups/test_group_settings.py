@@ -22,7 +22,7 @@ from odradek.protocol.api import ApiKey
 from odradek.records.batch import BatchView
 from odradek.records.compression import Compression
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, done, in_world, settle, turns
+from tests.support.group_world import World, done, in_world, result_of, turns
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
@@ -32,7 +32,7 @@ SET, DELETE = 0, 1
 
 def commit(world: World, partition: int, *, metadata: str = "") -> asyncio.Task[list[OdradekError | None]]:
     return asyncio.ensure_future(
-        settle(
+        result_of(
             world.groups.offsets.commit(
                 "g",
                 member_id="",
@@ -106,10 +106,10 @@ def test_the_length_of_metadata_is_counted_as_java_does() -> None:
 
 def test_a_broker_without_the_consumer_protocol_says_so() -> None:
     async def story(world: World) -> None:
-        answer = await ConsumerMember(world, "a").beat()
+        answer = await ConsumerMember(world, "a").heartbeat()
         assert isinstance(answer, UnsupportedVersion)
         with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
-            world.groups.listing.describe_consumer_group("g")
+            world.groups.admin.describe_consumer_group("g")
         assert (await world.member()).error is None
 
     in_world(story, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
@@ -140,10 +140,10 @@ def test_classic_groups_have_their_size_delay_and_session_bounds() -> None:
 def test_consumer_groups_have_their_size_and_assignors() -> None:
     async def story(world: World) -> None:
         await ConsumerMember(world, "a").must_beat()
-        assert isinstance(await ConsumerMember(world, "b").beat(), GroupMaxSizeReached)
-        unknown = await ConsumerMember(world, "a", server_assignor="uniform").beat()
+        assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
+        unknown = await ConsumerMember(world, "a", server_assignor="uniform").heartbeat()
         assert isinstance(unknown, UnsupportedAssignor)
-        assert world.groups.listing.describe_consumer_group("g").assignor == "range"
+        assert world.groups.admin.describe_consumer_group("g").assignor == "range"
 
     in_world(story, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
 
@@ -154,12 +154,12 @@ def test_sessions_last_as_the_broker_says_also_after_a_restart() -> None:
         for _ in range(2):
             await member.must_beat()
             await asyncio.sleep(49)
-            assert len(world.groups.listing.describe_consumer_group("g").members) == 1
+            assert len(world.groups.admin.describe_consumer_group("g").members) == 1
             await world.restart()
         await asyncio.sleep(49)
-        assert len(world.groups.listing.describe_consumer_group("g").members) == 1
+        assert len(world.groups.admin.describe_consumer_group("g").members) == 1
         await asyncio.sleep(2)
-        assert world.groups.listing.describe_consumer_group("g").members == []
+        assert world.groups.admin.describe_consumer_group("g").members == []
 
     in_world(story, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
 
@@ -189,7 +189,7 @@ async def described(broker: WholeBroker, group_id: str) -> dict[str, str]:
     return {config.name: config.value for config in answer.results[0].configs}
 
 
-async def beat(broker: WholeBroker, group_id: str, *, epoch: int) -> Any:
+async def heartbeat(broker: WholeBroker, group_id: str, *, epoch: int) -> Any:
     joining: dict[str, Any] = {}
     if epoch == 0:
         joining = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
@@ -204,7 +204,7 @@ async def beat(broker: WholeBroker, group_id: str, *, epoch: int) -> Any:
 
 
 async def members(broker: WholeBroker, group_id: str) -> int:
-    return len(broker.broker.coordinators.groups.listing.describe_consumer_group(group_id).members)
+    return len(broker.broker.coordinators.groups.admin.describe_consumer_group(group_id).members)
 
 
 def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
@@ -218,16 +218,16 @@ def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
         listed = await broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[GROUP_RESOURCE])
         assert [resource.resource_name for resource in listed.config_resources] == ["own"]
         for group_id, interval in (("own", 10), ("other", 5)):
-            answer = await beat(broker, group_id, epoch=0)
+            answer = await heartbeat(broker, group_id, epoch=0)
             assert (answer.error_code, answer.heartbeat_interval.total_seconds()) == (0, interval)
         await asyncio.sleep(50)
         assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
         # It continues with the next heartbeat, and survives a restart.
         broker = await broker.restart()
         await broker.broker.coordinators.groups.runtime.loaded()
-        assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
+        assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
         assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
-        assert (await beat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5
+        assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5
         await asyncio.sleep(46)
         assert await members(broker, "own") == 0
         await broker.broker.stop()

@@ -20,7 +20,7 @@ from odradek.records.builder import build_batch
 from odradek.records.record import records
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
-from tests.support.group_world import settle
+from tests.support.group_world import result_of
 from tests.support.offsets_log import MemoryOffsetsLog
 
 Open = Callable[[Path], AbstractAsyncContextManager[InternalTopicLog]]
@@ -90,8 +90,8 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
             assert log.led_since_epoch(1) >= 0
             assert log.bounds(1) == (0, 0)
             assert await values_from(log, 0) == []
-            assert await settle(log.append(1, batch(b"a", b"b"))) == 0
-            assert await settle(log.append(1, batch(b"c"))) == 2
+            assert await result_of(log.append(1, batch(b"a", b"b"))) == 0
+            assert await result_of(log.append(1, batch(b"c"))) == 2
             assert log.bounds(1) == (0, 3)
             assert log.size_bytes(1) > 0
             assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
@@ -117,7 +117,7 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
         async with in_a_broker(tmp_path) as log:
             await log.ensure_topic()
             for value in (b"a", b"b", b"c"):
-                await settle(log.append(1, batch(value)))
+                await result_of(log.append(1, batch(value)))
             assert isinstance(log, ReplicatedTopicLog)
             log._partitions.get(OFFSETS_TOPIC, 1).replica.high_watermark = 1
             assert log.bounds(1) == (0, 3)
@@ -130,7 +130,7 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
 
 def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) -> None:
     async def commit(broker: BrokerProcess[LocalControl], partition: int, offset: int) -> None:
-        errors = await settle(
+        errors = await result_of(
             broker.coordinators.groups.offsets.commit(
                 "g",
                 member_id="",

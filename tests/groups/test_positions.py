@@ -23,10 +23,10 @@ from odradek.foundation.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
-from odradek.groups import listing
+from odradek.groups import administration
 from odradek.groups.schema import CommittedOffset
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, settle, turns
+from tests.support.group_world import World, in_world, result_of, turns
 
 DAY = 86_400
 
@@ -40,7 +40,7 @@ async def commit(
         (topic, partition, CommittedOffset(offset, 3, f"note {offset}", now_ms))
         for topic, partition, offset in commits
     ]
-    return await settle(world.groups.offsets.commit(group_id, commits=offsets, **values))
+    return await result_of(world.groups.offsets.commit(group_id, commits=offsets, **values))
 
 
 def fetch(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
@@ -61,7 +61,7 @@ def test_what_is_committed_is_read_with_its_note_and_epoch() -> None:
         before = fetch(world)
         await world.restart()
         assert fetch(world) == before
-        assert world.groups.listing.list_groups() == [listing.ListedGroup("g", "", "Empty", "classic")]
+        assert world.groups.admin.list_groups() == [administration.ListedGroup("g", "", "Empty", "classic")]
 
     in_world(story)
 
@@ -148,7 +148,7 @@ def test_commits_keep_a_member_alive() -> None:
         for _ in range(5):
             await asyncio.sleep(8)
             await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
-        assert world.groups.listing.describe("g").state == "Stable"
+        assert world.groups.admin.describe("g").state == "Stable"
 
     in_world(story)
 
@@ -156,7 +156,7 @@ def test_commits_keep_a_member_alive() -> None:
 def test_a_note_may_be_too_long() -> None:
     async def story(world: World) -> None:
         commits = [("t", 0, CommittedOffset(1, -1, "x" * 11)), ("t", 1, CommittedOffset(1, -1, "x" * 10))]
-        errors = await settle(
+        errors = await result_of(
             world.groups.offsets.commit(
                 "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
             )
@@ -182,10 +182,10 @@ def test_offsets_of_no_group_expire_from_their_commit() -> None:
         assert fetch(world) == {("t", 1): 1}
         await rest(6 * DAY)
         assert fetch(world) == {}
-        assert world.groups.listing.list_groups() == []
+        assert world.groups.admin.list_groups() == []
         assert world.groups.context.offsets_expired == 2
         await world.restart()
-        assert world.groups.listing.list_groups() == []
+        assert world.groups.admin.list_groups() == []
 
     in_world(story)
 
@@ -199,13 +199,13 @@ def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
             await rest(1200)
             world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
         assert fetch(world) == {("t", 0): 1}  # no member subscribes to the other one
-        await settle(world.groups.leave("g", [(joined.member_id, None)]))
+        await result_of(world.groups.leave("g", [(joined.member_id, None)]))
         await rest(6.5 * DAY)
         await world.restart()
         assert fetch(world) == {("t", 0): 1}
         await rest(DAY)
         assert fetch(world) == {}
-        assert world.groups.listing.list_groups() == []
+        assert world.groups.admin.list_groups() == []
 
     in_world(story)
 
@@ -214,7 +214,7 @@ def test_a_commit_may_bring_its_own_retention() -> None:
     async def story(world: World) -> None:
         now_ms = world.clock.wall_ms()
         commits = [("t", 0, CommittedOffset(1, -1, "", now_ms, now_ms + 1000))]
-        await settle(
+        await result_of(
             world.groups.offsets.commit(
                 "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits
             )
@@ -235,7 +235,7 @@ def test_offsets_of_consumer_groups_expire_without_subscribers() -> None:
         await commit(world, ("u", 0, 2))
         await rest(7.5 * DAY)
         assert fetch(world) == {}
-        assert world.groups.listing.list_groups() == []
+        assert world.groups.admin.list_groups() == []
 
     in_world(story, topics={"t": 1, "u": 1})
 
@@ -270,7 +270,7 @@ def test_delete_offsets_of_unread_partitions() -> None:
     async def story(world: World) -> None:
         joined = await world.member(topics=("t",))
         await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)
-        errors = await settle(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
+        errors = await result_of(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
         assert isinstance(errors[0], GroupSubscribedToTopic)
         assert errors[1:] == [None, None]
         assert fetch(world) == {("t", 0): 1}
@@ -287,19 +287,19 @@ def test_delete_a_group_and_its_offsets() -> None:
     async def story(world: World) -> None:
         joined = await world.member()
         await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
-        assert isinstance(await settle(world.groups.listing.delete("g")), NonEmptyGroup)
-        await settle(world.groups.leave("g", [(joined.member_id, None)]))
-        assert await settle(world.groups.listing.delete("g")) is None
-        assert isinstance(await settle(world.groups.listing.delete("g")), GroupIdNotFound)
+        assert isinstance(await result_of(world.groups.admin.delete("g")), NonEmptyGroup)
+        await result_of(world.groups.leave("g", [(joined.member_id, None)]))
+        assert await result_of(world.groups.admin.delete("g")) is None
+        assert isinstance(await result_of(world.groups.admin.delete("g")), GroupIdNotFound)
         assert fetch(world) == {}
         await world.restart()
-        assert world.groups.listing.list_groups() == []
+        assert world.groups.admin.list_groups() == []
         member = ConsumerMember(world, "a", group_id="c")
         await member.must_beat()
-        assert isinstance(await settle(world.groups.listing.delete("c")), NonEmptyGroup)
+        assert isinstance(await result_of(world.groups.admin.delete("c")), NonEmptyGroup)
         await member.leave()
-        assert await settle(world.groups.listing.delete("c")) is None
+        assert await result_of(world.groups.admin.delete("c")) is None
         await world.restart()
-        assert world.groups.listing.list_groups() == []
+        assert world.groups.admin.list_groups() == []
 
     in_world(story, topics={"t": 1})

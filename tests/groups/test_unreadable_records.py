@@ -21,7 +21,7 @@ from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import records
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, join_request, settle
+from tests.support.group_world import World, in_world, join_request, result_of
 
 SHARE_GROUP_KEY = b"\0\x0b\0\1s"
 STREAMS_GROUP_KEY = b"\0\x11\0\1s"
@@ -36,7 +36,7 @@ FOREIGN = {
 
 
 async def commit(world: World, group_id: str, partition: int, offset: int) -> list[OdradekError | None]:
-    return await settle(
+    return await result_of(
         world.groups.offsets.commit(
             group_id,
             member_id="",
@@ -116,9 +116,9 @@ def test_every_later_record_of_its_key_ends_a_foreign_record(way: str) -> None:
             shard.machine.offsets.put("g", "t", 0, CommittedOffset(1))
             shard.unknown_records.put(key, b"\0\x63")
         if way == "delete offsets":
-            assert await settle(world.groups.offsets.delete("g", [("t", 0)])) == [None]
+            assert await result_of(world.groups.offsets.delete("g", [("t", 0)])) == [None]
         elif way == "delete group":
-            assert await settle(world.groups.listing.delete("g")) is None
+            assert await result_of(world.groups.admin.delete("g")) is None
         elif way == "become a consumer group":
             group = shard.machine.groups.classic("g")
             assert group is not None
@@ -162,11 +162,11 @@ def test_a_damaged_partition_is_refused_whole_and_the_others_are_served() -> Non
             world.groups.offsets.fetch("damaged", member_id=None, member_epoch=-1, partitions=None)
         with pytest.raises(CoordinatorNotAvailable):
             await commit(world, "damaged", 0, 9)
-        joined = await settle(world.groups.join("damaged", join_request()))
+        joined = await result_of(world.groups.join("damaged", join_request()))
         assert isinstance(joined, JoinResult)
         assert isinstance(joined.error, CoordinatorNotAvailable)
         assert await commit(world, SOUND, 0, 6) == [None]
-        assert [row.group_id for row in world.groups.listing.list_groups()] == [SOUND]
+        assert [row.group_id for row in world.groups.admin.list_groups()] == [SOUND]
         assert (world.groups.runtime.failed_partitions, world.groups.runtime.is_loading) == (1, False)
         world.set_topics({})  # topics come and go, time passes: nothing is written where not all is known
         await asyncio.sleep(1000)

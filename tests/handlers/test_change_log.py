@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.one_broker import OneBroker
 
@@ -87,7 +87,7 @@ def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCaptureF
 
 def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     async def change(
-        broker: OneBroker, kind: ResourceType, name: str, *configs: tuple[str, int, Any]
+        broker: OneBroker, kind: ConfigResourceType, name: str, *configs: tuple[str, int, Any]
     ) -> None:
         resource = {
             "resource_type": int(kind),
@@ -104,19 +104,19 @@ def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.
         await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=[_topic("t")], timeout=1000, validate_only=False)
         _lines(caplog)
         await change(
-            broker, ResourceType.TOPIC, "t", ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact"),
+            broker, ConfigResourceType.TOPIC, "t", ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact"),
             ("segment.ms", 1, None),
         )  # fmt: skip
         assert _lines(caplog) == [
             f"settings of topic t were changed for {WHO}: retention.ms set to 5, "
             "cleanup.policy appended compact, segment.ms deleted"
         ]
-        await change(broker, ResourceType.BROKER, "", ("log.retention.ms", 0, "5"))
+        await change(broker, ConfigResourceType.BROKER, "", ("log.retention.ms", 0, "5"))
         assert _lines(caplog) == [
             f"settings of broker default were changed for {WHO}: log.retention.ms set to 5"
         ]
-        await change(broker, ResourceType.TOPIC, "t", ("retention.ms", 0, "x"))
-        await change(broker, ResourceType.BROKER, "1", ("ssl.key.password", 0, "hunter2"))
+        await change(broker, ConfigResourceType.TOPIC, "t", ("retention.ms", 0, "x"))
+        await change(broker, ConfigResourceType.BROKER, "1", ("ssl.key.password", 0, "hunter2"))
         assert _lines(caplog) == [], "what was refused has changed nothing"
         replaced = [
             {"resource_type": 2, "resource_name": "t", "configs": [{"name": "segment.ms", "value": "7"}]}

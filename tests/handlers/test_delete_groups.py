@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world, settle
+from tests.support.group_world import World, in_world, result_of
 
 API = ApiKey.DELETE_GROUPS
 
@@ -15,7 +15,7 @@ API = ApiKey.DELETE_GROUPS
 def test_delete(version: int) -> None:
     async def story(world: World) -> None:
         joined = await world.member("g1")
-        await settle(world.groups.leave("g1", [(joined.member_id, None)]))
+        await result_of(world.groups.leave("g1", [(joined.member_id, None)]))
         await world.member("g2")
         answer = await ask(world, API, version, groups_names=("g1", "g2", "no", ""))
         codes = {row.group_id: int(row.error_code) for row in answer.results}

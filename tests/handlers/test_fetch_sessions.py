@@ -9,7 +9,7 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.handlers.fetch_sessions import EPOCH_MAX, FetchSessions, next_epoch
+from odradek.handlers.fetch_sessions import EPOCH_MAX, FetchSessionCache, next_epoch
 from odradek.protocol.hot.fetch import AskedPartition
 
 
@@ -20,9 +20,9 @@ class Time:
         return self.now
 
 
-def sessions(*, slots: int, time: Time) -> FetchSessions:
+def sessions(*, slots: int, time: Time) -> FetchSessionCache:
     ids = itertools.count(1)
-    return FetchSessions(slots=slots, now=time, random_id=lambda: next(ids))
+    return FetchSessionCache(slots=slots, now=time, random_id=lambda: next(ids))
 
 
 def asked(index: int, *, offset: int = 0, topic: str = "t") -> AskedPartition:

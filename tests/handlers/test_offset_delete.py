@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.groups.schema import CommittedOffset
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask
-from tests.support.group_world import World, in_world, settle
+from tests.support.group_world import World, in_world, result_of
 
 API = ApiKey.OFFSET_DELETE
 
@@ -14,7 +14,7 @@ def test_delete_offsets() -> None:
     async def story(world: World) -> None:
         joined = await world.member(topics=("t",))
         commits = [("t", 0, CommittedOffset(5)), ("u", 0, CommittedOffset(6))]
-        await settle(
+        await result_of(
             world.groups.offsets.commit(
                 "g",
                 member_id=joined.member_id,

@@ -10,14 +10,14 @@ from odradek.groups.schema import CommittedOffset
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, topic_id, versions
-from tests.support.group_world import World, in_world, settle
+from tests.support.group_world import World, in_world, result_of
 
 API = ApiKey.OFFSET_FETCH
 
 
 async def committed(world: World) -> None:
     commits = [("t", 0, CommittedOffset(5, 2, "note")), ("u", 1, CommittedOffset(6))]
-    await settle(
+    await result_of(
         world.groups.offsets.commit(
             "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
         )

@@ -126,8 +126,8 @@ def number_in(value: bytes | None) -> int:
 def doubles(cluster: Cluster) -> list[str]:
     """What a replica has twice from the same producer in the same epoch.
 
-    A producer that takes another epoch sends again what it was not answered, and no broker can know the two for one:
-    librdkafka does so by itself. That brokers give it no reason to is for `tests/server/test_pipelined_producers.py`.
+    A producer that takes another epoch sends unanswered records again, and no broker can recognise them. librdkafka
+    does so by itself. That brokers give it no reason to is for `tests/server/test_pipelined_producers.py`.
     """
     found: list[str] = []
     for number in sorted(cluster.brokers):

@@ -1,9 +1,9 @@
 """Twenty consumers of four kinds in three groups come, go and die, and so does the broker: nothing is missed.
 
-By default twelve seconds of churn, and as long again to come to rest; CHURN_SECONDS makes it longer, CHURN_SEED
-plays a failure again (as far as processes allow), CHURN_BROKER=kafka asks Apache Kafka the same. What must hold:
-every record is taken by every group at least once; the commits in the log are those of one owner after the other, and
-never go back (`tests.support.group_commits`); in the end each group's shares are even.
+By default there are twelve seconds of churn, and as many to become stable; CHURN_SECONDS makes it longer. CHURN_SEED
+repeats a failure (as far as processes allow), and CHURN_BROKER=kafka tests Apache Kafka the same way. These must hold.
+Every group takes every record at least once. The commits in the log are those of one owner after the other, and never
+go back (`tests.support.group_commits`). In the end each group's shares are even.
 """
 
 from __future__ import annotations

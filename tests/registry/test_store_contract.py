@@ -68,8 +68,8 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 async def settle(store: Store) -> None:
-    """Wait until the callbacks of all that happened before have been called: whatever tells of changes is in order
-    with the answers to requests, and telling takes a request more.
+    """Wait until the callbacks of all earlier changes have been called. Notifications are in order with the answers to
+    requests, and take one request more.
     """
     for _ in range(3):
         await store.exists("/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from odradek.handlers.fetch_sessions import FetchSessions, Session
+from odradek.handlers.fetch_sessions import FetchSession, FetchSessionCache
 from odradek.protocol.hot.fetch import AskedPartition
 from odradek.replication.confirmation import (
     ALWAYS,
@@ -77,16 +77,16 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         ids = itertools.count(1)
-        self.sessions = FetchSessions(slots=9, now=lambda: self.now, random_id=lambda: next(ids))
+        self.sessions = FetchSessionCache(slots=9, now=lambda: self.now, random_id=lambda: next(ids))
 
-    def open(self, follower_id: int, *asked: AskedPartition) -> Session:
+    def open(self, follower_id: int, *asked: AskedPartition) -> FetchSession:
         session = self.sessions.create(asked, uses_topic_ids=True, follower_id=follower_id)
         assert session is not None
         session.proof.answered(now=self.now)
         return session
 
     def ask(
-        self, session: Session, *asked: AskedPartition, forget: tuple[int, ...] = (), by: int = 0
+        self, session: FetchSession, *asked: AskedPartition, forget: tuple[int, ...] = (), by: int = 0
     ) -> None:
         self.sessions.advance(
             session.id,
@@ -97,7 +97,7 @@ class World:
             follower_id=by or session.follower_id,
         )
 
-    def answer(self, session: Session) -> None:
+    def answer(self, session: FetchSession) -> None:
         session.proof.answered(now=self.now)
 
     def followed(self, broker_id: int, index: int = 0, *, epoch: int = 5, topic: bytes = TOPIC) -> float:

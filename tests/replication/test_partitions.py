@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.cluster.image import ResourceKind
-from odradek.controller.requests import ConfigChange, ConfigOperation, NewPartitions, Resource
+from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewPartitions, Resource
 from odradek.foundation.errors import KafkaStorageError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.protocol.api import ApiKey
 from odradek.registry.memory_store import MemoryStore
@@ -17,7 +17,7 @@ from tests.support.whole_broker import WholeBroker
 
 
 async def alter(broker: WholeBroker, kind: ResourceKind, name: str, key: str, value: str) -> None:
-    change = ConfigChange(key, ConfigOperation.SET, value)
+    change = AlterConfigOp(key, ConfigOperation.SET, value)
     (outcome,) = await broker.broker.controller.incremental_alter_configs([(Resource(kind, name), [change])])
     assert outcome is None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from odradek.handlers.fetch_followers import FollowerReading
-from odradek.handlers.fetch_reading import Fetched, Target
+from odradek.handlers.fetch_reading import Fetched, FetchTarget
 from odradek.handlers.session_changes import SessionChanges, _UnchangedTarget
 from odradek.protocol.api import ApiKey
 from odradek.replication.fetch_session_handler import Key
@@ -30,11 +30,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     seen: list[int] = []
     mark, read = FollowerReading._mark_unchanged, FollowerReading._read_one
 
-    def counted_mark(self: FollowerReading, changes: SessionChanges, target: Target) -> bool:
+    def counted_mark(self: FollowerReading, changes: SessionChanges, target: FetchTarget) -> bool:
         seen.append(target.index)
         return mark(self, changes, target)
 
-    def counted_read(self: FollowerReading, target: Target, fetched: Fetched) -> None:
+    def counted_read(self: FollowerReading, target: FetchTarget, fetched: Fetched) -> None:
         seen.append(target.index)
         read(self, target, fetched)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from odradek.foundation.errors import RequestTimedOut
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
@@ -51,7 +51,7 @@ def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() -> None:
             1,
             resources=[
                 {
-                    "resource_type": int(ResourceType.TOPIC),
+                    "resource_type": int(ConfigResourceType.TOPIC),
                     "resource_name": "t",
                     "configs": [{"name": "min.insync.replicas", "config_operation": 0, "value": "1"}],
                 }

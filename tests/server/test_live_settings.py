@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cluster.image import ResourceKind
-from odradek.controller.requests import ConfigChange, ConfigOperation, NewTopic, Resource
+from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
 from odradek.foundation.settings import Settings
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
@@ -19,7 +19,7 @@ TOPIC = Resource(ResourceKind.TOPIC, "t")
 async def _set(
     broker: BrokerProcess[LocalControl], resource: Resource, changes: Sequence[tuple[str, str]]
 ) -> None:
-    wanted = [ConfigChange(key, ConfigOperation.SET, value) for key, value in changes]
+    wanted = [AlterConfigOp(key, ConfigOperation.SET, value) for key, value in changes]
     outcomes = await broker.controller.incremental_alter_configs([(resource, wanted)])
     assert outcomes == [None]
 

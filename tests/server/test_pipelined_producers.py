@@ -1,7 +1,7 @@
 """Producers with five batches of a partition under way, as other clients have, while partitions move and brokers die.
 
-Our own producer has one under way, so the simulation does not try this. A batch that was refused while those behind it
-come to a leader must not cost more than another try: nothing twice, nothing lost, nothing out of order.
+Our own producer has one under way, so the simulation does not try this. A batch that was refused while later ones reach
+a leader must cost no more than a retry. No record is written twice, lost or out of order.
 """
 
 from __future__ import annotations

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from odradek.cluster.image import NO_LEADER
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 
-@pytest.mark.parametrize(("kind", "name"), [(ResourceType.TOPIC, "t"), (ResourceType.BROKER, "")])
-def test_whoever_allows_it_need_not_wait_for_a_broker_to_come_or_go(kind: ResourceType, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [(ConfigResourceType.TOPIC, "t"), (ConfigResourceType.BROKER, "")])
+def test_whoever_allows_it_need_not_wait_for_a_broker_to_come_or_go(
+    kind: ConfigResourceType, name: str
+) -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=3)
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups.consumer.requests import HeartbeatRequest, HeartbeatResult
-from tests.support.group_world import World, settle
+from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, HeartbeatResult
+from tests.support.group_world import World, result_of
 
 Parts = dict[UUID, frozenset[int]]
 
@@ -39,9 +39,11 @@ class ConsumerMember:
             "client_host": "/127.0.0.1",
             **fields,
         }
-        return await settle(self.world.groups.consumer_heartbeat(self.group_id, HeartbeatRequest(**values)))
+        return await result_of(
+            self.world.groups.consumer_heartbeat(self.group_id, ConsumerGroupHeartbeat(**values))
+        )
 
-    async def beat(self) -> HeartbeatResult | OdradekError:
+    async def heartbeat(self) -> HeartbeatResult | OdradekError:
         """The next heartbeat: all there is to say when joining, else only what is owned when that changed."""
         if not self.is_slow:
             self.owned = dict(self._assigned)
@@ -75,7 +77,7 @@ class ConsumerMember:
         }
 
     async def must_beat(self) -> HeartbeatResult:
-        answer = await self.beat()
+        answer = await self.heartbeat()
         assert isinstance(answer, HeartbeatResult), answer
         return answer
 
@@ -106,7 +108,7 @@ async def converge(members: list[ConsumerMember], *, rounds: int = 12) -> None:
     for _ in range(rounds):
         before = [(member.epoch, member.owned) for member in members]
         for member in members:
-            await member.beat()
+            await member.heartbeat()
             check_exclusive(members)
         if before == [(member.epoch, member.owned) for member in members]:
             return

@@ -142,7 +142,7 @@ class World:
         """Begin to join; the task ends with the answer."""
         request = join_request(member_id, **fields)
         result = self.groups.join(group_id, request)
-        return asyncio.ensure_future(_settle(result))
+        return asyncio.ensure_future(result_of(result))
 
     def sync(
         self,
@@ -162,7 +162,7 @@ class World:
             "assignments": assignments or {},
             **fields,
         }
-        return asyncio.ensure_future(_settle(self.groups.sync(group_id, SyncRequest(**values))))
+        return asyncio.ensure_future(result_of(self.groups.sync(group_id, SyncRequest(**values))))
 
     async def member(self, group_id: str = "g", **fields: Any) -> JoinResult:
         """A member alone in a new group, synced."""
@@ -200,15 +200,11 @@ def join_request(member_id: str = "", **fields: Any) -> JoinRequest:
     return JoinRequest(**values)
 
 
-async def _settle(result: T | Awaitable[T]) -> T:
+async def result_of(result: T | Awaitable[T]) -> T:
+    """The result of a call that may have answered at once."""
     if isinstance(result, Awaitable):
         return await result
     return result
-
-
-async def settle(result: T | Awaitable[T]) -> T:
-    """The result of a call that may have answered at once."""
-    return await _settle(result)
 
 
 def in_world(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any) -> None:

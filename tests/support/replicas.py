@@ -35,7 +35,7 @@ from odradek.foundation.settings import Settings
 from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.dispatch import Dispatcher
-from odradek.handlers.fetch_sessions import FetchSessions
+from odradek.handlers.fetch_sessions import FetchSessionCache
 from odradek.log.log_manager import LogManager
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
@@ -121,7 +121,7 @@ class ReplicaNode:
             coordinators=_NOTHING,
             leadership=lambda: _NOTHING,
             purgatory=self.purgatory,
-            fetch_sessions=FetchSessions(
+            fetch_sessions=FetchSessionCache(
                 slots=100,
                 now=self.clock.monotonic_seconds,
                 random_id=lambda: cluster.rng.randint(1, 2**31 - 1),

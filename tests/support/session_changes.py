@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from odradek.handlers.context import BrokerParts
-from odradek.handlers.fetch_reading import Target
-from odradek.handlers.fetch_sessions import Session
+from odradek.handlers.fetch_reading import FetchTarget
+from odradek.handlers.fetch_sessions import FetchSession
 from odradek.handlers.session_changes import SessionChanges, _UnchangedTarget
 from odradek.replication.purgatory import WaitingFetch
 
@@ -25,7 +25,7 @@ def wrong_changes(parts: BrokerParts) -> str:
     return ""
 
 
-def _wrong_with(session: Session, changes: SessionChanges) -> str:
+def _wrong_with(session: FetchSession, changes: SessionChanges) -> str:
     held, changed, unchanged = set(session.targets.values()), set(changes.changed), set(changes.unchanged)
     if changed & unchanged or changed | unchanged != held:
         return f"{len(held)} targets are {len(changed)} changed and {len(unchanged)} unchanged ones"
@@ -46,7 +46,7 @@ def _wrong_with(session: Session, changes: SessionChanges) -> str:
     return ""
 
 
-def _changed_by(target: Target, changes: SessionChanges) -> str:
+def _changed_by(target: FetchTarget, changes: SessionChanges) -> str:
     partition = target.partition
     assert partition is not None
     replica = partition.replica

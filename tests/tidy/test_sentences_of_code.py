@@ -16,19 +16,11 @@ from typing import Final
 
 import pytest
 
-from tests.tidy.checkout import named, sources
+from tests.tidy.checkout import TESTS, named, sources
 
 WORDS_MAX: Final = 25
-# Packages without a longer sentence; one that has none left is added.
-SHORT: Final = (
-    "broker/odradek/cli",
-    "broker/odradek/client",
-    "broker/odradek/cluster",
-    "broker/odradek/foundation",
-    "broker/odradek/registry",
-    "broker/odradek/server",
-    "broker/odradek/testing",
-)
+# What has no longer sentence; a source root that has none left is added.
+SHORT: Final = ("broker",)
 _ITEM: Final = re.compile(r"(?:[-*]|\d+\.) +")
 # A full stop may stand before closing quotes and brackets.
 _END: Final = re.compile(r"(?<=[.?!])[\"')\]]*\s+")
@@ -98,10 +90,10 @@ def paragraphs(number: int, text: str) -> Iterator[tuple[int, str]]:
     yield first, words
 
 
-def long_sentences(path: Path, words_max: int = WORDS_MAX) -> Iterator[str]:
+def long_sentences(path: Path, words_max: int = WORDS_MAX, *, with_texts: bool = True) -> Iterator[str]:
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
-    for number, text in [*docstrings(tree), *comments(source), *texts(tree)]:
+    for number, text in [*docstrings(tree), *comments(source), *(texts(tree) if with_texts else ())]:
         for line_number, paragraph in paragraphs(number, text):
             for sentence in _END.split(re.sub(r"`[^`]*`", "code", paragraph)):
                 words = sum(any(letter.isalpha() for letter in word) for word in sentence.split())
@@ -109,13 +101,19 @@ def long_sentences(path: Path, words_max: int = WORDS_MAX) -> Iterator[str]:
                     yield f"{named(path, line_number)} {words} words: {sentence.strip()}"
 
 
-def found_in(paths: Iterable[Path]) -> list[str]:
-    return [sentence for path in paths for sentence in long_sentences(path)]
+def found_in(paths: Iterable[Path], *, with_texts: bool = True) -> list[str]:
+    return [sentence for path in paths for sentence in long_sentences(path, with_texts=with_texts)]
 
 
 @pytest.mark.parametrize("folder", SHORT)
 def test_sentences_of_the_code_are_short(folder: str) -> None:
     assert found_in(sources(folder)) == []
+
+
+@pytest.mark.parametrize("folder", TESTS)
+def test_sentences_about_tests_are_short(folder: str) -> None:
+    # Their texts are data: scripts, requests, and what other programs print.
+    assert found_in(sources(folder), with_texts=False) == []
 
 
 def test_a_long_sentence_of_the_code_is_found(tmp_path: Path) -> None:

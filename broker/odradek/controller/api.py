@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from odradek.cluster.image import TopicImage
-    from odradek.controller.requests import ConfigChange, Outcome, Resource
+    from odradek.controller.requests import AlterConfigOp, Outcome, Resource
     from odradek.foundation.errors import RequestError
 
 
@@ -33,7 +33,7 @@ class ControllerApi(Protocol):
         ...
 
     async def incremental_alter_configs(
-        self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
+        self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources (KIP-339); one outcome each, in their order, None for success."""
         ...

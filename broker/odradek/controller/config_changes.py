@@ -14,7 +14,7 @@ from odradek.cluster.image import ImageHolder
 from odradek.controller import config_plans
 from odradek.controller.partition_states import PartitionStates
 from odradek.controller.registry_writer import RegistryWriter
-from odradek.controller.requests import ConfigChange, Outcome, Resource
+from odradek.controller.requests import AlterConfigOp, Outcome, Resource
 from odradek.foundation.errors import RequestError
 from odradek.registry.store import Create, Put, Store
 
@@ -45,7 +45,7 @@ class ConfigChanges:
         return outcomes
 
     async def change(
-        self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool
+        self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, in order, None for success."""
         outcomes: list[Outcome] = []

@@ -9,7 +9,7 @@ from odradek.cluster.configs import find_topic_setting, validate_topic_config
 from odradek.cluster.group_configs import find_group_setting, validate_group_config
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
-from odradek.controller.requests import ConfigChange, ConfigOperation, Resource
+from odradek.controller.requests import AlterConfigOp, ConfigOperation, Resource
 from odradek.foundation.errors import (
     InvalidConfig,
     InvalidRequest,
@@ -60,7 +60,7 @@ def _is_broker(name: str, image: ClusterImage) -> bool:
 
 
 def incremental_texts(
-    resource: Resource, changes: Sequence[ConfigChange], *, before: Mapping[str, str]
+    resource: Resource, changes: Sequence[AlterConfigOp], *, before: Mapping[str, str]
 ) -> dict[str, str]:
     """The resource's texts after `changes` on top of `before`.
 

@@ -27,7 +27,7 @@ from odradek.controller.decisions import Decisions, decision
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.registry_writer import RegistryWriter
 from odradek.controller.requests import (
-    ConfigChange,
+    AlterConfigOp,
     CreateOutcome,
     DeletedTopic,
     DeleteOutcome,
@@ -376,7 +376,7 @@ class Controller(Decisions):
 
     @decision
     async def incremental_alter_configs(
-        self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
+        self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, in order, None for success."""
         return await self._config_changes().change(requests, validate_only=validate_only)

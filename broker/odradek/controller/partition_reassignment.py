@@ -13,7 +13,7 @@ from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ImageHolder, PartitionImage
 from odradek.controller import eligible_replicas, reassignment_steps
 from odradek.controller.leadership import Leadership
-from odradek.controller.requests import Outcome, Reassignment
+from odradek.controller.requests import NewPartitionReassignment, Outcome
 from odradek.foundation.errors import LeaderNotAvailable, RequestError
 from odradek.foundation.ids import TopicPartition
 
@@ -27,14 +27,18 @@ class PartitionReassignment:
         self._leadership = leadership
         self._images = images
 
-    async def reassign(self, wanted: Sequence[Reassignment], *, may_change_factor: bool) -> list[Outcome]:
+    async def reassign(
+        self, wanted: Sequence[NewPartitionReassignment], *, may_change_factor: bool
+    ) -> list[Outcome]:
         """Begin, replace or take back reassignments; one outcome each, in order, None for success.
 
         Raises StoreError and NotController.
         """
         return await self._leadership.decisions.make(lambda: self._reassign(wanted, may_change_factor))
 
-    async def _reassign(self, wanted: Sequence[Reassignment], may_change_factor: bool) -> list[Outcome]:
+    async def _reassign(
+        self, wanted: Sequence[NewPartitionReassignment], may_change_factor: bool
+    ) -> list[Outcome]:
         outcomes: list[Outcome] = []
         changed: dict[TopicPartition, PartitionImage] = {}
         for one in wanted:
@@ -61,7 +65,7 @@ class PartitionReassignment:
         return outcomes
 
     def _changed(
-        self, wanted: Reassignment, partition: PartitionImage, *, may_change_factor: bool
+        self, wanted: NewPartitionReassignment, partition: PartitionImage, *, may_change_factor: bool
     ) -> PartitionImage | None:
         where = wanted.topic_partition
         if partition.partition_epoch < 0:

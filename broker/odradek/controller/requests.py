@@ -25,7 +25,7 @@ class NewTopic(NamedTuple):
     config: Mapping[str, str | None] = MappingProxyType({})
 
 
-class CreatedTopic(NamedTuple):
+class CreatableTopicResult(NamedTuple):
     """A topic that was made, or would be; `config` are the texts that were set for it."""
 
     name: str
@@ -45,7 +45,7 @@ class NewPartitions(NamedTuple):
     assignments: Sequence[Sequence[int]] | None = None
 
 
-class Reassignment(NamedTuple):
+class NewPartitionReassignment(NamedTuple):
     """A partition to move to other brokers; None for `replicas` takes back what is under way."""
 
     topic_partition: TopicPartition
@@ -75,7 +75,7 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-class ConfigChange(NamedTuple):
+class AlterConfigOp(NamedTuple):
     """One key of an incremental change."""
 
     key: str
@@ -83,7 +83,7 @@ class ConfigChange(NamedTuple):
     value: str | None
 
 
-CreateOutcome = CreatedTopic | RequestError
+CreateOutcome = CreatableTopicResult | RequestError
 DeleteOutcome = DeletedTopic | RequestError
 # None is success.
 Outcome = RequestError | None

@@ -18,6 +18,7 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import InvalidGroupId, InvalidSessionTimeout, RequestError, UnknownMemberId
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
+from odradek.groups.administration import GroupAdministration
 from odradek.groups.classic.members import (
     UNKNOWN_MEMBER,
     Departure,
@@ -26,10 +27,9 @@ from odradek.groups.classic.members import (
     SyncRequest,
     SyncResult,
 )
-from odradek.groups.consumer.requests import HeartbeatRequest, Outcome, check_heartbeat
+from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, Outcome, check_heartbeat
 from odradek.groups.context import GroupContext
 from odradek.groups.expiration import Expiration
-from odradek.groups.listing import GroupListing
 from odradek.groups.offset_requests import OffsetRequests
 from odradek.groups.state_machine import GroupStateMachine
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
@@ -71,7 +71,7 @@ class GroupCoordinator:
             make_machine=lambda shard: GroupStateMachine(shard, context),
         )
         self.offsets = OffsetRequests(self.runtime, context)
-        self.listing = GroupListing(self.runtime, context)
+        self.admin = GroupAdministration(self.runtime, context)
         self.expiration = Expiration(self.runtime, context)
         self._tasks: TaskOwner | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -228,7 +228,9 @@ class GroupCoordinator:
 
     # --- members of the consumer protocol -------------------------------------------------------------------
 
-    def consumer_heartbeat(self, group_id: str, request: HeartbeatRequest) -> Outcome | Awaitable[Outcome]:
+    def consumer_heartbeat(
+        self, group_id: str, request: ConsumerGroupHeartbeat
+    ) -> Outcome | Awaitable[Outcome]:
         """Join a consumer group, stay in it or leave it; gives the result or the error to answer."""
         answer: DeferredAnswer[Outcome] = DeferredAnswer()
         try:

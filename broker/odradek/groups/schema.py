@@ -20,7 +20,7 @@ from uuid import UUID
 
 from odradek.coordination.records import RecordValue
 from odradek.foundation.errors import CorruptRecord
-from odradek.protocol.declared import Declaration, Row
+from odradek.protocol.declared import Declaration, FieldRow
 
 KIND_OFFSET_LEGACY: Final = 0
 KIND_OFFSET: Final = 1
@@ -61,12 +61,12 @@ _OFFSET_VALUE: Final[RecordValue[CommittedOffset]] = RecordValue(
     "a committed offset",
     Declaration(
         CommittedOffset,
-        Row("offset", "int64"),
-        Row("leader_epoch", "int32", since=3),
-        Row("metadata", "string"),
-        Row("commit_timestamp_ms", "int64"),
-        Row("expire_timestamp_ms", "int64", since=1, until=1),
-        Row("topic_id", "uuid", since=4, tag=0, default=None),
+        FieldRow("offset", "int64"),
+        FieldRow("leader_epoch", "int32", since=3),
+        FieldRow("metadata", "string"),
+        FieldRow("commit_timestamp_ms", "int64"),
+        FieldRow("expire_timestamp_ms", "int64", since=1, until=1),
+        FieldRow("topic_id", "uuid", since=4, tag=0, default=None),
     ),
     version_written=OFFSET_VALUE_VERSION,
     version_max=4,

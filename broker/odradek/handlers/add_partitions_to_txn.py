@@ -1,8 +1,9 @@
 """AddPartitionsToTxn: partitions become part of a transaction, before records are written to them.
 
-Versions 0 to 3 come from clients and have one transaction. Versions 4 and 5 come from leaders of partitions (KIP-890),
-with many: a leader adds a partition for its producer, or only asks whether it is there (`verify_only`). All partitions
-of a transaction are added, or none: where a topic is unknown, the others are not attempted.
+Versions 0 to 3 come from clients and have one transaction. Versions 4 and 5 are sent by leaders of partitions
+(KIP-890), with many of them. A leader adds a partition for its producer, or only asks whether it is there
+(`verify_only`). All partitions of a transaction are added, or none: where a topic is unknown, the others are not
+attempted.
 """
 
 from __future__ import annotations

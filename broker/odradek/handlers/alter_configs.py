@@ -9,7 +9,7 @@ from odradek.controller.requests import Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import (
-    ResourceType,
+    ConfigResourceType,
     altered,
     resource_of,
 )
@@ -37,7 +37,7 @@ async def _alter(request: AlterConfigsRequest, context: RequestContext) -> Messa
 async def _alter_one(
     resource: AlterConfigsResource, context: RequestContext, *, validate_only: bool
 ) -> Outcome:
-    if resource.resource_type == ResourceType.BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequest("Log levels cannot be replaced all at once; use IncrementalAlterConfigs.")
     repeated = [key for key, count in Counter(c.name for c in resource.configs).items() if count > 1]
     if repeated:

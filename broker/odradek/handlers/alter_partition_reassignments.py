@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.controller.partition_reassignment import PartitionReassignment
-from odradek.controller.requests import Reassignment
+from odradek.controller.requests import NewPartitionReassignment
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import SharedContext
 from odradek.protocol.api import ApiKey
@@ -26,7 +26,7 @@ def handle(request: AlterPartitionReassignmentsRequest, context: SharedContext) 
 async def _alter(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Message:
     version = context.header.api_version
     wanted = [
-        Reassignment(
+        NewPartitionReassignment(
             TopicPartition(topic.name, partition.partition_index),
             None if partition.replicas is None else tuple(partition.replicas),
         )

@@ -13,7 +13,7 @@ from typing import Final
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.settings import find_setting
-from odradek.handlers.config_resources import ConfigResource, ResourceType
+from odradek.handlers.config_resources import ConfigResource, ConfigResourceType
 from odradek.handlers.context import SharedContext
 
 _lines: Final = RateLimitedLog(
@@ -86,7 +86,7 @@ def settings_replaced(
 
 def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[str]) -> None:
     try:
-        kind = ResourceType(resource.resource_type).name.lower().replace("_", " ")
+        kind = ConfigResourceType(resource.resource_type).name.lower().replace("_", " ")
     except ValueError:
         return
     name = resource.resource_name or "default"
@@ -94,7 +94,7 @@ def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[s
 
 
 def _printable(resource: ConfigResource, key: str, value: str | None) -> str | None:
-    if resource.resource_type == ResourceType.BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         setting = find_setting(key)
         if setting is None or setting.is_sensitive:
             return "[hidden]"

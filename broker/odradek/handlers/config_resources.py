@@ -37,7 +37,7 @@ AlteredResource = AlterConfigsResource | IncrementalAlterConfigsResource
 AlteredResourceT = TypeVar("AlteredResourceT", AlterConfigsResource, IncrementalAlterConfigsResource)
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """The numbers of the wire."""
 
     TOPIC = 2
@@ -48,21 +48,21 @@ class ResourceType(IntEnum):
 
 
 _KINDS: Final = {
-    ResourceType.TOPIC: ResourceKind.TOPIC,
-    ResourceType.BROKER: ResourceKind.BROKER,
-    ResourceType.GROUP: ResourceKind.GROUP,
+    ConfigResourceType.TOPIC: ResourceKind.TOPIC,
+    ConfigResourceType.BROKER: ResourceKind.BROKER,
+    ConfigResourceType.GROUP: ResourceKind.GROUP,
 }
 
 
 _POLICY_KEYS: Final[dict[int, str]] = {
-    ResourceType.TOPIC: "cleanup.policy",
-    ResourceType.BROKER: "log.cleanup.policy",
+    ConfigResourceType.TOPIC: "cleanup.policy",
+    ConfigResourceType.BROKER: "log.cleanup.policy",
 }
 
 
 def resource_of(resource_type: int, name: str) -> Resource:
     """The resource as the controller names it. Raises InvalidRequest for kinds without settings that can change."""
-    if resource_type == ResourceType.CLIENT_METRICS:
+    if resource_type == ConfigResourceType.CLIENT_METRICS:
         raise InvalidRequest(
             "This broker takes no metrics from clients, so there are no subscriptions to set."
         )
@@ -116,7 +116,7 @@ def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
             if isinstance(config, IncrementalAlterConfigsAlterableConfig)
             else ConfigOperation.SET
         )
-        if operation == ConfigOperation.APPEND and resource.resource_type == ResourceType.TOPIC:
+        if operation == ConfigOperation.APPEND and resource.resource_type == ConfigResourceType.TOPIC:
             broker = context.broker
             sources = BrokerSources(broker.settings, broker.images.current, is_broker=broker.is_broker)
             policy = policy_of(context, resource.resource_name, sources=sources)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups import listing
+from odradek.groups import administration
 from odradek.groups.consumer.schema import Assignment
 from odradek.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from odradek.handlers.context import RequestContext
@@ -31,7 +31,7 @@ def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Me
 
 def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     try:
-        group = context.broker.groups.listing.describe_consumer_group(group_id)
+        group = context.broker.groups.admin.describe_consumer_group(group_id)
     except OdradekError as error:
         return {"group_id": group_id, "error_code": error_code(error), "error_message": error_message(error)}
     return {
@@ -44,7 +44,7 @@ def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     }
 
 
-def _member(described: listing.DescribedConsumer, context: RequestContext) -> Mapping[str, object]:
+def _member(described: administration.DescribedConsumer, context: RequestContext) -> Mapping[str, object]:
     member = described.member
     return {
         "member_id": described.member_id,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Final, cast
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups.consumer.requests import HeartbeatRequest, Outcome
+from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, Outcome
 from odradek.groups.consumer.update import OwnedTopic, as_assignment
 from odradek.handlers.context import RequestContext
 from odradek.protocol.api import ApiKey
@@ -30,9 +30,9 @@ def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> M
     return Pending(outcome).then(respond) if isinstance(outcome, Awaitable) else respond(outcome)
 
 
-def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> HeartbeatRequest:
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerGroupHeartbeat:
     names = request.subscribed_topic_names
-    return HeartbeatRequest(
+    return ConsumerGroupHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
         instance_id=request.instance_id,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.foundation.settings import Settings
     from odradek.groups.coordinator import GroupCoordinator
     from odradek.handlers.counters import RequestCounters
-    from odradek.handlers.fetch_sessions import FetchSessions
+    from odradek.handlers.fetch_sessions import FetchSessionCache
     from odradek.log.log_manager import LogManager
     from odradek.protocol.framing import RequestHeader
     from odradek.replication.blocking import BlockingWork
@@ -72,7 +72,7 @@ class BrokerParts:
         active_controller: Controller | None,
         leadership: Callable[[], Leadership],
         purgatory: Purgatory,
-        fetch_sessions: FetchSessions,
+        fetch_sessions: FetchSessionCache,
         counters: RequestCounters,
         blocking: BlockingWork,
         handlers: Mapping[int, Handler] = HANDLERS,

@@ -9,7 +9,7 @@ from typing import Final
 from odradek.cluster.config_description import BrokerSources, describe_topic
 from odradek.cluster.configs import topic_value
 from odradek.cluster.topic_names import is_internal_topic
-from odradek.controller.requests import CreatedTopic, CreateOutcome, NewTopic
+from odradek.controller.requests import CreatableTopicResult, CreateOutcome, NewTopic
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers import change_log
@@ -54,7 +54,7 @@ async def _create(request: CreateTopicsRequest, context: RequestContext) -> Mess
 
 def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
     for name, outcome in outcomes.items():
-        if isinstance(outcome, CreatedTopic):
+        if isinstance(outcome, CreatableTopicResult):
             change_log.topic_created(
                 context,
                 name,
@@ -97,7 +97,7 @@ class _Describer:
         self._described: dict[frozenset[tuple[str, str]], list[dict[str, object]]] = {}
 
     def answer(self, name: str, outcome: CreateOutcome) -> dict[str, object]:
-        if not isinstance(outcome, CreatedTopic):
+        if not isinstance(outcome, CreatableTopicResult):
             return {
                 "name": name,
                 "error_code": error_code(outcome),
@@ -117,11 +117,11 @@ class _Describer:
             "configs": self._configs(outcome) if self._with_details else [],
         }
 
-    def _warning(self, topic: CreatedTopic) -> str | None:
+    def _warning(self, topic: CreatableTopicResult) -> str | None:
         policy = topic_value("cleanup.policy", topic.config, settings=self._sources.current)
         return None if is_internal_topic(topic.name) else compaction_warning(policy)
 
-    def _configs(self, topic: CreatedTopic) -> list[dict[str, object]]:
+    def _configs(self, topic: CreatableTopicResult) -> list[dict[str, object]]:
         key = frozenset(topic.config.items())
         if key not in self._described:
             self._described[key] = [

@@ -30,7 +30,7 @@ async def _delete_all(request: DeleteGroupsRequest, context: RequestContext) -> 
 
 async def _delete(group_id: str, context: RequestContext) -> OdradekError | None:
     try:
-        error = context.broker.groups.listing.delete(group_id)
+        error = context.broker.groups.admin.delete(group_id)
         return await error if inspect.isawaitable(error) else error
     except OdradekError as failure:
         return failure

@@ -20,7 +20,7 @@ from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.log_levels import logger_levels
 from odradek.foundation.setting_types import Kind
-from odradek.handlers.config_resources import ResourceType, check_own_broker, policy_of
+from odradek.handlers.config_resources import ConfigResourceType, check_own_broker, policy_of
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
@@ -80,7 +80,7 @@ def _warning(
     is_asked = any(entry.name == "cleanup.policy" for entry in entries)
     if (
         not is_asked
-        or resource.resource_type != ResourceType.TOPIC
+        or resource.resource_type != ConfigResourceType.TOPIC
         or is_internal_topic(resource.resource_name)
     ):
         return None
@@ -93,27 +93,27 @@ def _describe(
     name, keys = resource.resource_name, resource.configuration_keys
     image = context.broker.images.current
     match resource.resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             validate_topic_name(name)
             if name not in image.topics:
                 raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
             return describe_topic(image.config(ResourceKind.TOPIC, name), sources=sources, keys=keys)
-        case ResourceType.BROKER if not name:
+        case ConfigResourceType.BROKER if not name:
             return describe_broker_default(sources, keys=keys)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             if name != str(context.broker.broker_id):
                 raise InvalidRequest(
                     f"Unexpected broker id, expected {context.broker.broker_id} or empty string, but received {name}"
                 )
             return describe_broker(sources, keys=keys)
-        case ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER:
             check_own_broker(name, context.broker.broker_id)
             return _loggers(keys)
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             if not name:
                 raise InvalidRequest("Group name must not be empty.")
             return describe_group(image.config(ResourceKind.GROUP, name), sources=sources, keys=keys)
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty.")
             return [_default_entry(*row) for row in _CLIENT_METRICS if not keys or row[0] in keys]

@@ -33,7 +33,7 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message:
 
 def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     try:
-        group = context.broker.groups.listing.describe(group_id)
+        group = context.broker.groups.admin.describe(group_id)
     except GroupIdNotFound as error:
         dead = {"group_id": group_id, "group_state": GroupState.DEAD.value}
         if context.header.api_version < VERSION_WITH_NOT_FOUND:

@@ -15,8 +15,8 @@ from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.fetch_followers import FollowerReading
-from odradek.handlers.fetch_reading import Fetched, FetchReading, Target
-from odradek.handlers.fetch_sessions import INITIAL_EPOCH, NO_FOLLOWER, Session
+from odradek.handlers.fetch_reading import Fetched, FetchReading, FetchTarget
+from odradek.handlers.fetch_sessions import INITIAL_EPOCH, NO_FOLLOWER, FetchSession
 from odradek.protocol.errors import error_code
 from odradek.protocol.frames import Frame
 from odradek.protocol.hot.fetch import (
@@ -75,7 +75,12 @@ class Fetch:
     __slots__ = ("_context", "_is_incremental", "_session", "reading")
 
     def __init__(
-        self, context: RequestContext, reading: FetchReading, *, session: Session | None, is_incremental: bool
+        self,
+        context: RequestContext,
+        reading: FetchReading,
+        *,
+        session: FetchSession | None,
+        is_incremental: bool,
     ) -> None:
         self._context = context
         self._session = session
@@ -146,8 +151,8 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
     sessions = context.broker.fetch_sessions
     session_id = request.session_id
     epoch = request.session_epoch
-    session: Session | None = None
-    targets: Collection[Target]
+    session: FetchSession | None = None
+    targets: Collection[FetchTarget]
     is_incremental = False
     if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if session_id != NO_SESSION:
@@ -159,7 +164,7 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
                 follower_id=max(request.replica_id, NO_FOLLOWER),
             )
         if session is None:
-            targets = [Target(*asked) for asked in request.partitions]
+            targets = [FetchTarget(*asked) for asked in request.partitions]
         else:
             targets = session.targets.values()
     else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.handlers.fetch_reading import Fetched, FetchReading, Target
+from odradek.handlers.fetch_reading import Fetched, FetchReading, FetchTarget
 from odradek.handlers.session_changes import SessionChanges
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
@@ -35,7 +35,7 @@ class FollowerReading(FetchReading):
     def __init__(
         self,
         partitions: HostedPartitions,
-        targets: Collection[Target],
+        targets: Collection[FetchTarget],
         *,
         bytes_max: int,
         broker_id: int,
@@ -83,7 +83,7 @@ class FollowerReading(FetchReading):
             [target for target in list(changes.changed) if not self._mark_unchanged(changes, target)]
         )
 
-    def _mark_unchanged(self, changes: SessionChanges, target: Target) -> bool:
+    def _mark_unchanged(self, changes: SessionChanges, target: FetchTarget) -> bool:
         """Leave `target` out from now on if nothing changed since its last answer; whether that is so."""
         partition = target.partition
         if partition is None or partition.leader is None:
@@ -106,7 +106,7 @@ class FollowerReading(FetchReading):
         changes.mark_unchanged(target, partition, follower)
         return True
 
-    def _read_one(self, target: Target, fetched: Fetched) -> None:
+    def _read_one(self, target: FetchTarget, fetched: Fetched) -> None:
         partition = target.partition
         if partition is None or partition.replica.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
@@ -151,7 +151,7 @@ class FollowerReading(FetchReading):
                     records.size, is_in_sync=followers is not None and self._broker_id in followers.in_sync
                 )
 
-    def _is_held_back(self, partition: Partition, target: Target) -> bool:
+    def _is_held_back(self, partition: Partition, target: FetchTarget) -> bool:
         """Whether the follower gets nothing of a throttled partition now (KIP-73); never while it is in sync."""
         followers = None if partition.leader is None else partition.leader.followers
         if followers is None or self._broker_id in followers.in_sync:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.protocol.errors import error_code
-from odradek.protocol.hot.fetch import AskedPartition, FetchedPartition, Key
+from odradek.protocol.hot.fetch import AskedPartition, FetchPartitionData, Key
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Watched
@@ -20,7 +20,7 @@ from odradek.replication.replica_selector import ReplicaSelector
 logger = logging.getLogger(__name__)
 
 
-class Target:
+class FetchTarget:
     """What the request asks of one partition, and what the session last answered of it."""
 
     __slots__ = (
@@ -76,13 +76,13 @@ class Target:
         self.matching_epoch = -1
 
 
-class Fetched(FetchedPartition):
+class Fetched(FetchPartitionData):
     """What one partition gives to one answer, with the target of the request that asks for it."""
 
     __slots__ = ("partition", "target")
 
-    def __init__(self, target: Target) -> None:
-        FetchedPartition.__init__(self, target.topic, target.index)
+    def __init__(self, target: FetchTarget) -> None:
+        FetchPartitionData.__init__(self, target.topic, target.index)
         self.target = target
         self.partition: Partition | None = None
 
@@ -110,7 +110,7 @@ class FetchReading:
     def __init__(
         self,
         partitions: HostedPartitions,
-        targets: Collection[Target],
+        targets: Collection[FetchTarget],
         *,
         bytes_max: int,
         is_committed_only: bool = False,
@@ -138,7 +138,7 @@ class FetchReading:
         del after_wait  # Only a follower's position must not be noted twice.
         return self._read(self.targets)
 
-    def _read(self, targets: Collection[Target]) -> list[Fetched]:
+    def _read(self, targets: Collection[FetchTarget]) -> list[Fetched]:
         self.size = 0
         self.must_answer_now = False
         results: list[Fetched] = []
@@ -151,7 +151,7 @@ class FetchReading:
                 self._note_error(error, fetched)
         return results
 
-    def _read_one(self, target: Target, fetched: Fetched) -> None:
+    def _read_one(self, target: FetchTarget, fetched: Fetched) -> None:
         partition = target.partition
         if partition is None or partition.replica.gone is not None:
             partition = target.partition = self._partitions.get_by_key(target.topic, target.index)
@@ -181,7 +181,7 @@ class FetchReading:
         elif self._is_committed_only:
             fetched.aborted = []  # As Kafka: null is for readers of uncommitted records.
 
-    def _diverges(self, target: Target, partition: Partition, fetched: Fetched) -> bool:
+    def _diverges(self, target: FetchTarget, partition: Partition, fetched: Fetched) -> bool:
         """Whether the reader's last epoch ended at another offset in this log: the reader must truncate first."""
         partition.replica.check_leader_epoch(target.current_leader_epoch)
         try:
@@ -197,7 +197,7 @@ class FetchReading:
         return True
 
     def _prefers_other_replica(
-        self, nearest: ReplicaSelector, target: Target, partition: Partition, fetched: Fetched
+        self, nearest: ReplicaSelector, target: FetchTarget, partition: Partition, fetched: Fetched
     ) -> bool:
         """Whether another replica is nearer to the client and has what it asks for (KIP-392)."""
         if partition.leader is None:

@@ -21,7 +21,7 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.handlers.fetch_reading import Target
+from odradek.handlers.fetch_reading import FetchTarget
 from odradek.handlers.session_changes import SessionChanges
 from odradek.protocol.hot.fetch import (
     FIRST_WITH_TOPIC_IDS,
@@ -37,7 +37,7 @@ EVICTION_AGE_SECONDS: Final = 120.0
 NO_FOLLOWER: Final = -1
 
 
-class Session:
+class FetchSession:
     """The partitions of one client, in the order in which they are read."""
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Session:
         """As of when its follower follows the partitions that the session names."""
         self.created_at = now
         self.used_at = now
-        self.targets: dict[Key, Target] = {}
+        self.targets: dict[Key, FetchTarget] = {}
         self.changes: SessionChanges | None = None
         """Of a follower's session, from its first incremental fetch on."""
 
@@ -78,7 +78,7 @@ class Session:
         for partition in asked:
             known = held.get(partition[:2])
             if known is None:
-                known = Target(*partition)
+                known = FetchTarget(*partition)
                 held[known.key] = known
             else:
                 known.update(partition)
@@ -102,7 +102,7 @@ class Session:
             self.changes.close()
             self.changes = None
 
-    def move_to_end(self, target: Target) -> None:
+    def move_to_end(self, target: FetchTarget) -> None:
         """Put `target` behind the others, after its records were sent."""
         if self.targets.pop(target.key, None) is not None:
             self.targets[target.key] = target
@@ -115,7 +115,7 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch >= EPOCH_MAX else epoch + 1
 
 
-class FetchSessions:
+class FetchSessionCache:
     """The broker's cache of sessions, least recently used first."""
 
     def __init__(self, *, slots: int, now: Callable[[], float], random_id: Callable[[], int]) -> None:
@@ -123,15 +123,15 @@ class FetchSessions:
         self._slots = slots
         self._now = now
         self._random_id = random_id
-        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         # Those of each follower, by id of the session: more than one until the older one is evicted.
-        self._of_followers: dict[int, dict[int, Session]] = {}
+        self._of_followers: dict[int, dict[int, FetchSession]] = {}
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[FetchSession]:
         return iter(list(self._sessions.values()))
 
     @property
@@ -164,7 +164,7 @@ class FetchSessions:
 
     def create(
         self, asked: Sequence[AskedPartition], *, uses_topic_ids: bool, follower_id: int = NO_FOLLOWER
-    ) -> Session | None:
+    ) -> FetchSession | None:
         """A new session of the requested partitions, or None when the cache is full and nothing may be evicted."""
         now = self._now()
         is_privileged = follower_id != NO_FOLLOWER
@@ -175,7 +175,7 @@ class FetchSessions:
         session_id = self._random_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._random_id()
-        session = Session(session_id, uses_topic_ids=uses_topic_ids, follower_id=follower_id, now=now)
+        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, follower_id=follower_id, now=now)
         session.update(asked, ())
         self._sessions[session_id] = session
         if is_privileged:
@@ -191,7 +191,7 @@ class FetchSessions:
         *,
         version: int,
         follower_id: int = NO_FOLLOWER,
-    ) -> Session:
+    ) -> FetchSession:
         """Check and update a session for its next incremental fetch.
 
         A session left without partitions is closed; the caller sees its empty `targets`. Raises

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from odradek.controller.requests import ConfigChange, ConfigOperation, Outcome
+from odradek.controller.requests import AlterConfigOp, ConfigOperation, Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import (
-    ResourceType,
+    ConfigResourceType,
     altered,
     check_own_broker,
     resource_of,
@@ -48,7 +48,7 @@ async def _alter_one(
     resource: IncrementalAlterConfigsResource, context: RequestContext, *, validate_only: bool
 ) -> Outcome:
     changes = [_change(config) for config in resource.configs]
-    if resource.resource_type == ResourceType.BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         check_own_broker(resource.resource_name, context.broker.broker_id)
         _set_levels(changes, validate_only=validate_only)
         return None
@@ -59,15 +59,15 @@ async def _alter_one(
     return outcomes[0]
 
 
-def _change(config: IncrementalAlterConfigsAlterableConfig) -> ConfigChange:
+def _change(config: IncrementalAlterConfigsAlterableConfig) -> AlterConfigOp:
     try:
         operation = ConfigOperation(config.config_operation)
     except ValueError:
         raise InvalidRequest(f"Unknown operation {config.config_operation} for {config.name}") from None
-    return ConfigChange(config.name, operation, config.value)
+    return AlterConfigOp(config.name, operation, config.value)
 
 
-def _set_levels(changes: list[ConfigChange], *, validate_only: bool) -> None:
+def _set_levels(changes: list[AlterConfigOp], *, validate_only: bool) -> None:
     """All levels or none. Raises InvalidRequest and InvalidConfig."""
     repeated = [key for key, count in Counter(change.key for change in changes).items() if count > 1]
     if repeated:

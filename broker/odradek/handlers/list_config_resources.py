@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import UnsupportedVersion
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
@@ -18,28 +18,28 @@ API: Final = ApiKey.LIST_CONFIG_RESOURCES
 
 def handle(request: ListConfigResourcesRequest, context: RequestContext) -> Message:
     if context.header.api_version == 0:
-        wanted = [int(ResourceType.CLIENT_METRICS)]
+        wanted = [int(ConfigResourceType.CLIENT_METRICS)]
     else:
-        wanted = list(dict.fromkeys(request.resource_types)) or [int(kind) for kind in ResourceType]
-    unknown = [number for number in wanted if number not in list(ResourceType)]
+        wanted = list(dict.fromkeys(request.resource_types)) or [int(kind) for kind in ConfigResourceType]
+    unknown = [number for number in wanted if number not in list(ConfigResourceType)]
     if unknown:
         raise UnsupportedVersion(f"There are no resources of the types {unknown}.")
     resources = [
         {"resource_name": name, "resource_type": number}
         for number in wanted
-        for name in _names(ResourceType(number), context)
+        for name in _names(ConfigResourceType(number), context)
     ]
     return messages.response(API, context.header.api_version, config_resources=resources)
 
 
-def _names(resource_type: ResourceType, context: RequestContext) -> list[str]:
+def _names(resource_type: ConfigResourceType, context: RequestContext) -> list[str]:
     image = context.broker.images.current
     match resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             return sorted(image.topics)
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             return [str(broker_id) for broker_id in sorted(image.brokers)]
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             return sorted(name for kind, name in image.configs if kind is ResourceKind.GROUP)
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             return sorted(name for kind, name in image.configs if kind is ResourceKind.CLIENT_METRICS)

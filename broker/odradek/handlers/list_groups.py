@@ -18,7 +18,7 @@ API: Final = ApiKey.LIST_GROUPS
 def handle(request: ListGroupsRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     try:
-        groups = context.broker.groups.listing.list_groups(
+        groups = context.broker.groups.admin.list_groups(
             states=request.states_filter,
             types=request.types_filter,
         )

@@ -44,8 +44,9 @@ def modules() -> dict[str, str]:
     """The source of each module, by its name in `protocol.requests`."""
     handlers = {**HANDLERS, **CONTROLLER_HANDLERS}
     decoded = [ApiKey(api) for api in sorted(handlers) if not handlers[api].takes_frame]
+    taken: set[str] = set()
     return {
-        name: _module(what, [api for api in decoded if module_of(api) == name])
+        name: _module(what, [api for api in decoded if module_of(api) == name], taken)
         for name, what in (
             ("groups", "groups"),
             ("transactions", "transactions"),
@@ -54,9 +55,10 @@ def modules() -> dict[str, str]:
     }
 
 
-def _module(what: str, apis: Sequence[ApiKey]) -> str:
+def _module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
+    """The source of a module with the requests of `apis`; its classes avoid the names `taken`, and add theirs."""
     written: dict[str, list[str]] = {}
-    roots = [(api, _write(api, _classes(api), written)) for api in apis]
+    roots = [(api, _write(api, _classes(api), written, taken)) for api in apis]
     body = [line for lines in written.values() for line in lines]
     text = "\n".join(body)
     times = [name for name in ("datetime", "timedelta") if f"{name} " in text or f"{name}(" in text]
@@ -75,11 +77,12 @@ def _classes(api: ApiKey) -> list[type]:
     return [message_class(api, version, REQUEST) for version in reversed(versions_of(api))]
 
 
-def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]]) -> str:
+def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]], taken: set[str]) -> str:
     """Write the class that has the fields of `classes`, after those that it is made of; gives its name."""
     name = classes[0].__name__
-    if name in written:
+    if name in taken:
         name = _joined(api.kafka_name, name)
+    taken.add(name)
     by_version = [{field.name: field for field in fields_of(one)} for one in classes]
     names = dict.fromkeys(field for fields in by_version for field in fields)
     nested: dict[str, str] = {}
@@ -87,7 +90,7 @@ def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]]) 
     for field_name in names:
         found = [fields[field_name] for fields in by_version if field_name in fields]
         if found[0].wire_type == STRUCTURE:
-            nested[field_name] = _write(api, [one.structure for one in found], written)
+            nested[field_name] = _write(api, [one.structure for one in found], written, taken)
         declared = _declared(found, nested.get(field_name))
         is_in_all = len(found) == len(classes)
         rows.append(f"    {field_name}: {declared}" + ("" if is_in_all else f" = {_default(found[0])}"))

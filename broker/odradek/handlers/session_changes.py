@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.handlers.fetch_reading import Target
+from odradek.handlers.fetch_reading import FetchTarget
 from odradek.replication.follower_states import FollowerState, LastRequest
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import WaitingFetch, Watch
@@ -29,16 +29,16 @@ class SessionChanges:
 
     __slots__ = ("broker_id", "changed", "last_request", "unchanged", "watch")
 
-    def __init__(self, broker_id: int, targets: Iterable[Target]) -> None:
+    def __init__(self, broker_id: int, targets: Iterable[FetchTarget]) -> None:
         """`broker_id` is the follower that fetches."""
         self.broker_id = broker_id
         self.last_request = LastRequest()
-        self.changed: dict[Target, None] = dict.fromkeys(targets)
-        self.unchanged: dict[Target, _UnchangedTarget] = {}
+        self.changed: dict[FetchTarget, None] = dict.fromkeys(targets)
+        self.unchanged: dict[FetchTarget, _UnchangedTarget] = {}
         self.watch = Watch()
         """Fetches of the session that wait for unchanged targets."""
 
-    def fetch_changed(self, target: Target) -> None:
+    def fetch_changed(self, target: FetchTarget) -> None:
         """The follower fetches `target` from another offset, or for the first time."""
         unchanged = self.unchanged.get(target)
         if unchanged is None:
@@ -46,20 +46,20 @@ class SessionChanges:
         else:
             unchanged.state_changed()
 
-    def mark_unchanged(self, target: Target, partition: Partition, follower: FollowerState) -> None:
+    def mark_unchanged(self, target: FetchTarget, partition: Partition, follower: FollowerState) -> None:
         """Leave one of the changed out until something happens at its partition."""
         del self.changed[target]
         unchanged = self.unchanged[target] = _UnchangedTarget(self, target, partition, follower)
         partition.replica.log_end_watch.waiting[unchanged] = None
         follower.park(self.last_request)
 
-    def move_to_end(self, target: Target) -> None:
+    def move_to_end(self, target: FetchTarget) -> None:
         """Put `target` behind the others among the changed."""
         if target in self.changed:
             del self.changed[target]
             self.changed[target] = None
 
-    def forget(self, target: Target) -> None:
+    def forget(self, target: FetchTarget) -> None:
         """Drop a target that the session no longer has."""
         unchanged = self.unchanged.get(target)
         if unchanged is not None:
@@ -79,7 +79,7 @@ class _UnchangedTarget:
     __slots__ = ("_changes", "_follower", "_partition", "_target")
 
     def __init__(
-        self, changes: SessionChanges, target: Target, partition: Partition, follower: FollowerState
+        self, changes: SessionChanges, target: FetchTarget, partition: Partition, follower: FollowerState
     ) -> None:
         self._changes = changes
         self._target = target

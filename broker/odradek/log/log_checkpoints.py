@@ -1,7 +1,7 @@
 """Jobs that write the offsets of all logs into the checkpoint files of their directories.
 
-Each is made on the logs' own thread, with a copy of the offsets of that moment, runs on any thread, and is handed back
-to `LogManager.end_checkpoint`.
+Each is made on the logs' own thread, with a copy of the offsets of that time. It runs on any thread, and its result is
+passed back to `LogManager.end_checkpoint`.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ def check_gap(
         return
     raise OutOfOrderSequence(
         f"producer {header.producer_id} (epoch {header.producer_epoch}) sent the sequence number"
-        f" {header.base_sequence} to {topic_partition} where {batches[-1].last_sequence if batches else -1} was the"
-        " last; a batch before it is missing, or it is older than those remembered"
+        f" {header.base_sequence} to {topic_partition}, but the last one was"
+        f" {batches[-1].last_sequence if batches else -1}. A batch before it is missing, or it is older than those"
+        " remembered"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from odradek.protocol.declared import Declaration, Row
+from odradek.protocol.declared import Declaration, FieldRow
 from odradek.protocol.own_requests import OwnStructure
 
 API_KEY: Final = 1000
@@ -50,26 +50,29 @@ class _Node(NamedTuple):
 
 _REQUEST: Final = OwnStructure(
     FollowRequest,
-    Row("broker_id", "int32"),
-    Row("broker_epoch", "int64"),
-    Row("controller_epoch", "int32"),
-    Row("number", "int64"),
-    Row("wait_ms_max", "int32"),
+    FieldRow("broker_id", "int32"),
+    FieldRow("broker_epoch", "int64"),
+    FieldRow("controller_epoch", "int32"),
+    FieldRow("number", "int64"),
+    FieldRow("wait_ms_max", "int32"),
     what="a request to follow the cluster",
     api_key=API_KEY,
 )
 _RESPONSE: Final = OwnStructure(
     FollowResponse,
-    Row("correlation_id", "int32"),
-    Row("error_code", "int16"),
-    Row("controller_epoch", "int32"),
-    Row("next_number", "int64"),
-    Row("is_snapshot", "bool"),
-    Row("is_complete", "bool"),
-    Row(
+    FieldRow("correlation_id", "int32"),
+    FieldRow("error_code", "int16"),
+    FieldRow("controller_epoch", "int32"),
+    FieldRow("next_number", "int64"),
+    FieldRow("is_snapshot", "bool"),
+    FieldRow("is_complete", "bool"),
+    FieldRow(
         "nodes",
         structure=Declaration(
-            _Node, Row("path", "string"), Row("version", "int32"), Row("data", "bytes", is_nullable=True)
+            _Node,
+            FieldRow("path", "string"),
+            FieldRow("version", "int32"),
+            FieldRow("data", "bytes", is_nullable=True),
         ),
         is_array=True,
     ),

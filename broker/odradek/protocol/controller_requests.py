@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from odradek.protocol.declared import Row
+from odradek.protocol.declared import FieldRow
 from odradek.protocol.own_requests import OwnStructure, api_key_of
 
 __all__ = [
@@ -76,32 +76,32 @@ class LeaveResponse(NamedTuple):
 
 _FORWARD: Final = OwnStructure(
     ForwardRequest,
-    Row("client_host", "string"),
-    Row("frame", "bytes"),
+    FieldRow("client_host", "string"),
+    FieldRow("frame", "bytes"),
     what="a forwarded request",
     api_key=FORWARD,
 )
 _FORWARDED: Final = OwnStructure(
     ForwardResponse,
-    Row("correlation_id", "int32"),
-    Row("error_code", "int16"),
-    Row("controller_epoch", "int32"),
-    Row("next_number", "int64"),
-    Row("frame", "bytes"),
+    FieldRow("correlation_id", "int32"),
+    FieldRow("error_code", "int16"),
+    FieldRow("controller_epoch", "int32"),
+    FieldRow("next_number", "int64"),
+    FieldRow("frame", "bytes"),
     what="the answer to a forwarded request",
 )
 _LEAVE: Final = OwnStructure(
     LeaveRequest,
-    Row("broker_id", "int32"),
-    Row("broker_epoch", "int64"),
+    FieldRow("broker_id", "int32"),
+    FieldRow("broker_epoch", "int64"),
     what="a broker's wish to leave",
     api_key=LEAVE,
 )
 _LEFT: Final = OwnStructure(
     LeaveResponse,
-    Row("correlation_id", "int32"),
-    Row("error_code", "int16"),
-    Row("left", "int32"),
+    FieldRow("correlation_id", "int32"),
+    FieldRow("error_code", "int16"),
+    FieldRow("left", "int32"),
     what="the answer to a broker that leaves",
 )
 

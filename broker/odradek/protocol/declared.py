@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from odradek.protocol.schema import STRUCTURE, FieldSchema
 
 
-class Row(NamedTuple):
+class FieldRow(NamedTuple):
     """One field. `wire_type` is as in `FieldSchema`; a field with a `structure` needs none."""
 
     name: str
@@ -63,7 +63,7 @@ class Declaration:
     Writing takes the fields from the value's attributes of the same names.
     """
 
-    def __init__(self, make: Callable[..., Any], *rows: Row) -> None:
+    def __init__(self, make: Callable[..., Any], *rows: FieldRow) -> None:
         self._make = make
         self._rows = rows
 

@@ -14,13 +14,13 @@ from struct import Struct, error
 from typing import Any, Final
 
 from odradek.foundation.errors import InvalidRequest
-from odradek.protocol.declared import Declaration, Row
+from odradek.protocol.declared import Declaration, FieldRow
 from odradek.protocol.reading import structure_reader
 from odradek.protocol.writing import structure_writer
 
 VERSION: Final = 0
 
-_HEADER: Final = (Row("correlation_id", "int32"), Row("client_id", "string"))
+_HEADER: Final = (FieldRow("correlation_id", "int32"), FieldRow("client_id", "string"))
 _API_AND_VERSION: Final = Struct(">hh")
 _SIZE: Final = Struct(">i")
 _SIZE_BYTES: Final = 4
@@ -29,7 +29,9 @@ _SIZE_BYTES: Final = 4
 class OwnStructure:
     """A request or response, to a frame and back. `what` names it in errors."""
 
-    def __init__(self, make: Callable[..., Any], *rows: Row, what: str, api_key: int | None = None) -> None:
+    def __init__(
+        self, make: Callable[..., Any], *rows: FieldRow, what: str, api_key: int | None = None
+    ) -> None:
         """With `api_key` it is a request, whose header comes before `rows`."""
         self._what = what
         self._api_key = api_key

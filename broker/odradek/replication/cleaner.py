@@ -1,7 +1,7 @@
 """Compaction while the broker runs: which log is next, which process works on it, and the swap of what was written.
 
 A round's work happens elsewhere (`cleaning_work`) and only reads closed segments. This module alone swaps segments,
-each run in one turn of the event loop, after it has seen that the log is still the one that the round began with. So
+each run in one turn of the event loop. It first checks that the log is still the one that the round began with. So
 truncation and deletion need not wait: they end the round, whose files count for nothing.
 """
 

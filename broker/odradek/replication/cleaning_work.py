@@ -1,7 +1,7 @@
 """Where rounds of compaction run: in a process of their own, or inline on a simulated disk.
 
-Either way the caller gets the runs one after the other, each when its files are on the device, and swaps it in before
-it asks for the next one.
+Either way the caller gets the runs one after the other, each when its files are on the device. It swaps each in before
+it requests the next one.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ _SESSION_ERRORS: Final = codes_of(FetchSessionIdNotFound, InvalidFetchSessionEpo
 _CONNECTION_FAILURES: Final = (OSError, RequestError, FrameError)
 
 
-class FetchRequest(NamedTuple):
+class ReplicaFetchRequest(NamedTuple):
     """A fetch as `BrokerTransport` carries it."""
 
     fetch: ReplicaFetch
@@ -283,7 +283,7 @@ class ReplicaFetcher:
         self.requests += 1
         self._is_fetching, self._is_interrupted = True, False
         try:
-            return await self._transport.send(self.leader, FetchRequest(fetch))
+            return await self._transport.send(self.leader, ReplicaFetchRequest(fetch))
         finally:
             self._is_fetching = False
             if self._interruption is not None:

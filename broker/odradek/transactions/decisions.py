@@ -308,8 +308,8 @@ def _unknown_producer(stored: TransactionMetadata, producer: ProducerIdentity) -
 def _fenced(stored: TransactionMetadata, producer: ProducerIdentity) -> ProducerFenced:
     return ProducerFenced(
         f"producer {producer.producer_id} has the epoch {producer.producer_epoch}, and the transactional id is at "
-        f"{stored.producer_epoch} of producer {stored.producer_id}: another instance has taken over, or its "
-        "transaction has timed out; close this producer"
+        f"{stored.producer_epoch} of producer {stored.producer_id}. Another instance has replaced it, or its "
+        "transaction has timed out. Close this producer."
     )
 
 

@@ -5,8 +5,8 @@ A key is int16 0, then the transactional id. A value has version 0, or version 1
     0  the previous producer id     2  the client's transaction version
     1  the next producer id         3  the last epoch of the producer, before the current one
 
-Kafka 4.1 writes tag 2 alone, and forgets the others when the coordinator moves: a producer that repeats its request
-after the last epoch is refused then (KAFKA-20310, KAFKA-20357). Here all are written, and Kafka skips those that it
+Kafka 4.1 writes tag 2 alone, and forgets the others when the coordinator moves. A producer that repeats its request
+after the last epoch is then refused (KAFKA-20310, KAFKA-20357). Here all are written, and Kafka skips those that it
 does not know. A tombstone ends an id. The partitions are null while the state is Empty.
 """
 
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from odradek.coordination.records import RecordKey, RecordValue
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import by_topic, flat
-from odradek.protocol.declared import Declaration, Row
+from odradek.protocol.declared import Declaration, FieldRow
 from odradek.transactions.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -57,26 +57,26 @@ class _Value:
 
 
 _KEY: Final[RecordKey[_Key]] = RecordKey(
-    KIND_TRANSACTION, Declaration(_Key, Row("transactional_id", "string"))
+    KIND_TRANSACTION, Declaration(_Key, FieldRow("transactional_id", "string"))
 )
 _PARTITIONS: Final = Declaration(
-    _Partitions, Row("topic", "string"), Row("partitions", "int32", is_array=True)
+    _Partitions, FieldRow("topic", "string"), FieldRow("partitions", "int32", is_array=True)
 )
 _VALUE: Final[RecordValue[_Value]] = RecordValue(
     "a transaction",
     Declaration(
         _Value,
-        Row("producer_id", "int64"),
-        Row("producer_epoch", "int16"),
-        Row("timeout_ms", "int32"),
-        Row("state", "int8"),
-        Row("partitions", structure=_PARTITIONS, is_array=True, is_nullable=True),
-        Row("updated_ms", "int64"),
-        Row("start_ms", "int64"),
-        Row("previous_producer_id", "int64", since=1, tag=0, default=NO_PRODUCER_ID),
-        Row("next_producer_id", "int64", since=1, tag=1, default=NO_PRODUCER_ID),
-        Row("client_version", "int16", since=1, tag=2, default=TV0),
-        Row("last_producer_epoch", "int16", since=1, tag=3, default=NO_PRODUCER_EPOCH),
+        FieldRow("producer_id", "int64"),
+        FieldRow("producer_epoch", "int16"),
+        FieldRow("timeout_ms", "int32"),
+        FieldRow("state", "int8"),
+        FieldRow("partitions", structure=_PARTITIONS, is_array=True, is_nullable=True),
+        FieldRow("updated_ms", "int64"),
+        FieldRow("start_ms", "int64"),
+        FieldRow("previous_producer_id", "int64", since=1, tag=0, default=NO_PRODUCER_ID),
+        FieldRow("next_producer_id", "int64", since=1, tag=1, default=NO_PRODUCER_ID),
+        FieldRow("client_version", "int16", since=1, tag=2, default=TV0),
+        FieldRow("last_producer_epoch", "int16", since=1, tag=3, default=NO_PRODUCER_EPOCH),
     ),
     version_written=VALUE_VERSION_MAX,
     version_max=VALUE_VERSION_MAX,

@@ -4,8 +4,8 @@ Kafka's answers are kept beside this file as JSON, so that no Kafka is needed to
 `ODRADEK_RECORD_GOLDEN=1 pytest tests/compat/golden`. A difference that is meant stands in `allowed.py` with
 its reason, and must still be there: an allowance that is no longer needed fails.
 
-Kafka is formatted without eligible leader replicas (KIP-966): with them it keeps min.insync.replicas as a dynamic
-default of the cluster, and says so in the source of every topic's; we need no such default for them.
+Kafka is formatted without eligible leader replicas (KIP-966). With them it keeps min.insync.replicas as a dynamic
+default of the cluster, which is then the source of every topic's value. We need no such default for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sends requests as bytes over a socket and writes down the answers so that two brokers' can be compared.
 
-An answer becomes plain JSON. What differs from run to run (ids, hosts, ports, times, paths) is replaced by a
-word before it is compared; messages for people are reduced to whether there is one: theirs are not ours.
+An answer becomes plain JSON. What differs from run to run (ids, hosts, ports, times, paths) is replaced by a word
+before it is compared. Texts of errors are reduced to whether there is one, since theirs differ from ours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kafka's verifiable clients on three brokers, one of which is stopped or killed and started again, over and over.
 
 Each bounce chases whoever leads a partition of the topic at that moment, or the active controller. Every second one is
-started again at once, the others when another has taken their place; the next bounce waits until all replicas are in
-sync, since with min.insync.replicas=2 of three losing one is what must cost nothing.
+started again at once, the others when another leads instead. The next bounce waits until all replicas are in sync: with
+min.insync.replicas=2 of three, the loss of one must cost nothing.
 
 python -m tests.compat.three_brokers.bounces                20 of each kind, about ten minutes
 python -m tests.compat.three_brokers.bounces --bounces 5    fewer

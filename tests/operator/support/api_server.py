@@ -1,7 +1,7 @@
 """An API server over HTTP with its objects in memory: enough of it for kopf's watches and for our gateway.
 
-It answers discovery, lists in pages, watches, and the writes that `Objects` knows; `refusals` makes it answer an
-error instead, `silent` lets watches hang without a word, as a dead one does.
+It answers discovery, lists in pages, watches, and the writes that `Objects` knows. `refusals` makes it answer an error
+instead. `silent` lets watches hang, as a dead server does.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from tests.operator.support.objects import Objects
 
 @dataclass
 class Brokers:
-    """A broker takes its file when its pod is made, by the pod's uid; `overrides` are the common ones set since, `own`
-    those of single brokers. `silent` brokers do not answer about their settings; with `refusal` none can be set.
+    """A broker takes its file when its pod is created, by the pod's uid. `overrides` are the common ones set since,
+    `own` those of single brokers. `silent` brokers do not answer about their settings; with `refusal` none can be set.
     """
 
     objects: Objects

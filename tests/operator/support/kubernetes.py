@@ -1,6 +1,6 @@
 """Kubernetes in memory, for reconcilers: the gateway's calls on `Objects`, with faults.
 
-`killed_after` ends everything after a number of writes, as a kill between two writes does; `broken` makes calls fail;
+`killed_after` ends everything after a number of writes, as a kill between two writes does. `broken` makes calls fail.
 `before_write` lets another client act between what was read and what is written.
 """
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from odradek.coordination.records import RecordKey, RecordValue
-from odradek.protocol.declared import Declaration, Row
+from odradek.protocol.declared import Declaration, FieldRow
 
 KIND_CLASSIC_GROUP: Final = 2
 
@@ -43,26 +43,26 @@ class _GroupKey(NamedTuple):
 
 _MEMBER: Final = Declaration(
     ClassicMemberValue,
-    Row("member_id", "string"),
-    Row("group_instance_id", "string", since=3, is_nullable=True),
-    Row("client_id", "string"),
-    Row("client_host", "string"),
-    Row("rebalance_timeout_ms", "int32", since=1),
-    Row("session_timeout_ms", "int32"),
-    Row("subscription", "bytes"),
-    Row("assignment", "bytes"),
+    FieldRow("member_id", "string"),
+    FieldRow("group_instance_id", "string", since=3, is_nullable=True),
+    FieldRow("client_id", "string"),
+    FieldRow("client_host", "string"),
+    FieldRow("rebalance_timeout_ms", "int32", since=1),
+    FieldRow("session_timeout_ms", "int32"),
+    FieldRow("subscription", "bytes"),
+    FieldRow("assignment", "bytes"),
 )
 _GROUP: Final = Declaration(
     ClassicGroupValue,
-    Row("protocol_type", "string"),
-    Row("generation", "int32"),
-    Row("protocol", "string", is_nullable=True),
-    Row("leader", "string", is_nullable=True),
-    Row("state_timestamp_ms", "int64", since=2),
-    Row("members", structure=_MEMBER, is_array=True),
+    FieldRow("protocol_type", "string"),
+    FieldRow("generation", "int32"),
+    FieldRow("protocol", "string", is_nullable=True),
+    FieldRow("leader", "string", is_nullable=True),
+    FieldRow("state_timestamp_ms", "int64", since=2),
+    FieldRow("members", structure=_MEMBER, is_array=True),
 )
 _KEY: Final[RecordKey[_GroupKey]] = RecordKey(
-    KIND_CLASSIC_GROUP, Declaration(_GroupKey, Row("group_id", "string"))
+    KIND_CLASSIC_GROUP, Declaration(_GroupKey, FieldRow("group_id", "string"))
 )
 # Version 3 is the newest that brokers before flexible values can read, and the one that Kafka 4.1 writes.
 _VALUE: Final[RecordValue[ClassicGroupValue]] = RecordValue(

@@ -49,7 +49,7 @@ LEAVE_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatRequest:
+class ConsumerGroupHeartbeat:
     """A heartbeat; None (and -1 for the timeout) means as before."""
 
     member_id: str
@@ -78,7 +78,7 @@ class HeartbeatResult:
 Outcome = HeartbeatResult | OdradekError
 
 
-def check_heartbeat(context: GroupContext, group_id: str, request: HeartbeatRequest) -> None:
+def check_heartbeat(context: GroupContext, group_id: str, request: ConsumerGroupHeartbeat) -> None:
     """Raises InvalidRequest for fields that contradict each other, UnsupportedAssignor, InvalidRegularExpression.
 
     Raises UnsupportedVersion where this protocol is not served.
@@ -137,7 +137,9 @@ class ConsumerRequests:
         self._conversion = conversion
         self._host = host
 
-    def heartbeat(self, group_id: str, request: HeartbeatRequest, answer: DeferredAnswer[Outcome]) -> None:
+    def heartbeat(
+        self, group_id: str, request: ConsumerGroupHeartbeat, answer: DeferredAnswer[Outcome]
+    ) -> None:
         """Join, stay or leave; the answer is the result or the error. The caller is within `Shard.when_free`."""
         try:
             self._shard.check_serving()
@@ -150,7 +152,9 @@ class ConsumerRequests:
 
     # --- heartbeat ------------------------------------------------------------------------------------------
 
-    def _heartbeat(self, group_id: str, request: HeartbeatRequest, answer: DeferredAnswer[Outcome]) -> None:
+    def _heartbeat(
+        self, group_id: str, request: ConsumerGroupHeartbeat, answer: DeferredAnswer[Outcome]
+    ) -> None:
         if request.member_epoch == JOIN_EPOCH:
             self._fences.check_may_join(group_id)
         else:
@@ -211,7 +215,7 @@ class ConsumerRequests:
                 f"The consumer group has reached its maximum capacity of {size_max} members."
             )
 
-    def _is_quiet(self, group: ConsumerGroup, request: HeartbeatRequest) -> bool:
+    def _is_quiet(self, group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> bool:
         """Whether the heartbeat says nothing new, and the member owns what it should."""
         if (
             request.topic_names is not None
@@ -249,7 +253,7 @@ class ConsumerRequests:
 
     # --- leave and expiry -----------------------------------------------------------------------------------
 
-    def _leave(self, group_id: str, request: HeartbeatRequest, answer: DeferredAnswer[Outcome]) -> None:
+    def _leave(self, group_id: str, request: ConsumerGroupHeartbeat, answer: DeferredAnswer[Outcome]) -> None:
         group = self._groups.consumer(group_id)
         if group is None:
             raise GroupIdNotFound(f"There is no consumer group {group_id}.")
@@ -314,7 +318,7 @@ class ConsumerRequests:
         self._shard.when_free(group.group_id, act)
 
 
-def _admit(update: GroupUpdate, member_id: str, request: HeartbeatRequest) -> None:
+def _admit(update: GroupUpdate, member_id: str, request: ConsumerGroupHeartbeat) -> None:
     """Let the member in; a static member that comes back takes over its old member id's records.
 
     Raises UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId.
@@ -352,7 +356,7 @@ def _check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> N
         )
 
 
-def _check_epoch(group: ConsumerGroup, member_id: str, request: HeartbeatRequest) -> None:
+def _check_epoch(group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeat) -> None:
     """Raises FencedMemberEpoch unless the epoch is the member's, or its last one.
 
     A member at its last epoch that owns nothing beyond its assignment has missed the answer with the new epoch.
@@ -370,7 +374,7 @@ def _check_epoch(group: ConsumerGroup, member_id: str, request: HeartbeatRequest
     )
 
 
-def _member_value(known: MemberValue | None, request: HeartbeatRequest) -> MemberValue:
+def _member_value(known: MemberValue | None, request: ConsumerGroupHeartbeat) -> MemberValue:
     names = request.topic_names
     if known is None:
         return MemberValue(

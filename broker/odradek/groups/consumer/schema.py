@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from odradek.coordination.records import RecordKey, RecordValue, check_version
-from odradek.protocol.declared import Declaration, Row
+from odradek.protocol.declared import Declaration, FieldRow
 
 KIND_GROUP: Final = 3
 KIND_PARTITIONS: Final = 4
@@ -42,18 +42,18 @@ EMPTY_ASSIGNMENT: Final[Assignment] = {}
 _NULL_ID: Final = UUID(int=0)
 
 
-class TopicPartitions(NamedTuple):
+class TopicIdPartitions(NamedTuple):
     """The partitions of one topic, as on the wire."""
 
     topic_id: UUID | None
     partitions: Sequence[int]
 
 
-def _topic_partitions(assignment: Assignment) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id, sorted(indexes)) for topic_id, indexes in sorted(assignment.items())]
+def _topic_partitions(assignment: Assignment) -> list[TopicIdPartitions]:
+    return [TopicIdPartitions(topic_id, sorted(indexes)) for topic_id, indexes in sorted(assignment.items())]
 
 
-def _assignment(topics: Sequence[TopicPartitions]) -> Assignment:
+def _assignment(topics: Sequence[TopicIdPartitions]) -> Assignment:
     if not topics:
         return EMPTY_ASSIGNMENT
     return {topic_id or _NULL_ID: frozenset(indexes) for topic_id, indexes in topics}
@@ -130,7 +130,7 @@ class TargetValue:
     partitions: Assignment
 
     @property
-    def topic_partitions(self) -> list[TopicPartitions]:
+    def topic_partitions(self) -> list[TopicIdPartitions]:
         return _topic_partitions(self.partitions)
 
 
@@ -143,11 +143,11 @@ class CurrentValue:
     pending_revocation: Assignment
 
     @property
-    def assigned_partitions(self) -> list[TopicPartitions]:
+    def assigned_partitions(self) -> list[TopicIdPartitions]:
         return _topic_partitions(self.assigned)
 
     @property
-    def partitions_pending_revocation(self) -> list[TopicPartitions]:
+    def partitions_pending_revocation(self) -> list[TopicIdPartitions]:
         return _topic_partitions(self.pending_revocation)
 
 
@@ -166,15 +166,15 @@ Value = GroupValue | MemberValue | TargetEpochValue | TargetValue | CurrentValue
 # --- rows ---------------------------------------------------------------------------------------------------
 
 
-def _target(*, topic_partitions: Sequence[TopicPartitions]) -> TargetValue:
+def _target(*, topic_partitions: Sequence[TopicIdPartitions]) -> TargetValue:
     return TargetValue(_assignment(topic_partitions))
 
 
 def _current(
     *,
     state: int,
-    assigned_partitions: Sequence[TopicPartitions],
-    partitions_pending_revocation: Sequence[TopicPartitions],
+    assigned_partitions: Sequence[TopicIdPartitions],
+    partitions_pending_revocation: Sequence[TopicIdPartitions],
     **epochs: int,
 ) -> CurrentValue:
     return CurrentValue(
@@ -188,48 +188,50 @@ def _current(
 _KNOWN_STATES: Final = frozenset({0, 1, 2})
 
 _TOPIC_PARTITIONS: Final = Declaration(
-    TopicPartitions, Row("topic_id", "uuid"), Row("partitions", "int32", is_array=True)
+    TopicIdPartitions, FieldRow("topic_id", "uuid"), FieldRow("partitions", "int32", is_array=True)
 )
 _CLASSIC_PROTOCOLS: Final = Declaration(
     ClassicProtocols.of,
-    Row("session_timeout_ms", "int32"),
-    Row(
+    FieldRow("session_timeout_ms", "int32"),
+    FieldRow(
         "supported_protocols",
-        structure=Declaration(SupportedProtocol, Row("name", "string"), Row("metadata", "bytes")),
+        structure=Declaration(SupportedProtocol, FieldRow("name", "string"), FieldRow("metadata", "bytes")),
         is_array=True,
     ),
 )
 _DECLARATIONS: Final = {
     KIND_GROUP: Declaration(
-        GroupValue, Row("epoch", "int32"), Row("metadata_hash", "int64", tag=0, default=0)
+        GroupValue, FieldRow("epoch", "int32"), FieldRow("metadata_hash", "int64", tag=0, default=0)
     ),
     KIND_MEMBER: Declaration(
         MemberValue,
-        Row("instance_id", "string", is_nullable=True),
-        Row("rack_id", "string", is_nullable=True),
-        Row("client_id", "string"),
-        Row("client_host", "string"),
-        Row("topic_names", "string", is_array=True),
-        Row("topic_regex", "string", is_nullable=True),
-        Row("rebalance_timeout_ms", "int32"),
-        Row("server_assignor", "string", is_nullable=True),
-        Row("classic", structure=_CLASSIC_PROTOCOLS, is_nullable=True, tag=0, default=None),
+        FieldRow("instance_id", "string", is_nullable=True),
+        FieldRow("rack_id", "string", is_nullable=True),
+        FieldRow("client_id", "string"),
+        FieldRow("client_host", "string"),
+        FieldRow("topic_names", "string", is_array=True),
+        FieldRow("topic_regex", "string", is_nullable=True),
+        FieldRow("rebalance_timeout_ms", "int32"),
+        FieldRow("server_assignor", "string", is_nullable=True),
+        FieldRow("classic", structure=_CLASSIC_PROTOCOLS, is_nullable=True, tag=0, default=None),
     ),
-    KIND_TARGET_EPOCH: Declaration(TargetEpochValue, Row("epoch", "int32")),
-    KIND_TARGET: Declaration(_target, Row("topic_partitions", structure=_TOPIC_PARTITIONS, is_array=True)),
+    KIND_TARGET_EPOCH: Declaration(TargetEpochValue, FieldRow("epoch", "int32")),
+    KIND_TARGET: Declaration(
+        _target, FieldRow("topic_partitions", structure=_TOPIC_PARTITIONS, is_array=True)
+    ),
     KIND_CURRENT: Declaration(
         _current,
-        Row("member_epoch", "int32"),
-        Row("previous_member_epoch", "int32"),
-        Row("state", "int8"),
-        Row("assigned_partitions", structure=_TOPIC_PARTITIONS, is_array=True),
-        Row("partitions_pending_revocation", structure=_TOPIC_PARTITIONS, is_array=True),
+        FieldRow("member_epoch", "int32"),
+        FieldRow("previous_member_epoch", "int32"),
+        FieldRow("state", "int8"),
+        FieldRow("assigned_partitions", structure=_TOPIC_PARTITIONS, is_array=True),
+        FieldRow("partitions_pending_revocation", structure=_TOPIC_PARTITIONS, is_array=True),
     ),
     KIND_PATTERN: Declaration(
         PatternValue,
-        Row("topics", "string", is_array=True),
-        Row("version", "int64"),
-        Row("timestamp_ms", "int64"),
+        FieldRow("topics", "string", is_array=True),
+        FieldRow("version", "int64"),
+        FieldRow("timestamp_ms", "int64"),
     ),
 }
 _VALUES: Final[Mapping[int, RecordValue[Any]]] = {
@@ -250,13 +252,13 @@ _KINDS_OF_VALUES: Final = {
     CurrentValue: KIND_CURRENT,
     PatternValue: KIND_PATTERN,
 }
-_GROUP_ID: Final = Row("group_id", "string")
+_GROUP_ID: Final = FieldRow("group_id", "string")
 _KEYS: Final[Mapping[int, RecordKey[ConsumerKey]]] = {
     kind: RecordKey(
         kind,
         Declaration(
             partial(ConsumerKey, kind),
-            *((_GROUP_ID, Row("name", "string")) if kind in KINDS_OF_MEMBER else (_GROUP_ID,)),
+            *((_GROUP_ID, FieldRow("name", "string")) if kind in KINDS_OF_MEMBER else (_GROUP_ID,)),
         ),
     )
     for kind in KINDS

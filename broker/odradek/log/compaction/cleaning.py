@@ -1,8 +1,8 @@
 """One round of compaction on one log: a first pass that maps keys, a second that writes new segments.
 
-`clean` is a generator: it yields a run once its new segments are on the device, and goes on when the caller has swapped
-them in. It changes no file but the `.cleaned` ones. A caller that stops in between leaves a log of which the older part
-is cleaned: newer records of a key are still there, so nothing is lost.
+`clean` is a generator: it yields a run once its new segments are on the device, and continues when the caller has
+swapped them in. It changes no file but the `.cleaned` ones. A caller that stops in between leaves a log of which the
+older part is cleaned. Newer records of a key are still there, so nothing is lost.
 
     pass 1   batches from the first dirty offset up to the first uncleanable one; aborted data and markers left out
     pass 2   all segments from the log's first up to where the map ends, in runs that each become one segment

@@ -3,9 +3,9 @@
 A batch that changes keeps its base offset, its last offset delta, its sequence numbers, its epochs, its flags and its
 codec. So offsets and sequences never change. A batch that has to stay without records is its header alone.
 
-The first round that meets a tombstone, or a marker whose data is gone, gives the batch a delete horizon (KIP-534): the
-base timestamp becomes the time at which it may go, attribute bit 6 says so, and the records' deltas are counted from
-it. Readers add base timestamp and delta, so the records' times stay what they were.
+The first round that meets a tombstone, or a marker whose data is gone, gives the batch a delete horizon (KIP-534). The
+base timestamp becomes the time from which it may be removed, attribute bit 6 says so, and the records' deltas are
+counted from it. Readers add base timestamp and delta, so the records' times stay what they were.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 One object is used for one pass over all segments from the log's start on, whatever groups they are written in. Data
 below the first uncleanable offset belongs to transactions that have ended, so each is either aborted, and in an index,
-or committed. A marker may go once no batch of its transaction is left, also not an empty one: a marker without data
-means nothing, while data without its marker would open the transaction again (KAFKA-8351).
+or committed. A marker may be removed once no batch of its transaction is left, also not an empty one. A marker without
+data means nothing. Data without its marker would open the transaction again (KAFKA-8351).
 """
 
 from __future__ import annotations

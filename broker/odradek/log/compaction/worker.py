@@ -1,13 +1,13 @@
 """The process that compacts: `python -m odradek.log.compaction.worker PARENT`, started by a broker.
 
-It reads tasks from its standard input and writes what it has done to its standard output, as frames: int32 size, then
+It reads tasks from its standard input and writes its results to its standard output. Both are frames: int32 size, then
 the message by pickle. After each run it waits for the broker, which alone renames files and swaps segments.
 
     in    CleaningTask, then bool for each run: go on or stop
     out   CleanedRun for each run that is written; at the end CleaningSummary, or WorkFailed
 
-It is a process and not a thread, since Python's own loops over records would hold the interpreter's lock for
-milliseconds at a time, in which no client is answered. It ends with the broker that started it.
+It is a process and not a thread. Python's own loops over records would hold the interpreter's lock for milliseconds at
+a time, in which no client is answered. It ends with the broker that started it.
 """
 
 from __future__ import annotations

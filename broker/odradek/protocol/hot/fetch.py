@@ -281,7 +281,7 @@ _DIVERGING: Final = Struct(">BBBiqB")
 _topic_of = attrgetter("topic")
 
 
-class FetchedPartition:
+class FetchPartitionData:
     """What one partition gives to one response, in the values of the wire.
 
     `topic` is its name or the 16 bytes of its id. `records` is None when there are none, `size` their bytes.
@@ -320,7 +320,7 @@ class FetchedPartition:
 def pack_fetch_response(
     version: int,
     correlation_id: int,
-    results: Sequence[FetchedPartition],
+    results: Sequence[FetchPartitionData],
     *,
     session_id: int,
     error_code: int,
@@ -350,7 +350,7 @@ class _Packing:
         self._inline_left = _INLINE_BYTES_MAX
 
     def pack(
-        self, correlation_id: int, results: Sequence[FetchedPartition], *, session_id: int, error_code: int
+        self, correlation_id: int, results: Sequence[FetchPartitionData], *, session_id: int, error_code: int
     ) -> Frame:
         out = self._out
         if self._is_flexible:
@@ -387,7 +387,7 @@ class _Packing:
         if self._is_flexible:
             self._out.append(0)
 
-    def _put_topic(self, fetched: FetchedPartition) -> None:
+    def _put_topic(self, fetched: FetchPartitionData) -> None:
         topic = fetched.topic
         if isinstance(topic, bytes):
             self._out += topic
@@ -399,7 +399,7 @@ class _Packing:
             self._out += _SHORT.pack(len(name))
         self._out += name
 
-    def _put_partition(self, fetched: FetchedPartition) -> None:
+    def _put_partition(self, fetched: FetchPartitionData) -> None:
         offsets = (fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset)
         if self._version >= _FIRST_WITH_LOG_START:
             self._out += _OFFSETS_AND_START.pack(*offsets, fetched.log_start_offset)
@@ -432,7 +432,7 @@ class _Packing:
             self._out += _ABORTED.pack(producer_id, first_offset)
             self._no_tags()
 
-    def _put_records(self, fetched: FetchedPartition) -> None:
+    def _put_records(self, fetched: FetchPartitionData) -> None:
         self._count(fetched.size)
         records = fetched.records
         if records is None:

@@ -223,7 +223,7 @@ class CreatePartitionsRequest:
     validate_only: bool
 
 
-class TopicPartitions:
+class ElectLeadersTopicPartitions:
     __slots__ = ()
     topic: str
     partitions: tuple[int, ...]
@@ -231,9 +231,9 @@ class TopicPartitions:
 
 class ElectLeadersRequest:
     __slots__ = ()
-    nested: ClassVar[dict[str, type]] = {"topic_partitions": TopicPartitions}
+    nested: ClassVar[dict[str, type]] = {"topic_partitions": ElectLeadersTopicPartitions}
     election_type: int = 0
-    topic_partitions: tuple[TopicPartitions, ...] | None
+    topic_partitions: tuple[ElectLeadersTopicPartitions, ...] | None
     timeout: timedelta | int
 
 

@@ -33,7 +33,7 @@ from odradek.foundation.limits import (
 from odradek.foundation.settings import Settings
 from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
-from odradek.handlers.fetch_sessions import FetchSessions
+from odradek.handlers.fetch_sessions import FetchSessionCache
 from odradek.log.background_jobs import LoadProgress
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.log_manager import LogManager
@@ -306,7 +306,7 @@ class BrokerProcess(Generic[ControlT]):
             coordinators=self.coordinators,
             leadership=self._control.leadership,
             purgatory=self.purgatory,
-            fetch_sessions=FetchSessions(
+            fetch_sessions=FetchSessionCache(
                 slots=settings.max_incremental_fetch_session_cache_slots,
                 now=self.clock.monotonic_seconds,
                 random_id=lambda: self._rng.randint(1, 2**31 - 1),

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from odradek.foundation.errors import RequestError
 from odradek.handlers import failures
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.loading import Handle
@@ -53,7 +53,7 @@ class _Forwarding:
     def __call__(self, frame: memoryview, context: RequestContext) -> Pending[bytes]:
         if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
             request = _read(frame, context)
-            if any(one.resource_type == ResourceType.BROKER_LOGGER for one in request.resources):
+            if any(one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources):
                 return Pending(_set_log_levels(request, context))
         return Pending(self._ask(frame, context))
 

@@ -59,7 +59,7 @@ async def _take_over_settings(
 ) -> None:
     """Give topics the settings that they had in Kafka: retention must not delete from a compacted topic."""
     # Imported here: only the directory of another broker needs them.
-    from odradek.controller.requests import ConfigChange, ConfigOperation, Resource
+    from odradek.controller.requests import AlterConfigOp, ConfigOperation, Resource
     from odradek.server.broker.kraft_metadata import read_kraft_metadata
 
     metadata = read_kraft_metadata(disk, paths)
@@ -76,7 +76,7 @@ async def _take_over_settings(
             continue
         # One by one: an unknown key must not keep the others from being set.
         for key, text in known.get(name, {}).items():
-            change = ConfigChange(key, ConfigOperation.SET, text)
+            change = AlterConfigOp(key, ConfigOperation.SET, text)
             wanted = (Resource(ResourceKind.TOPIC, name), [change])
             (refused,) = await controller.incremental_alter_configs([wanted])
             if refused is None:

@@ -17,7 +17,7 @@ from odradek.cluster.image import ImageHolder, PartitionImage, ResourceKind, Top
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.controller import topic_plans
 from odradek.controller.internal_topics import internal_topic
-from odradek.controller.requests import ConfigChange, NewTopic, Outcome, Resource
+from odradek.controller.requests import AlterConfigOp, NewTopic, Outcome, Resource
 from odradek.foundation.errors import (
     BrokerNotAvailable,
     CoordinatorLoadInProgress,
@@ -31,7 +31,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
 from odradek.foundation.settings import Settings
-from odradek.handlers.config_resources import ResourceType
+from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.controller_requests import (
@@ -62,9 +62,9 @@ _ALTER_PARTITION_VERSION: Final = 3
 # A number of brokers above any replication factor: a cluster that is still growing must not cap it.
 _BROKERS_ENOUGH: Final = 1 << 15
 _RESOURCE_TYPES: Final = {
-    ResourceKind.TOPIC: ResourceType.TOPIC,
-    ResourceKind.BROKER: ResourceType.BROKER,
-    ResourceKind.GROUP: ResourceType.GROUP,
+    ResourceKind.TOPIC: ConfigResourceType.TOPIC,
+    ResourceKind.BROKER: ConfigResourceType.BROKER,
+    ResourceKind.GROUP: ConfigResourceType.GROUP,
 }
 
 
@@ -226,7 +226,7 @@ class RemoteController:
     # --- settings ------------------------------------------------------------------------------------------------
 
     async def incremental_alter_configs(
-        self, requests: Sequence[tuple[Resource, Sequence[ConfigChange]]], *, validate_only: bool = False
+        self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, None for success. Raises NotController."""
         answer = await self._ask_as_client(

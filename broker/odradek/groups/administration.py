@@ -64,7 +64,7 @@ class DescribedConsumerGroup(NamedTuple):
     members: list[DescribedConsumer]
 
 
-class GroupListing:
+class GroupAdministration:
     """What clients may see of all groups of one coordinator."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupStateMachine], context: GroupContext) -> None:
