@@ -69,7 +69,7 @@ def test_a_handler_that_fails_is_answered_in_its_shape(
     ("frame", "words"),
     [
         ("0000", "too short"),
-        ("0018 0000 00000001 ffff", "not served"),
+        ("0026 0000 00000001 ffff", "not served"),
         ("0000 0002 00000001 ffff", "versions 3 to 13"),
         ("0001 0013 00000001 ffff 00", "version 19 is not served"),
         ("7000 0000 00000001 ffff", "does not exist"),
