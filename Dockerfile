@@ -77,7 +77,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 
 # ----------------------------------------------------------------------------------------------------- images
 FROM ${BASE} AS broker
-# The user has an entry, because programs ask for its name; Kubernetes is told its number, to see that it is not root.
+# The user has an entry, because programs ask for its name. Kubernetes gets its number, to see that it is not root.
 RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek \
  && install -d -o 10001 -g 10001 /data
 COPY --from=broker-dependencies /opt/odradek /opt/odradek
@@ -117,7 +117,7 @@ FROM java AS pipeline
 RUN groupadd --gid 185 spark && useradd --uid 185 --gid 185 --no-create-home --home-dir /tmp --no-log-init spark
 COPY --from=pipeline-dependencies /opt/odradek /opt/odradek
 COPY --from=pipeline-product /product /opt/odradek
-# Jobs have a path that does not tell the version of Python: local:///opt/odradek/jobs/word_count.py
+# Jobs have a path without the version of Python: local:///opt/odradek/jobs/word_count.py
 RUN ln -s "$(/opt/odradek/bin/python -c 'import odradek_pipeline.jobs as jobs; print(jobs.__path__[0])')" /opt/odradek/jobs
 USER 185:185
 WORKDIR /tmp

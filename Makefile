@@ -54,7 +54,7 @@ sim: $(VENV)/.test
 chaos: $(VENV)/.test
 	SECONDS_OF_CHAOS=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.chaos
 
-# BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` tells; all of it takes an hour.
+# BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` shows; all of it takes an hour.
 BENCH_ARGS ?= everything
 bench: $(VENV)/.test
 	$(BIN)/python -m bench $(BENCH_ARGS)

@@ -141,7 +141,7 @@ def test_a_secured_clusters_file_is_refused_in_one_line_that_names_all_and_the_w
     for words in (
         "listeners with CLIENTS://:9093 (it speaks SASL_SSL",
         "map CLIENTS to PLAINTEXT in listener.security.protocol.map",
-        "access control lists decide who may do what: remove it",
+        "access control lists decide what each user may do: remove it",
         "set true or remove it",
         "set none or remove it",
         "clients are slowed down to their quotas: remove them",

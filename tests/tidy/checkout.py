@@ -26,6 +26,11 @@ def pages() -> list[Path]:
     return sorted(path for path in found if not path.is_relative_to(_GENERATED))
 
 
+def reference() -> list[Path]:
+    """The pages that `make reference` writes from the declarations in the code."""
+    return sorted(_GENERATED.glob("*.md"))
+
+
 def named(path: Path, line: int | None = None) -> str:
     """A file, or one of its lines, as an error names it."""
     name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name

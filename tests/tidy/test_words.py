@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from tests.tidy.checkout import PRODUCT, named, pages, prose_of_page, sources
+from tests.tidy.checkout import PRODUCT, named, pages, reference, sources, text_of_page
 
 # As a regular expression between word boundaries, whatever the case: the better words.
 BETTER: Final = {
@@ -118,7 +118,8 @@ def test_the_code_says_it_in_plain_words(folder: str) -> None:
 
 
 def test_the_pages_say_it_in_plain_words() -> None:
-    assert [word for path in pages() for word in odd_words(path, prose_of_page(path))] == []
+    found = [word for path in (*pages(), *reference()) for word in odd_words(path, text_of_page(path))]
+    assert found == []
 
 
 def test_a_part_without_odd_words_leaves_the_list() -> None:
@@ -133,12 +134,12 @@ def test_a_part_without_odd_words_leaves_the_list() -> None:
 def test_an_odd_word_is_found(tmp_path: Path) -> None:
     code, page = tmp_path / "code.py", tmp_path / "page.md"
     code.write_text('"""Begins\nafresh."""\nafresh = 1  # Afresh, `afresh`\nprint("afresh")\n')
-    page.write_text("Begun afresh.\n```\nafresh\n```\nAn afreshment.\n")
+    page.write_text("Begun.\n| afresh |\n```\nafresh\n```\nAn afreshment.\n")
     assert list(odd_words(code, comments_and_docstrings(code))) == [
         "code.py:3 'Afresh': write 'again'",
         "code.py:2 'afresh': write 'again'",
     ]
-    assert list(odd_words(page, prose_of_page(page))) == ["page.md:1 'afresh': write 'again'"]
+    assert list(odd_words(page, text_of_page(page))) == ["page.md:2 'afresh': write 'again'"]
 
 
 def test_a_word_with_a_good_and_an_odd_use_is_found_in_the_odd_one(tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_a_word_with_a_good_and_an_odd_use_is_found_in_the_odd_one(tmp_path: Pat
     page.write_text(
         "A user who is told\nwhich broker leads, who cuts.\nIt is cut off, and ends it in order.\n"
     )
-    assert [word.partition(":")[2].partition(":")[0] for word in odd_words(page, prose_of_page(page))] == [
+    assert [word.partition(":")[2].partition(":")[0] for word in odd_words(page, text_of_page(page))] == [
         "1 'told'",
         "2 'who'",
         "2 'cuts'",

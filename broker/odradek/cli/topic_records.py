@@ -90,7 +90,7 @@ def _report(failures: list[OdradekError]) -> int:
 @click.option(
     "--to-datetime",
     metavar="TIME",
-    help=f"Delete the records before the first one at or after a time: {TIME_HELP}.",
+    help=f"Delete the records before the first one from a time on: {TIME_HELP}.",
 )
 @click.option("--to-latest", is_flag=True, help="Delete all records.")
 @click.option(

@@ -27,7 +27,7 @@ _ALL: Final = (
     _own(
         "consumer.heartbeat.interval.ms",
         5000,
-        "The time between heartbeats that members are told.",
+        "The time between heartbeats that members are given.",
         used=True,
     ),
     _own("consumer.session.timeout.ms", 45_000, "A member silent for this long is removed.", used=True),

@@ -28,8 +28,8 @@ _INTRODUCTION = (
     "syntax (`--config FILE`) or one by one (`--set key=value`). An unknown key is a warning that names the nearest",
     "known one; a wrong value stops the start before anything is written.",
     "",
-    "*Change* says who may change a setting while the broker runs: nobody (read-only), only for one broker",
-    "(per-broker), or also for all brokers at once (cluster-wide), with `odradek configs set` or any client's",
+    "*Change* says how a setting may change while the broker runs: not at all (read-only), for one broker",
+    "(per-broker), or also for all (cluster-wide). Change it with `odradek configs set` or any client's",
     "IncrementalAlterConfigs.",
 )
 
@@ -38,7 +38,7 @@ _PROTECTION = (
     "## Settings that promise protection",
     "",
     "This broker has no authentication, no encryption, no access control and no quotas for clients. A key of this",
-    "table promises one of them, so a start with it ends with exit code 2 and one line that names all such keys.",
+    "table promises one of them. A start with it ends with exit code 2 and one line that names all such keys.",
     "A change of it while the broker runs is refused too, and so is a Cluster that has it in `spec.brokers.config`.",
     "Kafka's default, an empty value and the harmless value promise nothing and are accepted. A listener whose",
     "protocol is not PLAINTEXT is refused in the same line. The forms `listener.name.NAME.KEY` and",
@@ -127,7 +127,8 @@ def _settings_lines() -> Iterator[str]:
     yield ""
     yield from _table(UNUSED.values())
     yield ""
-    yield "Keys of Kafka before 4.0 are accepted in the same way, by their beginning: "
+    yield "Keys of Kafka before 4.0 are accepted in the same way, by their beginning:"
+    yield ""
     yield ", ".join(f"`{prefix}`" for prefix in RETIRED_PREFIXES) + "."
 
 

@@ -50,7 +50,7 @@ ABSENCES: Final[tuple[Absence, ...]] = (
     ),
     Absence(
         "Client quotas",
-        "Clients report that the API is unsupported. Nobody is throttled, except replication where asked (KIP-73).",
+        "Clients report that the API is unsupported. No client is throttled, except replication where asked (KIP-73).",
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
     ),
     Absence(

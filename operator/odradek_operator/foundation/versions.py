@@ -162,9 +162,9 @@ def page() -> str:
     lines += [
         "",
         "The version of an image is its tag. Where the tag is none (a digest, a word), `spec.version` of the Cluster",
-        "names it. An image of a version that is not in the table is refused, and so is a version that cannot read the",
+        "names it. An image of a version that is not in the table is refused. So is a version that cannot read the",
         "formats that a newer one has written. `Ready` is False with the reason `UnknownVersion` or",
-        "`DowngradeRefused`, and the brokers go on with the image that they have.",
-        "[Upgrading](../kubernetes.md#upgrading) says in which order to go.",
+        "`DowngradeRefused`, and the brokers keep the image that they have.",
+        "[Upgrading](../kubernetes.md#upgrading) says what to upgrade first.",
     ]
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ PROMISING = {
 @pytest.mark.parametrize(
     ("key", "value", "shown"),
     [
-        ("authorizer.class.name", "a.B", "authorizer.class.name=a.B (access control lists decide who may"),
+        ("authorizer.class.name", "a.B", "authorizer.class.name=a.B (access control lists decide what"),
         ("allow.everyone.if.no.acl.found", False, "set true or remove it"),
         ("super.users", "User:a", "super.users=User:a"),
         ("ssl.client.auth", "required", "ssl.client.auth=required (clients show a certificate"),

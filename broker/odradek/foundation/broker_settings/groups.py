@@ -54,7 +54,7 @@ class ConsumerGroupSettings:
         60_000, "The longest session timeout that a group may be given.", 1
     )
     group_consumer_heartbeat_interval_ms: int = integer(
-        5000, "The time between heartbeats that members are told.", 1
+        5000, "The time between heartbeats that members are given.", 1
     )
     group_consumer_min_heartbeat_interval_ms: int = integer(
         5000, "The shortest heartbeat interval that a group may be given.", 1

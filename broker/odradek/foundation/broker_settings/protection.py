@@ -24,8 +24,10 @@ class Promise(NamedTuple):
 
 
 PROMISES: Final = (
-    Promise("authorizer.class.name", "access control lists decide who may do what"),
-    Promise("allow.everyone.if.no.acl.found", "nobody may use what has no access control list", "true"),
+    Promise("authorizer.class.name", "access control lists decide what each user may do"),
+    Promise(
+        "allow.everyone.if.no.acl.found", "only super users may use what has no access control list", "true"
+    ),
     Promise("super.users", "only these users may do everything"),
     Promise("principal.builder.class", "a Java class decides which user a client is"),
     Promise("create.topic.policy.class.name", "a Java class decides which topics may be made"),

@@ -72,10 +72,10 @@ _FAMILIES: Final = (
     ("telemetry.", "metrics that clients push"),
     ("max.connection.creation.", "quotas on how fast clients connect"),
     ("group.coordinator.append.", "waiting to write the commits of several groups at once"),
-    ("group.consumer.regex.", "matching patterns now and then: they are matched when topics change"),
+    ("group.consumer.regex.", "matching patterns now and then (they are matched when topics change)"),
     (
         "log.flush.start.offset.",
-        "a round of its own for start offsets: they are written with the recovery points",
+        "a separate round for start offsets (they are written with the recovery points)",
     ),
     ("add.partitions.to.txn.", "the coordination of transactions between brokers"),
     ("socket.connection.setup.", "connections between brokers"),
