@@ -9,6 +9,7 @@ import asyncio
 import pytest
 
 from odradek.cluster import paths
+from odradek.cluster.features import highest_levels
 from odradek.cluster.image import BrokerImage
 from odradek.foundation.errors import DuplicateBrokerRegistration
 from odradek.registry.store import SessionState
@@ -28,7 +29,12 @@ def test_a_broker_is_a_member_from_its_start_to_its_stop(world: World) -> None:
         member, watcher = await Member.of(world), await world.open()
         broker = await member.start()
         assert broker == BrokerImage(
-            1, {"PLAINTEXT": ("::1", 9092)}, "r1", broker.epoch, stopped_cleanly=False
+            1,
+            {"PLAINTEXT": ("::1", 9092)},
+            "r1",
+            broker.epoch,
+            stopped_cleanly=False,
+            features=highest_levels(),
         )
         assert member.serving_as() == broker == await registered(watcher)
         await member.registration.stop()

@@ -17,7 +17,7 @@ KAFKA_4_1 = {
     13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
     23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 32: (1, 4), 33: (0, 2), 35: (1, 4),
     37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1),
-    46: (0, 0), 47: (0, 0), 60: (0, 2),
+    46: (0, 0), 47: (0, 0), 57: (0, 2), 60: (0, 2),
     61: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
@@ -47,8 +47,8 @@ def test_api_versions_answers_the_table_and_produce_from_0(version: int) -> None
         answered = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         assert answered == {**KAFKA_4_1, 0: (0, 13)}
         if version >= 3:
-            (feature,) = answer.finalized_features
-            assert (feature.name, feature.max_version_level) == ("group.version", 1)
+            levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+            assert levels == {"group.version": 1, "transaction.version": 2}
             assert broker.connection.client_software == ("lib", "1.0")
         await broker.broker.stop()
 

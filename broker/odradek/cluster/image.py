@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from odradek.cluster.features import FinalizedFeatures
 from odradek.foundation.ids import TopicId
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class BrokerImage(NamedTuple):
 
     Unless it `stopped_cleanly`, or only its process died and the page cache lived on, it may have lost records that it
     had acknowledged. `min_in_sync` is min.insync.replicas of its start, for topics without their own value.
+    `features` are the highest levels that it supports, by name.
     """
 
     id: int
@@ -74,6 +76,7 @@ class BrokerImage(NamedTuple):
     epoch: int
     stopped_cleanly: bool = True
     min_in_sync: int = 1
+    features: Mapping[str, int] = MappingProxyType({})
 
 
 Configs = Mapping[tuple[ResourceKind, str], Mapping[str, str]]
@@ -90,6 +93,7 @@ class ClusterImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
     configs: Configs = field(default_factory=dict)
+    features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
 
     def is_same_as(self, other: ClusterImage) -> bool:
         """Whether both are made of the same parts, so that no subscriber has to be called."""
@@ -98,6 +102,7 @@ class ClusterImage:
             and self.topics is other.topics
             and self.topics_by_id is other.topics_by_id
             and self.configs is other.configs
+            and self.features == other.features
         )
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
+from odradek.cluster.features import FinalizedFeatures
 from odradek.cluster.image import (
     NO_LEADER,
     BrokerImage,
@@ -90,7 +91,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
     Raises StoreError for a node that cannot be read.
     """
     drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs))
-    cluster_id, controller_id = image.cluster_id, image.controller_id
+    cluster_id, controller_id, features = image.cluster_id, image.controller_id, image.features
     for change in changes:
         path, data = change.path, change.data
         if path.startswith(paths.TOPICS + "/"):
@@ -101,6 +102,8 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
             _apply_config(drafts, change)
         elif path.startswith(paths.DELETE_TOPICS + "/"):
             drafts.topic(path.rpartition("/")[2]).is_doomed = data is not None
+        elif path == paths.FEATURES:
+            features = FinalizedFeatures() if data is None else nodes.read_features(path, data)
         elif path == paths.CONTROLLER:
             controller_id = -1 if data is None else nodes.read_controller(path, data)
         elif path == paths.CLUSTER_ID and data is not None:
@@ -117,6 +120,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         configs=drafts.configs if drafts.configs != image.configs else image.configs,
         topics=topics,
         topics_by_id=topics_by_id,
+        features=features,
     )
     return image if after.is_same_as(image) else after
 

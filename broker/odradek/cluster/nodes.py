@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from odradek.cluster.features import SUPPORTED, FinalizedFeatures
 from odradek.cluster.image import BrokerImage, PartitionImage
 from odradek.foundation.errors import StoreError
 from odradek.foundation.ids import TopicId
@@ -183,7 +184,10 @@ def write_broker(
             "host": host,
             "port": port,
             "jmx_port": -1,
-            "features": {},
+            "features": {
+                name: {"min_version": SUPPORTED[name][0], "max_version": highest}
+                for name, highest in broker.features.items()
+            },
             "timestamp": str(wall_ms),
             "identity": identity,
         }
@@ -211,6 +215,7 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
         epoch=_field(path, value, "epoch"),
         stopped_cleanly=value.get("stopped_cleanly", True),
         min_in_sync=value.get("min_insync_replicas", 1),
+        features={name: int(one["max_version"]) for name, one in value.get("features", {}).items()},
     )
 
 
@@ -269,6 +274,17 @@ def write_config(values: Mapping[str, str]) -> bytes:
 @_carefully
 def read_config(path: str, data: bytes) -> dict[str, str]:
     return {str(key): str(text) for key, text in _field(path, read_json(path, data), "config").items()}
+
+
+def write_features(features: FinalizedFeatures) -> bytes:
+    return write_json({"version": 1, "epoch": features.epoch, "features": dict(features.levels)})
+
+
+@_carefully
+def read_features(path: str, data: bytes) -> FinalizedFeatures:
+    value = read_json(path, data)
+    levels = {str(name): int(level) for name, level in _field(path, value, "features").items()}
+    return FinalizedFeatures(int(_field(path, value, "epoch")), levels)
 
 
 def write_producer_ids(broker_id: int, *, first: int, last: int) -> bytes:

@@ -13,6 +13,7 @@ A node holds the JSON or text beside its path:
     /controller_epoch                          the epoch as text
     /config/topics/T, /config/brokers/N, …     {"version":1,"config":{KEY:TEXT}}
     /admin/delete_topics/T                     empty; the topic is being deleted
+    /feature                                   {"version":1,"epoch":1,"features":{"transaction.version":2}}
     /latest_producer_id_block                  {"version":1,"broker":1,"block_start":"0","block_end":"999"}
 """
 
@@ -32,6 +33,7 @@ CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 CONFIG: Final = "/config"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+FEATURES: Final = "/feature"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
 _ESCAPED: Final = re.compile(f"[%/{UNFIT_CHARACTERS}]")

@@ -26,6 +26,7 @@ from functools import partial
 from typing import Final
 
 from odradek.cluster import nodes, paths
+from odradek.cluster.features import highest_levels
 from odradek.cluster.image import BrokerImage
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
@@ -208,6 +209,7 @@ class BrokerRegistration(SessionTask):
                 epoch=epochs.version + 1,
                 stopped_cleanly=self._has_all,
                 min_in_sync=self._registrant.min_in_sync,
+                features=highest_levels(),
             )
             operations: list[Operation] = [Put(paths.BROKER_EPOCHS, b"", epochs.version)]
             if there is not None:

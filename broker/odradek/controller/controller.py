@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.dynamic_settings import DynamicSettings
+from odradek.cluster.features import highest_levels
 from odradek.cluster.image import BrokerImage, ImageHolder, TopicImage
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
 from odradek.controller.decisions import Decisions, decision
+from odradek.controller.feature_plans import FeatureUpdate, planned
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.registry_writer import RegistryWriter
 from odradek.controller.requests import (
@@ -47,7 +49,7 @@ from odradek.foundation.errors import (
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.registry.store import Create, Store, get_or_none
+from odradek.registry.store import Create, Put, Store, get_or_none
 
 if TYPE_CHECKING:
     from odradek.controller.config_changes import ConfigChanges
@@ -150,6 +152,7 @@ class Controller(Decisions):
             endpoints=dict(endpoints),
             rack=rack,
             epoch=self.writer.term.broker_epoch,
+            features=highest_levels(),
         )
         data = nodes.write_broker(
             broker,
@@ -386,6 +389,18 @@ class Controller(Decisions):
         from odradek.controller.config_changes import ConfigChanges
 
         return ConfigChanges(self._store, self._images, self._settings, self.writer)
+
+    # --- features ------------------------------------------------------------------------------------------------
+
+    @decision
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
+        """Change finalized levels, all or none. Raises InvalidUpdateVersion."""
+        features = planned(self._images.current, updates)
+        if validate_only or features is self._images.current.features:
+            return
+        data = nodes.write_features(features)
+        there = await self._store.exists(paths.FEATURES)
+        await self.writer.write([Put(paths.FEATURES, data) if there else Create(paths.FEATURES, data)])
 
     # --- producer ids --------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import uuid
 from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
+from odradek.cluster.features import OF_NEW_CLUSTERS, FinalizedFeatures
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
@@ -102,7 +103,11 @@ async def _cluster_id_operations(store: Store, cluster_id: str | None, rng: rand
         # 22 characters of URL-safe base64, as Kafka's.
         made = base64.urlsafe_b64encode(uuid.UUID(int=rng.getrandbits(128), version=4).bytes)
         text = cluster_id or made.decode().rstrip("=")
-        return [Create(paths.CLUSTER_ID, nodes.write_cluster_id(text))]
+        operations: list[Operation] = [Create(paths.CLUSTER_ID, nodes.write_cluster_id(text))]
+        if not await store.exists(paths.FEATURES):
+            features = FinalizedFeatures(1, OF_NEW_CLUSTERS)
+            operations.append(Create(paths.FEATURES, nodes.write_features(features)))
+        return operations
     there = nodes.read_cluster_id(paths.CLUSTER_ID, stored.data)
     if cluster_id not in (None, there):
         raise InconsistentClusterId(

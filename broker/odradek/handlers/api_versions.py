@@ -1,8 +1,8 @@
 """ApiVersions: which APIs in which versions, read from the table of handlers; features as in Kafka 4.1.
 
 A client with a newer version than is served gets version 0 of the answer, with UNSUPPORTED_VERSION and the range of
-this API. It then asks again (KIP-511). Only features that are served are named: group.version 1, the new group
-protocol.
+this API. It then asks again (KIP-511). Only features that are served are named
+(`cluster.features`). A client takes the finalized ones only from an answer with a higher epoch than any before.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from odradek.cluster.features import FIXED, SUPPORTED
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
 from odradek.handlers.context import RequestContext
 from odradek.handlers.table import ADVERTISED_VERSION_MIN, HANDLERS, Handler
@@ -24,7 +25,6 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 # A feature with a lowest version of 0 breaks older readers (KIP-1011): it is named from version 4 on.
 _FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
-_GROUP_VERSION: Final = "group.version"
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> Message:
@@ -40,16 +40,24 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> Message:
                 ApiKey.API_VERSIONS, version, error_code=error_code(invalid), api_keys=()
             )
         context.connection.client_software = (name, software_version)
-    features = [{"name": _GROUP_VERSION, "min_version": 0, "max_version": 1}]
+    supported = [
+        {"name": name, "min_version": lowest, "max_version": highest}
+        for name, (lowest, highest) in SUPPORTED.items()
+    ]
+    features = context.broker.images.current.features
+    finalized = {**FIXED, **features.levels}
     return messages.response(
         ApiKey.API_VERSIONS,
         version,
         error_code=0,
         api_keys=[_row(api_key, table[api_key]) for api_key in sorted(table)],
         throttle_time=0,
-        supported_features=features if version >= _FIRST_VERSION_WITH_FEATURES_FROM_0 else (),
-        finalized_features_epoch=0,
-        finalized_features=[{"name": _GROUP_VERSION, "max_version_level": 1, "min_version_level": 1}],
+        supported_features=supported if version >= _FIRST_VERSION_WITH_FEATURES_FROM_0 else (),
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in sorted(finalized.items())
+        ],
         zk_migration_ready=False,
     )
 

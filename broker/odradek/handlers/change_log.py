@@ -65,6 +65,10 @@ def partitions_added(context: SharedContext, name: str, *, partitions: int) -> N
     _lines.info("topic %s was grown to %d partitions for %s", name, partitions, client_of(context))
 
 
+def feature_changed(context: SharedContext, name: str, *, level: int) -> None:
+    _lines.info("feature %s was finalized at level %d for %s", name, level, client_of(context))
+
+
 def settings_changed(
     context: SharedContext, resource: ConfigResource, changes: Iterable[tuple[str, int, str | None]]
 ) -> None:

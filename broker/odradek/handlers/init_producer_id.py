@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced
+from odradek.foundation.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced, RequestError
 from odradek.handlers.context import RequestContext
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
@@ -19,43 +19,46 @@ from odradek.transport.pending import Pending
 
 API: Final = ApiKey.INIT_PRODUCER_ID
 _NONE: Final = -1
+_NOBODY: Final = ProducerIdentity(_NONE, _NONE)
 _FIRST_VERSION_WITH_FENCED: Final = 4
 
 
 def handle(request: InitProducerIdRequest, context: RequestContext) -> Pending[Message]:
-    if request.transactional_id is None:
-        return Pending(_new_id(context))
-    return Pending(_initialize(request.transactional_id, request, context))
+    return Pending(_answer(request, context))
 
 
-async def _new_id(context: RequestContext) -> Message:
-    return _answer(context, ProducerIdentity(await context.broker.producer_ids.next(), 0))
+async def _answer(request: InitProducerIdRequest, context: RequestContext) -> Message:
+    version = context.header.api_version
+    failure: RequestError | None = None
+    found = _NOBODY
+    try:
+        if request.transactional_id is None:
+            found = ProducerIdentity(await context.broker.producer_ids.next(), 0)
+        else:
+            found = await _initialized(request.transactional_id, request, context)
+    except ProducerFenced as error:
+        failure = error if version >= _FIRST_VERSION_WITH_FENCED else InvalidProducerEpoch(str(error))
+    except RequestError as error:
+        failure = error
+    return response(
+        API,
+        version,
+        error_code=error_code(failure),
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+    )
 
 
-async def _initialize(name: str, request: InitProducerIdRequest, context: RequestContext) -> Message:
+async def _initialized(
+    name: str, request: InitProducerIdRequest, context: RequestContext
+) -> ProducerIdentity:
     given = ProducerIdentity(request.producer_id, request.producer_epoch)
     if (given.producer_id == _NONE) != (given.producer_epoch == _NONE):
         raise InvalidRequest(
             f"The producer id {given.producer_id} and the epoch {given.producer_epoch} must both be there or be -1."
         )
-    try:
-        found = await context.broker.transactions.initialize(
-            name,
-            timeout_ms=milliseconds(request.transaction_timeout),
-            given=None if given.producer_id == _NONE else given,
-        )
-    except ProducerFenced as error:
-        if context.header.api_version < _FIRST_VERSION_WITH_FENCED:
-            raise InvalidProducerEpoch(str(error)) from error
-        raise
-    return _answer(context, found)
-
-
-def _answer(context: RequestContext, found: ProducerIdentity) -> Message:
-    return response(
-        API,
-        context.header.api_version,
-        error_code=error_code(None),
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+    return await context.broker.transactions.initialize(
+        name,
+        timeout_ms=milliseconds(request.transaction_timeout),
+        given=None if given == _NOBODY else given,
     )

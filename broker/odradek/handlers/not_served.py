@@ -88,10 +88,9 @@ ABSENCES: Final[tuple[Absence, ...]] = (
     ),
     Absence(
         "Administration of KRaft",
-        "Tools such as `kafka-metadata-quorum` and `kafka-features` fail: the registry is SQLite or ZooKeeper.",
+        "Tools such as `kafka-metadata-quorum` fail: the registry is SQLite or ZooKeeper.",
         (
             ApiKey.DESCRIBE_QUORUM,
-            ApiKey.UPDATE_FEATURES,
             ApiKey.UNREGISTER_BROKER,
             ApiKey.ADD_RAFT_VOTER,
             ApiKey.REMOVE_RAFT_VOTER,

@@ -60,6 +60,7 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler(0, 1, "alter_partition_reassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(0, 0, "list_partition_reassignments"),
     ApiKey.OFFSET_DELETE: Handler(0, 0, "offset_delete"),
+    ApiKey.UPDATE_FEATURES: Handler(0, 2, "update_features"),
     ApiKey.DESCRIBE_CLUSTER: Handler(0, 2, "describe_cluster"),
     ApiKey.DESCRIBE_PRODUCERS: Handler(0, 0, "describe_producers"),
     ApiKey.DESCRIBE_TRANSACTIONS: Handler(0, 0, "describe_transactions"),
@@ -81,6 +82,7 @@ CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.ELECT_LEADERS: HANDLERS[ApiKey.ELECT_LEADERS],
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: HANDLERS[ApiKey.ALTER_PARTITION_REASSIGNMENTS],
     ApiKey.LIST_PARTITION_REASSIGNMENTS: HANDLERS[ApiKey.LIST_PARTITION_REASSIGNMENTS],
+    ApiKey.UPDATE_FEATURES: HANDLERS[ApiKey.UPDATE_FEATURES],
     ApiKey.ALTER_PARTITION: Handler(2, 3, "alter_partition"),
     ApiKey.ALLOCATE_PRODUCER_IDS: Handler(0, 0, "allocate_producer_ids"),
 }

@@ -27,7 +27,9 @@ from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_groups import STORIES as GROUPS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
-from tests.compat.golden.stories_versions import STORIES as VERSIONS
+from tests.compat.golden.stories_transactions import STORIES as TRANSACTIONS
+from tests.compat.golden.stories_transactions import VERSIONS as TRANSACTIONS_VERSIONS
+from tests.compat.golden.stories_versions import STORIES as OTHER_VERSIONS
 from tests.compat.golden.wire import Wire
 from tests.support.broker_process import Broker
 from tests.support.kafka_peer import KafkaPeer
@@ -35,7 +37,8 @@ from tests.support.kafka_peer import KafkaPeer
 pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
-STORIES = {**RECORDS, **ADMIN, **GROUPS, **REASSIGNMENT, **VERSIONS}
+VERSIONS = {**OTHER_VERSIONS, **TRANSACTIONS_VERSIONS}
+STORIES = {**RECORDS, **ADMIN, **GROUPS, **REASSIGNMENT, **TRANSACTIONS, **VERSIONS}
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 

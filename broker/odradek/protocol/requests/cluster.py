@@ -325,6 +325,22 @@ class AlterPartitionRequest:
     topics: tuple[TopicData, ...]
 
 
+class FeatureUpdateKey:
+    __slots__ = ()
+    feature: str
+    max_version_level: int
+    upgrade_type: int = 1
+    allow_downgrade: bool = False
+
+
+class UpdateFeaturesRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"feature_updates": FeatureUpdateKey}
+    timeout: timedelta | int
+    feature_updates: tuple[FeatureUpdateKey, ...]
+    validate_only: bool = False
+
+
 class DescribeClusterRequest:
     __slots__ = ()
     include_cluster_authorized_operations: bool
@@ -392,6 +408,7 @@ TYPES: Final[dict[int, type]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsRequest,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest,
     ApiKey.ALTER_PARTITION: AlterPartitionRequest,
+    ApiKey.UPDATE_FEATURES: UpdateFeaturesRequest,
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest,
     ApiKey.DESCRIBE_PRODUCERS: DescribeProducersRequest,
     ApiKey.ALLOCATE_PRODUCER_IDS: AllocateProducerIdsRequest,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from odradek.cluster.features import TRANSACTION_VERSION
 from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.foundation.clock import Clock
@@ -160,7 +161,7 @@ class Coordinators:
             images=self._images,
             producer_ids=self.producer_ids,
             transport=self.peer_transport("transactions"),
-            version_level=lambda: 0,
+            version_level=lambda: self._images.current.features.level(TRANSACTION_VERSION),
         )
         self._transactions.start()
         return self._transactions

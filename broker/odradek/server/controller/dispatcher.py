@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeGuard, cast
 
+from odradek.cluster.image import ImageHolder
 from odradek.foundation.errors import NotController, RequestError, StoreError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.counters import RequestCounters
@@ -156,6 +157,7 @@ class _StandbyParts:
 
     def __init__(self, counters: RequestCounters) -> None:
         self.counters = counters
+        self.images = ImageHolder()
         self.handlers: dict[int, Handler] = CONTROLLER_HANDLERS
 
 
