@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Final
 from odradek.foundation.errors import OdradekError
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.maps import best_map
+from odradek.log.compaction.offset_map import OffsetMap
 from odradek.log.compaction.task import CleaningSummary, CleaningTask
 from odradek.log.compaction.throttle import Throttle
 from odradek.log.files import SystemDisk
@@ -78,8 +79,9 @@ def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -
         throttle.spend(size_bytes)
 
     summary = CleaningSummary()
-    offset_map = best_map(task)
+    offset_map: OffsetMap | None = None
     try:
+        offset_map = best_map(task)
         for run in clean(task, Means(disk=SystemDisk(), offset_map=offset_map, spend=spend), summary):
             _write(target, run)
             answer = _read(source)
@@ -99,7 +101,8 @@ def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -
         )
         return True
     finally:
-        offset_map.close()
+        if offset_map is not None:
+            offset_map.close()
     summary.cpu_seconds = time.process_time()
     _write(target, summary)
     return True
