@@ -12,11 +12,12 @@ COPY pyproject.toml /
 COPY operator/pyproject.toml /operator/
 COPY pipeline/pyproject.toml pipeline/connector.xml /pipeline/
 RUN printf '%s\n' 'import re, tomllib' \
-      'def needs(path): return tomllib.load(open(path, "rb"))["project"]["dependencies"]' \
+      'def project(path): return tomllib.load(open(path, "rb"))["project"]' \
+      'def needs(path): return project(path)["dependencies"]' \
       'def write(name, lines): print(*lines, sep="\n", file=open(f"/{name}.txt", "w"))' \
       'broker, operator, pipeline = map(needs, ("/pyproject.toml", "/operator/pyproject.toml", "/pipeline/pyproject.toml"))' \
       'spark = re.search(r"name=\"spark-sql-kafka\S+ rev=\"(.+?)\"", open("/pipeline/connector.xml").read())[1]' \
-      'write("broker", broker)' \
+      'write("broker", broker + project("/pyproject.toml")["optional-dependencies"]["compaction"])' \
       'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
       'write("pipeline", pipeline + [f"pyspark=={spark}"])' | python3
 

@@ -1,7 +1,8 @@
-"""Who asks for compaction is warned: on standard error, in `topics describe`, and in the broker's log."""
+"""Who asks for compaction where log.cleaner.enable=false is warned: on standard error and in the broker's log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,41 @@ from tests.support.broker_process import Broker
 
 pytestmark = pytest.mark.integration
 
-COMPACT = "cleanup.policy=compact: this broker does not compact yet"
-BOTH = "cleanup.policy=compact,delete: this broker does not compact yet"
+WHY = "log.cleaner.enable=false"
+COMPACT = f"cleanup.policy=compact: {WHY}"
+BOTH = f"cleanup.policy=compact,delete: {WHY}"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that does not compact."""
+    started = Broker(tmp_path_factory.mktemp("broker"), settings={"log.cleaner.enable": "false"})
+    started.start()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def shell(broker: Broker) -> Shell:
+    return Shell(broker.bootstrap)
+
+
+@pytest.fixture
+def bootstrap(broker: Broker) -> str:
+    return broker.bootstrap
+
+
+def test_no_one_is_warned_where_logs_are_compacted(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, settings={"log.cleanup.policy": "compact"})
+    broker.start()
+    try:
+        shell = Shell(broker.bootstrap)
+        assert _errors(shell, "topics", "create", "table", "--config", "cleanup.policy=compact,delete") == ""
+        (described,) = shell.json("topics", "describe", "table")
+        assert described["warnings"] == []
+        assert "WARNING" not in broker.log()
+    finally:
+        broker.close()
 
 
 def _errors(shell: Shell, *arguments: str) -> str:
@@ -54,7 +88,9 @@ def test_a_brokers_default_warns_too(shell: Shell, unique: str) -> None:
 
 
 def test_the_log_warns_at_every_start_and_not_of_internal_topics(tmp_path: Path) -> None:
-    broker = Broker(tmp_path, settings={"log.cleanup.policy": "compact,delete"})
+    broker = Broker(
+        tmp_path, settings={"log.cleanup.policy": "compact,delete", "log.cleaner.enable": "false"}
+    )
     broker.start()
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -67,7 +103,7 @@ def test_the_log_warns_at_every_start_and_not_of_internal_topics(tmp_path: Path)
         )  # makes __consumer_offsets
         consumer.close()
         broker.restart()
-        lines = [line for line in broker.log().splitlines() if "does not compact yet" in line]
+        lines = [line for line in broker.log().splitlines() if WHY in line]
         assert all(" WARNING " in line for line in lines)
         assert sum("log.cleanup.policy=compact,delete" in line for line in lines) == 2
         assert sum(f"topic orders: {BOTH}" in line for line in lines) == 2

@@ -1,18 +1,21 @@
-"""The warning for cleanup.policy=compact: this broker does not compact yet.
+"""The warning for cleanup.policy=compact on a broker that is told not to compact.
 
-Answers to clients, the broker's log and the command line all use this text. Compaction will remove it.
+Answers to clients, the broker's log and the command line all use this text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-_WHY = "this broker does not compact yet, so older records of a key stay"
+_WHY = "log.cleaner.enable=false, so older records of a key stay"
 
 
-def compaction_warning(policy: Collection[str]) -> str | None:
-    """The warning for a cleanup.policy, without a full stop; None when it does not ask for compaction."""
-    if "compact" not in policy:
+def compaction_warning(policy: Collection[str], *, is_enabled: bool) -> str | None:
+    """The warning for a cleanup.policy, without a full stop; None when it has its effect.
+
+    `is_enabled` is the broker's log.cleaner.enable.
+    """
+    if is_enabled or "compact" not in policy:
         return None
     if "delete" in policy:
         return f"cleanup.policy={','.join(policy)}: {_WHY} until retention deletes them"

@@ -169,6 +169,32 @@ LOG_DIRECTORY_TOTAL_BYTES = _gauge(
 )
 PARTITIONS_OFFLINE = _gauge("odradek_partitions_offline", "Partitions whose log failed here.")
 
+# --- compaction ----------------------------------------------------------------------------------------
+
+UNCLEANABLE_PARTITIONS = _gauge(
+    "odradek_uncleanable_partitions",
+    "Partitions that are not compacted any more until a restart, since a round on them failed.",
+)
+UNCLEANABLE_BYTES = _gauge(
+    "odradek_uncleanable_bytes", "Bytes of the partitions that are not compacted any more."
+)
+CLEANER_MAX_DIRTY_RATIO = _gauge(
+    "odradek_cleaner_max_dirty_ratio",
+    "The part that is not compacted yet of the log where it is largest; open segments do not count.",
+)
+CLEANER_SECONDS_SINCE_LOOK = _gauge(
+    "odradek_cleaner_seconds_since_look",
+    "Seconds since the cleaner last looked for dirty logs; it grows when the cleaner stands still.",
+)
+CLEANER_ROUNDS = _counter("odradek_cleaner_rounds_total", "Rounds of compaction that were completed.")
+CLEANER_READ_BYTES = _counter("odradek_cleaner_read_bytes_total", "Bytes of logs read by compaction.")
+CLEANER_WRITTEN_BYTES = _counter(
+    "odradek_cleaner_written_bytes_total", "Bytes of logs written by compaction."
+)
+CLEANER_RECORDS_REMOVED = _counter(
+    "odradek_cleaner_records_removed_total", "Records that compaction removed."
+)
+
 # --- replication ---------------------------------------------------------------------------------------
 
 REPLICA_LAG_RECORDS = _gauge(

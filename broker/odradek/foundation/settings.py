@@ -103,7 +103,7 @@ class Settings(SettingValues):
                 unused.append(key)
             else:
                 values[setting.attribute] = value
-        warning = compaction_warning(values["log_cleanup_policy"])
+        warning = compaction_warning(values["log_cleanup_policy"], is_enabled=values["log_cleaner_enable"])
         if warning is not None:
             warnings.append(f"log.{warning}")
         values.update(given=MappingProxyType(given), warnings=tuple(warnings), unused=tuple(unused))

@@ -106,7 +106,7 @@ def _alteration_response(
 
 
 def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
-    """What a change of cleanup.policy does not do yet, if the resource has one."""
+    """What a change of cleanup.policy does not do here, if the resource has one."""
     for config in resource.configs:
         if config.name != _POLICY_KEYS.get(resource.resource_type) or not config.value:
             continue
@@ -122,7 +122,7 @@ def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
             policy = policy_of(context, resource.resource_name, sources=sources)
             words = [*policy, *(word for word in words if word not in policy)]
         if operation != ConfigOperation.SUBTRACT and not is_internal_topic(resource.resource_name):
-            return compaction_warning(words)
+            return compaction_warning(words, is_enabled=context.broker.settings.log_cleaner_enable)
     return None
 
 

@@ -119,7 +119,8 @@ class _Describer:
 
     def _warning(self, topic: CreatableTopicResult) -> str | None:
         policy = topic_value("cleanup.policy", topic.config, settings=self._sources.current)
-        return None if is_internal_topic(topic.name) else compaction_warning(policy)
+        is_enabled = self._sources.current.log_cleaner_enable
+        return None if is_internal_topic(topic.name) else compaction_warning(policy, is_enabled=is_enabled)
 
     def _configs(self, topic: CreatableTopicResult) -> list[dict[str, object]]:
         key = frozenset(topic.config.items())

@@ -84,7 +84,8 @@ def _warning(
         or is_internal_topic(resource.resource_name)
     ):
         return None
-    return compaction_warning(policy_of(context, resource.resource_name, sources=sources))
+    policy = policy_of(context, resource.resource_name, sources=sources)
+    return compaction_warning(policy, is_enabled=sources.current.log_cleaner_enable)
 
 
 def _describe(

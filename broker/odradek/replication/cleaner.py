@@ -51,6 +51,23 @@ class _Round:
     is_interrupted: bool = False
 
 
+@dataclass(slots=True)
+class CleaningTotals:
+    """What all rounds since the start have done."""
+
+    rounds: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_removed: int = 0
+
+    def add(self, summary: CleaningSummary) -> None:
+        """Count a round that ended well."""
+        self.rounds += 1
+        self.bytes_read += summary.bytes_read
+        self.bytes_written += summary.bytes_written
+        self.records_removed += summary.records_read - summary.records_kept
+
+
 class LogCleaner:
     """Compacts the logs of one broker, log.cleaner.threads of them at a time."""
 
@@ -80,13 +97,15 @@ class LogCleaner:
         self._is_checkpoint_due = False
         self.uncleanable: dict[TopicPartition, tuple[Log, str]] = {}
         """Logs that are not compacted any more until a restart, and why."""
-        self.last_summary: CleaningSummary | None = None
-        """What the last round that ended well did."""
-        self.last_round_seconds = clock.monotonic_seconds()
-        """When a look for dirty logs last ended, by the monotonic clock."""
-        self.rounds_done = 0
+        self.totals = CleaningTotals()
+        self._looked_at_seconds = clock.monotonic_seconds()
         self.dirty_ratio_max = 0.0
         """The dirty part of the dirtiest log, at the last look."""
+
+    @property
+    def seconds_since_look(self) -> float:
+        """Since dirty logs were last looked for."""
+        return self._clock.monotonic_seconds() - self._looked_at_seconds
 
     def start(self) -> None:
         """Begin to look for dirty logs."""
@@ -127,7 +146,7 @@ class LogCleaner:
             except Exception:
                 # A defect, which may pass: logs that are never compacted again fill the disk.
                 logger.exception("looking for logs to compact failed and is tried again")
-            self.last_round_seconds = self._clock.monotonic_seconds()
+            self._looked_at_seconds = self._clock.monotonic_seconds()
             if not has_begun:
                 await self._release_idle()
             backoff_seconds = max(self._settings().log_cleaner_backoff_ms / 1000, 0.001)
@@ -245,8 +264,7 @@ class LogCleaner:
             return
         log.offsets.cleaned_offset = max(log.offsets.cleaned_offset, summary.next_dirty_offset)
         await self._checkpoint()
-        self.last_summary = summary
-        self.rounds_done += 1
+        self.totals.add(summary)
         logger.info(
             "%s: compacted up to %d: %d of %d records stay; %d keys, %.1f MB read, %.1f MB written in %.1f + %.1f s",
             log.topic_partition,

@@ -89,7 +89,9 @@ class Model:
             elif record.value is not None:
                 assert offset in held, f"{offset} is the newest of {record.key!r}"
         stable = log.producers.transactions.last_stable_offset(high_watermark=log.log_end_offset)
-        assert visible(log) == [offset for offset in offsets if offset < stable and offset not in self.aborted]
+        assert visible(log) == [
+            offset for offset in offsets if offset < stable and offset not in self.aborted
+        ]
 
 
 def data_batches(log: Log) -> Iterator[BatchView]:
@@ -110,9 +112,7 @@ def visible(log: Log) -> list[int]:
             marker = parse_marker(batch)
             if marker is not None and not marker.is_commit:
                 aborting.discard(marker.producer_id)
-        elif header.base_offset < stable and not (
-            header.is_transactional and header.producer_id in aborting
-        ):
+        elif header.base_offset < stable and not (header.is_transactional and header.producer_id in aborting):
             found += [one.offset for one in records(batch)]
     return found
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.compaction import compaction_warning
 from odradek_operator.gateways.topic_values import (
     ActualTopic,
     AlterConfig,
@@ -436,23 +435,6 @@ def test_partitions_that_are_well_are_one_line_and_the_others_are_shown() -> Non
     status = decide(wanted(OWN, partitions=500), there(replace(wide, partitions=scattered))).status
     assert status is not None and status.well_partitions is not None
     assert status.well_partitions.endswith(",…") and parse(TopicStatus, render(status)) == status
-
-
-@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_compacted_topic_gets_one_warning_that_it_has_no_effect(policy: str) -> None:
-    desired = wanted(OWN, config={"cleanup.policy": policy})
-    decision = decide(desired, there(topic(cleanup_policy=policy)))
-    (warned,) = [one for one in decision.conditions if one.type == "Compaction"]
-    assert (warned.status, warned.reason, warned.message) == (
-        "False",
-        "NoEffect",
-        compaction_warning(policy.split(",")),
-    )
-    assert event_reasons(decision) == ["CompactionHasNoEffect"]
-    assert reason(decision) == ("True", "AsWanted")
-    again = replace(desired, status=replace(OWN, conditions=decision.conditions))
-    assert event_reasons(decide(again, there(topic(cleanup_policy=policy)))) == []
-    assert not [one for one in decide(wanted(OWN), there(topic())).conditions if one.type == "Compaction"]
 
 
 def test_the_condition_of_drift_is_false_when_all_is_well() -> None:

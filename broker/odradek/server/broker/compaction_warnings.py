@@ -1,10 +1,10 @@
-"""Warns in the log of topics that ask for compaction, which this broker does not do yet.
+"""Warns in the log of topics that ask for compaction, on a broker with log.cleaner.enable=false.
 
 It warns at the start, when a topic is created, and when its settings or the broker's default change. Each topic is
 named once for each policy.
 
 In a cluster the broker with the topic's first replica warns. Internal topics are left out: they are compacted by
-design, and `coordination.rewriting` keeps them short.
+design, and their owner chose it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CompactionWarnings:
                 continue
             texts = image.config(ResourceKind.TOPIC, topic.name)
             policy = topic_value("cleanup.policy", texts, settings=self._settings.current)
-            warning = compaction_warning(policy)
+            warning = compaction_warning(policy, is_enabled=self._settings.current.log_cleaner_enable)
             if warning is None:
                 self._reported.pop(topic.name, None)
             elif self._reported.get(topic.name) != warning:

@@ -28,7 +28,7 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
     registry.register(lambda: _requests(broker))
     # A start may scan logs for minutes: these metrics show its progress.
     registry.register(lambda: _recovery(broker))
-    for source in (_waiting, _connections, _topics, _logs, _directories, _cluster, _groups):
+    for source in (_waiting, _connections, _topics, _logs, _directories, _compaction, _cluster, _groups):
         registry.register(_once_serving(broker, source))
     registry.register(_once_serving(broker, lambda serving: _lag(serving, ages)))
 
@@ -128,6 +128,20 @@ def _directories(broker: AnyBroker) -> Iterator[Sample]:
         yield metrics.LOG_DIRECTORY_FULL.sample(int(directory.is_full), directory.path)
         yield metrics.LOG_DIRECTORY_FREE_BYTES.sample(directory.usable_bytes, directory.path)
         yield metrics.LOG_DIRECTORY_TOTAL_BYTES.sample(directory.total_bytes, directory.path)
+
+
+def _compaction(broker: AnyBroker) -> Iterator[Sample]:
+    cleaner = broker.cleaner
+    uncleanable = [log for log, _ in cleaner.uncleanable.values()]
+    yield metrics.UNCLEANABLE_PARTITIONS.sample(len(uncleanable))
+    yield metrics.UNCLEANABLE_BYTES.sample(sum(log.size_bytes for log in uncleanable))
+    yield metrics.CLEANER_MAX_DIRTY_RATIO.sample(cleaner.dirty_ratio_max)
+    yield metrics.CLEANER_SECONDS_SINCE_LOOK.sample(cleaner.seconds_since_look)
+    totals = cleaner.totals
+    yield metrics.CLEANER_ROUNDS.sample(totals.rounds)
+    yield metrics.CLEANER_READ_BYTES.sample(totals.bytes_read)
+    yield metrics.CLEANER_WRITTEN_BYTES.sample(totals.bytes_written)
+    yield metrics.CLEANER_RECORDS_REMOVED.sample(totals.records_removed)
 
 
 def _cluster(broker: AnyBroker) -> Iterator[Sample]:

@@ -82,8 +82,12 @@ def header_slice(partition: Partition, offset: int) -> FileSlice | None:
 
 
 def base_timestamp_ms(header: bytes) -> int | None:
-    """The time of a batch's first record; None in formats without one."""
+    """The time of a batch's first record; None in formats without one.
+
+    Compaction puts the time at which tombstones may go into that place. Of such a batch the newest time is known alone.
+    """
     if len(header) < HEADER_BYTES:
         return None
-    timestamp_ms = read_header(header).base_timestamp_ms
+    fields = read_header(header)
+    timestamp_ms = fields.max_timestamp_ms if fields.has_delete_horizon else fields.base_timestamp_ms
     return timestamp_ms if timestamp_ms >= 0 else None

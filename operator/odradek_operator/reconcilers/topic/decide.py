@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.words import count
 from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
 from odradek_operator.reconcilers.decisions import (
@@ -34,7 +33,6 @@ SOON_AGAIN_SECONDS = 1.0
 OFFLINE_AGAIN_SECONDS = 10.0
 UNDER_REPLICATED_AGAIN_SECONDS = 60.0
 DRIFTED = "Drifted"
-COMPACTION = "Compaction"
 INTERNAL_PREFIX = "__"
 ALREADY_EXISTS = "TopicAlreadyExists"
 
@@ -71,19 +69,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         return _refused(desired, actual)
     if actual.topic is None:
         return _missing(desired, actual)
-    return _with_compaction(desired, _existing(desired, actual, actual.topic))
-
-
-def _with_compaction(desired: Desired, decision: Decision) -> Decision:
-    """The same, with a warning for a Topic that asks for compaction: a condition, and an event when it is new."""
-    policy = (desired.spec.config or {}).get("cleanup.policy", "")
-    warning = compaction_warning([word.strip() for word in policy.split(",")])
-    if warning is None or decision.status is None:
-        return decision
-    warned = condition(COMPACTION, False, "NoEffect", warning)
-    is_known = any(one.type == COMPACTION and one.message == warning for one in desired.status.conditions)
-    events = () if is_known else (Event("CompactionHasNoEffect", warning, is_warning=True),)
-    return replace(decision, conditions=(*decision.conditions, warned), events=(*decision.events, *events))
+    return _existing(desired, actual, actual.topic)
 
 
 # --- deletion ------------------------------------------------------------------------------------------------------
