@@ -5,9 +5,9 @@
     place   int64    of the key's bytes in the key file
 
 It is a table with double hashing. A hash alone proves nothing: wherever one is met again, the bytes of the keys are
-compared. For that the first record with a hash writes its key into a file without a name in the log directory, which
-the page cache may write out and forget. Where two keys share a hash, the second one goes into a small dict by its
-bytes. So no record is lost however bad the hash is, and the hash need only be quick.
+compared. For that the first record with a hash writes its key into a file without a name in the log directory. The
+page cache may write that file out and forget it. Where two keys share a hash, the second one goes into a small dict by
+its bytes. So no record is lost however bad the hash is, and the hash need only be quick.
 
 Keys of more than a kilobyte go into the dict, too. It counts for the map's bound by what it takes.
 """
