@@ -1,4 +1,4 @@
-"""The warning for cleanup.policy=compact on a broker that is told not to compact.
+"""The warning for cleanup.policy=compact on a broker whose cleaner is off.
 
 Answers to clients, the broker's log and the command line all use this text.
 """

@@ -102,7 +102,7 @@ class VectorOffsetMap:
         return min(self._entries_max, left // SLOT_BYTES) - self._used
 
     def _put(self, columns: Columns, numbers: Ints) -> None:
-        """Note records, which come in the order of offsets."""
+        """Note records, ordered by offset."""
         is_long = columns.key_size[numbers] > KEY_BYTES_MAX
         if is_long.any():
             for number in numbers[is_long]:
