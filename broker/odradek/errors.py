@@ -18,6 +18,8 @@ from odradek.client.errors import (
     ConnectionFailed as ConnectionFailed,
     LogTruncated as LogTruncated,
     NoSuchBroker as NoSuchBroker,
+    NoTransaction as NoTransaction,
+    TransactionAborted as TransactionAborted,
     UnexpectedErrorCode as UnexpectedErrorCode,
     UnsupportedByBroker as UnsupportedByBroker,
 )

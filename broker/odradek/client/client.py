@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from odradek.client.addresses import Address, parse_addresses
-from odradek.client.connection import BrokerConnection
+from odradek.client.connection import NO_FEATURES, BrokerConnection, FinalizedFeatures
 from odradek.client.errors import (
     METADATA_STALE,
     RETRIABLE,
@@ -43,9 +43,12 @@ from odradek.transport.network import Network, SystemNetwork
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_COORDINATOR_MOVED = (NotCoordinator, CoordinatorNotAvailable, ConnectionFailed, ClientTimeout)
 METADATA_VERSIONS = (4, 12)
 FIND_COORDINATOR_VERSIONS = (4, 6)
 GROUP_COORDINATOR = 0
+TRANSACTION_COORDINATOR = 1
+_COORDINATED = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
 
 
 class Client:
@@ -83,7 +86,8 @@ class Client:
         self._cluster_at = float("-inf")
         self._cluster_sent_at = float("-inf")  # later changes may be missing
         self._refreshing = asyncio.Lock()
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}  # by type of key, and key
+        self._features: FinalizedFeatures = NO_FEATURES
         self._closed = False
 
     async def __aenter__(self) -> Client:
@@ -265,6 +269,8 @@ class Client:
                 await connection.close()
                 raise ClientClosed("the client was closed while it connected")
             self._connections[key] = connection
+            if connection.features.epoch > self._features.epoch:
+                self._features = connection.features
             return connection
 
     def _is_closed_meanwhile(self) -> bool:
@@ -291,16 +297,24 @@ class Client:
 
     async def coordinator(self, group_id: str, *, lane: str = "") -> BrokerConnection:
         """A connection to the group's coordinator. Raises CoordinatorNotAvailable while there is none."""
-        broker_id = self._coordinators.get(group_id)
+        return await self._coordinator(GROUP_COORDINATOR, group_id, lane)
+
+    async def transaction_coordinator(self, transactional_id: str) -> BrokerConnection:
+        """A connection to the transactional id's coordinator. Raises CoordinatorNotAvailable while there is none."""
+        return await self._coordinator(TRANSACTION_COORDINATOR, transactional_id, "")
+
+    async def _coordinator(self, key_type: int, key: str, lane: str) -> BrokerConnection:
+        broker_id = self._coordinators.get((key_type, key))
         if broker_id is None:
             response = await (await self.any_broker()).request(
                 ApiKey.FIND_COORDINATOR,
                 versions=FIND_COORDINATOR_VERSIONS,
-                key_type=GROUP_COORDINATOR,
-                coordinator_keys=[group_id],
+                key_type=key_type,
+                coordinator_keys=[key],
             )
             answer = response.coordinators[0]
-            failure = error_for(int(answer.error_code), answer.error_message, about=f"group {group_id!r}")
+            about = f"{_COORDINATED[key_type]} {key!r}"
+            failure = error_for(int(answer.error_code), answer.error_message, about=about)
             if failure is not None:
                 raise failure
             broker_id = int(answer.node_id)
@@ -308,21 +322,33 @@ class Client:
             if known is None or known.address != Address(answer.host, int(answer.port)):
                 # Also a broker that restarted at another address: its old address would fail for ever.
                 await self.refresh(())
-            self._coordinators[group_id] = broker_id
+            self._coordinators[key_type, key] = broker_id
         try:
             return await self.broker(broker_id, lane=lane)
         except ConnectionFailed:
-            self.forget_coordinator(group_id)
+            self._coordinators.pop((key_type, key), None)
             raise
 
     def forget_coordinator(self, group_id: str) -> None:
         """Forget the coordinator of a group that moved: the next call asks for it again."""
-        self._coordinators.pop(group_id, None)
+        self._coordinators.pop((GROUP_COORDINATOR, group_id), None)
 
-    async def with_retries(self, attempt: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
+    def finalized_level(self, feature: str) -> int:
+        """The level of a feature that all brokers agree on, by the newest that any broker said; 0 without one."""
+        return self._features.levels.get(feature, 0)
+
+    async def with_retries(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        group_id: str | None = None,
+        transactional_id: str | None = None,
+        retriable: tuple[type[OdradekError], ...] = RETRIABLE,
+    ) -> T:
         """Run `attempt` until it succeeds or cannot be retried, for at most `api_timeout_ms` over all. Raises the last
         failure when the time is up. An unknown topic gets few tries: mostly its name is misspelt, and only a topic
-        created just now needs a wait.
+        created just now needs a wait. The coordinator of `group_id` or `transactional_id` is looked up again if it may
+        have moved.
         """
         deadline = _now() + self._api_timeout_ms / 1000
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
@@ -330,7 +356,7 @@ class Client:
         while True:
             try:
                 return await attempt()
-            except RETRIABLE as failure:
+            except retriable as failure:
                 tries_unknown += isinstance(failure, UnknownTopicOrPartition)
                 if tries_unknown > CLIENT_UNKNOWN_TOPIC_RETRIES_MAX:
                     raise
@@ -338,10 +364,9 @@ class Client:
                     raise
                 if isinstance(failure, METADATA_STALE):
                     self.invalidate()
-                if group_id is not None and isinstance(
-                    failure, (NotCoordinator, CoordinatorNotAvailable, ConnectionFailed)
-                ):
-                    self.forget_coordinator(group_id)
+                if isinstance(failure, _COORDINATOR_MOVED):
+                    self._coordinators.pop((GROUP_COORDINATOR, group_id or ""), None)
+                    self._coordinators.pop((TRANSACTION_COORDINATOR, transactional_id or ""), None)
                 logger.debug("trying again in %d ms: %s", pause_ms, failure)
             await asyncio.sleep(pause_ms / 1000 * self.random.uniform(0.8, 1.2))
             pause_ms = min(pause_ms * 2, CLIENT_RETRY_PAUSE_MS_MAX)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek import __version__
 from odradek.client.addresses import Address
@@ -34,6 +35,16 @@ _FOREIGN_BEGINNINGS = {
 }
 
 
+class FinalizedFeatures(NamedTuple):
+    """The level of each feature that the whole cluster works at, and the epoch of that knowledge, which grows."""
+
+    epoch: int
+    levels: Mapping[str, int]
+
+
+NO_FEATURES = FinalizedFeatures(-1, {})
+
+
 class BrokerConnection:
     """Open it with `open`; then call `request` until it breaks or is closed."""
 
@@ -45,6 +56,8 @@ class BrokerConnection:
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._versions: dict[int, tuple[int, int]] = {}
+        self.features = NO_FEATURES
+        """As of when the connection was opened."""
 
     @classmethod
     async def open(
@@ -86,6 +99,11 @@ class BrokerConnection:
         self._versions = {
             int(key.api_key): (int(key.min_version), int(key.max_version)) for key in response.api_keys
         }
+        levels = {
+            str(feature.name): int(feature.max_version_level)
+            for feature in getattr(response, "finalized_features", ())
+        }
+        self.features = FinalizedFeatures(int(getattr(response, "finalized_features_epoch", -1)), levels)
 
     async def _ask_versions(self, version: int, timeout_ms: int) -> Any:
         fields = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}

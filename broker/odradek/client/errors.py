@@ -42,6 +42,14 @@ class BufferFull(ClientError):
     """The producer's buffer stayed full for the whole time that a send may wait."""
 
 
+class TransactionAborted(ClientError):
+    """The record was not written for good: its transaction was aborted."""
+
+
+class NoTransaction(ClientError):
+    """The call does not fit the producer's transaction: there is none, or one that has failed or is ending."""
+
+
 class LogTruncated(errors.OffsetOutOfRange):
     """The log no longer has records that were read: a replica without them was elected as leader (KIP-320)."""
 

@@ -416,7 +416,7 @@ class PartitionConsumer:
             raise OffsetOutOfRange(
                 f"partition {key} does not hold offset {position.fetch_offset}; read it from the beginning or the end"
             ) from failure
-        found = (await self._logs.list_offsets({key: timestamp}))[key]
+        found = (await self._logs.list_offsets({key: timestamp}, read_committed=self._is_read_committed))[key]
         logger.info(
             "offset %d of %s no longer exists; continuing at %d", position.fetch_offset, key, found.offset
         )

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset
+from odradek.client.admin.results import CommittedOffset, ListedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.assignors import Subscriber, assign_range
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
@@ -26,6 +26,7 @@ from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
+from odradek.client.group_metadata import GroupMetadata
 from odradek.foundation.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -69,6 +70,7 @@ class GroupConsumer:
         self._topics = tuple(topics)
         self._added_topics: set[str] = set()
         self._on_no_offset = on_no_offset
+        self._is_read_committed = is_read_committed
         outage = Outage()
         self._membership = Membership(
             client,
@@ -92,6 +94,7 @@ class GroupConsumer:
         )
         self._committed: dict[TopicPartition, int] = {}
         self._partition_counts: dict[str, int] = {}
+        self._is_committing_at_rebalance = True
         self._must_join = True
         self._failure: OdradekError | None = None
         self._tasks = TaskOwner("group consumer")
@@ -129,6 +132,16 @@ class GroupConsumer:
         """The group's generation that this member belongs to; -1 outside a group."""
         return self._membership.generation
 
+    def group_metadata(self) -> GroupMetadata:
+        """The group and this member of it, for offsets that a producer's transaction commits.
+
+        From then on nothing is committed here, also not before a rebalance, except by `commit`.
+        """
+        self._is_committing_at_rebalance = False
+        return GroupMetadata(
+            self._group_id, self.generation, self._membership.member_id, self._membership.instance_id
+        )
+
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""
         return self._consumer.position(partition)
@@ -140,6 +153,13 @@ class GroupConsumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue from `offset` in one partition. Raises InvalidRequest if it is not assigned."""
         self._consumer.seek(partition, offset)
+
+    async def seek_to_committed(self) -> None:
+        """Go back to what the group has committed, in every partition that is assigned."""
+        if not self._must_join:
+            for key, start in (await self._starts(self.assignment)).items():
+                if key in self.assignment:
+                    self._consumer.seek(key, start.offset)
 
     def take_next(self) -> ConsumerRecord | None:
         """As `PartitionConsumer.take_next`; None while the group changes."""
@@ -212,7 +232,8 @@ class GroupConsumer:
 
     async def _join(self) -> None:
         """Join and read the assigned partitions; again as long as the group changes meanwhile."""
-        await self.commit()
+        if self._is_committing_at_rebalance:
+            await self.commit()
         self._consumer.assign({})
         while True:
             self._must_join = False
@@ -249,10 +270,22 @@ class GroupConsumer:
         }
 
     async def _take_up(self, partitions: Sequence[TopicPartition]) -> None:
-        committed = await self._groups.offsets(self._group_id, partitions) if partitions else {}
-        offsets = {key: found.offset for key, found in committed.items()}
-        epochs = {key: found.leader_epoch for key, found in committed.items()}
-        missing = [key for key in partitions if key not in offsets]
+        found = await self._starts(partitions)
+        self._consumer.assign(
+            {key: start.offset for key, start in found.items()},
+            epochs={key: start.leader_epoch for key, start in found.items()},
+        )
+        logger.info("group %s generation %d: %d partitions", self._group_id, self.generation, len(found))
+
+    async def _starts(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset | ListedOffset]:
+        """Where the group is in each partition, or where it is to begin."""
+        committed = (
+            await self._groups.offsets(self._group_id, partitions, require_stable=True) if partitions else {}
+        )
+        listed: Mapping[TopicPartition, ListedOffset] = {}
+        missing = [key for key in partitions if key not in committed]
         if missing:
             unsure = [key for key in missing if key.topic not in self._added_topics]
             if self._on_no_offset == "error" and unsure:
@@ -261,13 +294,11 @@ class GroupConsumer:
                 )
             where = EARLIEST if self._on_no_offset == "earliest" else LATEST
             listed = await self._logs.list_offsets(
-                {key: where if key in unsure else EARLIEST for key in missing}
+                {key: where if key in unsure else EARLIEST for key in missing},
+                read_committed=self._is_read_committed,
             )
-            offsets.update((key, found.offset) for key, found in listed.items())
-            epochs.update((key, found.leader_epoch) for key, found in listed.items())
         self._committed = {key: found.offset for key, found in committed.items()}
-        self._consumer.assign(offsets, epochs=epochs)
-        logger.info("group %s generation %d: %d partitions", self._group_id, self.generation, len(offsets))
+        return {**committed, **listed}
 
     def _lost(self, failure: OdradekError) -> None:
         self._must_join = True

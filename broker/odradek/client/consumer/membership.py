@@ -74,7 +74,7 @@ class Membership:
         self._outage = outage
         self._group_id = group_id
         self._lane = client.new_lane("group")
-        self._instance_id = instance_id
+        self.instance_id = instance_id
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self.member_id = ""
@@ -93,7 +93,7 @@ class Membership:
                 session_timeout=self._session_timeout_ms,
                 rebalance_timeout=self._rebalance_timeout_ms,
                 member_id=self.member_id,
-                group_instance_id=self._instance_id,
+                group_instance_id=self.instance_id,
                 protocol_type=PROTOCOL_TYPE,
                 protocols=[{"name": RANGE, "metadata": subscription}],
                 reason=None,
@@ -133,7 +133,7 @@ class Membership:
                 group_id=self._group_id,
                 generation_id=self.generation,
                 member_id=self.member_id,
-                group_instance_id=self._instance_id,
+                group_instance_id=self.instance_id,
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=joined.protocol,
                 assignments=[
@@ -156,7 +156,7 @@ class Membership:
             group_id=self._group_id,
             generation_id=self.generation,
             member_id=self.member_id,
-            group_instance_id=self._instance_id,
+            group_instance_id=self.instance_id,
         )
         self._check(response)
 
@@ -183,7 +183,7 @@ class Membership:
                 group_id=self._group_id,
                 generation_id_or_member_epoch=generation,
                 member_id=member_id,
-                group_instance_id=self._instance_id,
+                group_instance_id=self.instance_id,
                 topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
             )
             for topic in response.topics:
@@ -194,7 +194,7 @@ class Membership:
 
     async def leave(self) -> None:
         """Leave, so that the others need not wait for the session to end. A static member only stops its heartbeats."""
-        if not self.member_id or self._instance_id is not None:
+        if not self.member_id or self.instance_id is not None:
             return
         member_id, self.member_id, self.generation = self.member_id, "", -1
         connection = await self._client.coordinator(self._group_id, lane=self._lane)

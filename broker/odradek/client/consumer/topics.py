@@ -25,6 +25,7 @@ from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
+from odradek.client.group_metadata import GroupMetadata
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
 
@@ -70,6 +71,7 @@ class Consumer:
         self._client = client
         self._logs = LogAdmin(client)
         self._reset = auto_offset_reset
+        self._is_read_committed = is_read_committed
         self._source: PartitionConsumer | GroupConsumer
         if group_id is not None:
             self._source = GroupConsumer(
@@ -166,6 +168,26 @@ class Consumer:
         """The partitions that the consumer reads now."""
         return self._source.assignment
 
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of the next record of each partition that is read now."""
+        return {key: self._source.position(key) for key in self._source.assignment}
+
+    def group_metadata(self) -> GroupMetadata:
+        """The group and this member of it, for `Producer.send_offsets_to_transaction`.
+
+        From then on the consumer commits nothing by itself, also not when the group changes: the transactions do.
+        Raises InvalidRequest without a group.
+        """
+        return self._member().group_metadata()
+
+    async def seek_to_committed(self) -> None:
+        """Go back to what the group has committed, as after a transaction that was aborted. Raises InvalidRequest
+        without a group.
+        """
+        self._require_running()
+        await self._member().seek_to_committed()
+
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record of a partition. Raises InvalidRequest if it is not assigned."""
         return self._source.position(partition)
@@ -199,13 +221,16 @@ class Consumer:
         InvalidRequest without a group or for a partition that is not assigned.
         """
         self._require_running()
+        await self._member().commit(offsets)
+
+    # --- internals ------------------------------------------------------------------------------------------------
+
+    def _member(self) -> GroupConsumer:
         if not isinstance(self._source, GroupConsumer):
             raise InvalidRequest(
                 "only a member of a group commits: Consumer(client, 'orders', group_id='billing')"
             )
-        await self._source.commit(offsets)
-
-    # --- internals ------------------------------------------------------------------------------------------------
+        return self._source
 
     def _require_running(self) -> None:
         if self._is_closed:
@@ -229,7 +254,7 @@ class Consumer:
                 raise InvalidRequest(
                     f"the offset of partition {partition} is {offset!r}; it can be 0 or more, 'earliest' or 'latest'"
                 )
-        listed = await self._logs.list_offsets(named)
+        listed = await self._logs.list_offsets(named, read_committed=self._is_read_committed)
         return found | {key: answer.offset for key, answer in listed.items()}
 
     async def _partitions(self) -> list[TopicPartition]:

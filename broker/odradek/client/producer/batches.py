@@ -82,7 +82,14 @@ class PendingBatch:
         """Whether a record of at most `size_bytes` fits. Any record fits in an empty batch."""
         return len(self.builder) == 0 or self.payload_bytes + size_bytes + HEADER_BYTES <= batch_bytes_max
 
-    def seal(self, *, compression: Compression, identity: ProducerIdentity, sequence: int) -> None:
+    def seal(
+        self,
+        *,
+        compression: Compression,
+        identity: ProducerIdentity,
+        sequence: int,
+        is_transactional: bool = False,
+    ) -> None:
         """Write the batch's bytes, or only its producer fields if the bytes exist already."""
         self.identity = identity
         self.sequence = sequence
@@ -92,6 +99,7 @@ class PendingBatch:
                 producer_id=identity.id,
                 producer_epoch=identity.epoch,
                 base_sequence=sequence,
+                is_transactional=is_transactional,
             )
             return
         header = read_header(self.data)._replace(

@@ -1,6 +1,6 @@
 """The producer: chooses a partition for each record, and passes batches to the sender (`sender`). Idempotent by
 default: the broker recognises the retry of a batch that it has written. Memory is bounded by the buffer: `send` waits
-when it is full. Left out: transactions.
+when it is full. With a transactional id all records belong to transactions (`transaction_calls`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from odradek.client.arguments import (
     client_of,
     compression_named,
     record_parts,
+    topic_name,
     whole_number,
 )
 from odradek.client.client import Client
@@ -28,6 +29,8 @@ from odradek.client.producer.incoming import Incoming, record_bytes
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
+from odradek.client.producer.transaction_calls import TransactionCalls
+from odradek.client.producer.transactions import Phase
 from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PRODUCER_SLICE_BYTES_MAX
@@ -45,13 +48,18 @@ class SendProgress(NamedTuple):
     written_in_order: int
 
 
-class Producer:
+class Producer(TransactionCalls):
     """`async with Producer(client) as producer: delivery = await producer.send("orders", b"value", key=b"k")`.
 
     `send` returns a Delivery; `await delivery` waits for the broker. `flush` waits for all records and raises the first
     failure since the last flush. So no record is lost unseen, even without awaiting its delivery. `on_failure` is
     called for a batch that cannot be written, with its partition, the count of its records, and the error. `on_retry`
     is called for each retry of a batch, with its partition, its age in seconds, and the error.
+
+    With a `transactional_id`, records are sent within `async with producer.transaction():`. All of a transaction is
+    there for readers of committed records, or nothing of it. A producer that starts ends what an earlier one of the
+    same id has open, and that one is refused from then on (ProducerFenced). The broker aborts what is open for longer
+    than `transaction_timeout_ms`.
     """
 
     def __init__(
@@ -67,11 +75,19 @@ class Producer:
         buffer_bytes_max: int = 32 * 1024 * 1024,
         delivery_timeout_ms: int = 120_000,
         send_wait_ms_max: int = 60_000,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
         on_failure: OnFailure | None = None,
         on_retry: OnRetry | None = None,
     ) -> None:
         if acks not in (0, 1, ACKS_ALL):
             raise InvalidRequest(f"acks is {acks}; it can be 0, 1 or -1 (all)")
+        if transactional_id is not None:
+            topic_name(transactional_id, argument="transactional_id")
+            if acks != ACKS_ALL or not is_idempotent:
+                raise InvalidRequest(
+                    "a transactional producer is idempotent and waits for all replicas (acks -1)"
+                )
         self._client = client_of(client, "Producer")
         self._buffer_bytes_max = buffer_bytes_max
         settings = SenderSettings(
@@ -84,6 +100,8 @@ class Producer:
             buffer_bytes_max=buffer_bytes_max,
             delivery_timeout_seconds=delivery_timeout_ms / 1000,
             room_wait_seconds_max=send_wait_ms_max / 1000,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
         )
         self._sender = Sender(client, settings, on_failure=on_failure, on_retry=on_retry)
         self._sticky = StickyPartitioner(client.random)
@@ -102,17 +120,26 @@ class Producer:
         await self.close(is_flushing=failure is None)
 
     async def start(self) -> None:
-        """Get a producer id if needed and begin to send. Raises ClientClosed for a second start."""
+        """Get a producer id if needed and begin to send. Raises ClientClosed for a second start.
+
+        With a transactional id it ends what an earlier producer of that id has open.
+        """
         if self._started or self._closing:
             raise ClientClosed("the producer was started or closed before; create another")
         await self._sender.start()
         self._started = True
 
     async def close(self, *, is_flushing: bool = True) -> None:
-        """Send the waiting records unless `is_flushing` is false, then stop. Raises as `flush`."""
+        """Send the waiting records unless `is_flushing` is false, then stop. Raises as `flush`.
+
+        A transaction that is still open is aborted.
+        """
         self._closing = True
+        transactions = self._sender.transactions
         try:
-            if is_flushing and self._started:
+            if transactions is not None and transactions.phase in (Phase.OPEN, Phase.FAILED):
+                await self._abort_at_close()
+            elif is_flushing and self._started:
                 await self.flush()
         finally:
             await self._sender.close()
@@ -152,7 +179,7 @@ class Producer:
         """Add a record to a batch. Waits only for metadata and for space in the buffer. Raises UnknownTopicOrPartition,
         RecordTooLarge, BufferFull, ClientClosed, and TypeError for a part that is not bytes.
         """
-        self._check_running()
+        self._check_sending()
         if (
             type(value) is not bytes
             or type(topic) is not str
@@ -224,7 +251,7 @@ class Producer:
         `flush` raises failures, and `progress` counts records. Raises as `send` does, and ValueError for another number
         of keys. A record that is too large does not remove the records before it.
         """
-        self._check_running()
+        self._check_sending()
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"there are {len(keys)} keys for {len(values)} values; each value needs one")
         _, shared_key, pairs = record_parts(topic, None, key, headers)
@@ -310,6 +337,11 @@ class Producer:
                 "or await producer.start()"
             )
 
+    def _check_sending(self) -> None:
+        self._check_running()
+        if self._sender.transactions is not None:
+            self._sender.transactions.require(Phase.OPEN)
+
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self._buffer_bytes_max:
             raise RecordTooLarge(
@@ -325,6 +357,8 @@ class Producer:
             await self._client.with_retries(lambda: self._client.refresh((topic,)))
         if not self._sender.has_room(size_bytes):
             await self._sender.wait_for_room(size_bytes)
+        if self._sender.transactions is not None:
+            self._sender.transactions.require(Phase.OPEN)  # it may have ended meanwhile
 
     async def _known(self, topic: str) -> None:
         # A partition without a leader is enough: its records wait for a leader within their delivery timeout.

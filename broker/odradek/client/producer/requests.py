@@ -20,6 +20,8 @@ PRODUCE_VERSIONS = (
     3,
     12,
 )  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
+# By whether partitions join a transaction by what is written to them (TV2), which 12 means.
+TRANSACTIONAL_PRODUCE_VERSIONS = {False: (3, 11), True: (12, 12)}
 INIT_PRODUCER_ID_VERSIONS = (0, 5)
 TRANSACTION_TIMEOUT_MS_NONE = 2**31 - 1
 
@@ -46,7 +48,13 @@ async def initialize_producer_id(client: Client) -> ProducerIdentity:
 
 
 async def produce(
-    client: Client, leader: int, batches: Sequence[PendingBatch], *, acks: int
+    client: Client,
+    leader: int,
+    batches: Sequence[PendingBatch],
+    *,
+    acks: int,
+    transactional_id: str | None = None,
+    versions: tuple[int, int] = PRODUCE_VERSIONS,
 ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
     """Send the batches, one per partition, in one request. Raises the error of a request that failed as a whole."""
     topics: dict[str, list[dict[str, Any]]] = {}
@@ -54,16 +62,16 @@ async def produce(
         topic, partition = batch.topic_partition
         topics.setdefault(topic, []).append({"index": partition, "records": batch.data})
     fields: dict[str, Any] = {
-        "transactional_id": None,
+        "transactional_id": transactional_id,
         "acks": acks,
         "timeout": client.request_timeout_ms,
         "topic_data": [{"name": name, "partition_data": rows} for name, rows in topics.items()],
     }
     connection = await client.broker(leader)
     if acks == 0:
-        await connection.send_only(ApiKey.PRODUCE, versions=PRODUCE_VERSIONS, **fields)
+        await connection.send_only(ApiKey.PRODUCE, versions=versions, **fields)
         return {batch.topic_partition: BatchOutcome(-1, -1) for batch in batches}
-    response = await connection.request(ApiKey.PRODUCE, versions=PRODUCE_VERSIONS, **fields)
+    response = await connection.request(ApiKey.PRODUCE, versions=versions, **fields)
     outcomes: dict[TopicPartition, BatchOutcome | OdradekError] = {}
     for topic_answer in response.responses:
         for answer in topic_answer.partition_responses:

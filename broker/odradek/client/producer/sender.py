@@ -4,7 +4,8 @@
 
 Each batch of an idempotent producer has a sequence number, so the broker recognises a retry of one that it has written.
 Retries are bounded by the delivery timeout, memory by the buffer. A batch that is too large for its topic is split and
-sent again, as Java's producer does. Left out: transactions.
+sent again, as Java's producer does. Within a transaction (`transactions`) a batch waits until its
+partition belongs to it, and all are given up once the transaction has failed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.client.client import Client
-from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout
+from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout, TransactionAborted
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdentity
-from odradek.client.producer.requests import BatchOutcome, initialize_producer_id, produce
+from odradek.client.producer.requests import (
+    PRODUCE_VERSIONS,
+    TRANSACTIONAL_PRODUCE_VERSIONS,
+    BatchOutcome,
+    initialize_producer_id,
+    produce,
+)
+from odradek.client.producer.transactions import Transactions
 from odradek.foundation.errors import (
     DuplicateSequence,
     InvalidRequest,
@@ -31,6 +39,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.foundation.words import count
 from odradek.records.batch import advance_sequence
 from odradek.records.compression import Compression
@@ -55,6 +64,8 @@ class SenderSettings(NamedTuple):
     buffer_bytes_max: int
     delivery_timeout_seconds: float
     room_wait_seconds_max: float
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
 
 class Sender:
@@ -72,7 +83,17 @@ class Sender:
         self._settings = settings
         self._on_failure = on_failure
         self._on_retry = on_retry
-        self._identity = NO_IDENTITY
+        self._renewed = NO_IDENTITY
+        self.transactions = (
+            None
+            if settings.transactional_id is None
+            else Transactions(
+                client,
+                settings.transactional_id,
+                timeout_ms=settings.transaction_timeout_ms,
+                on_change=self._wake_up,
+            )
+        )
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._buffered_bytes = 0
         self._room = asyncio.Event()
@@ -90,13 +111,17 @@ class Sender:
 
     async def start(self) -> None:
         """Get a producer id if needed and begin to send."""
-        if self._settings.is_idempotent:
-            self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
+        if self.transactions is not None:
+            await self.transactions.start()
+        elif self._settings.is_idempotent:
+            self._renewed = await self._client.with_retries(lambda: initialize_producer_id(self._client))
         self._tasks.start(self._run(), name="sender")
 
     async def close(self) -> None:
         """Stop. Records that are not acknowledged fail with ClientClosed."""
         await self._tasks.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         for queue in self._queues.values():
             for batch in (*([queue.in_flight] if queue.in_flight else []), *queue.batches):
                 if not batch.done.done():
@@ -104,6 +129,13 @@ class Sender:
 
     async def flush(self, *, is_stopping_at_failure: bool = False) -> None:
         """Wait until all batches are acknowledged or failed; raise the first failure since the last flush."""
+        await self.settle(is_stopping_at_failure=is_stopping_at_failure)
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+    async def settle(self, *, is_stopping_at_failure: bool = False) -> None:
+        """Wait as `flush` does, and leave `failure` as it is."""
         self._flushing += 1
         self._wake.set()
         try:
@@ -112,9 +144,6 @@ class Sender:
                 await self._finished.wait()
         finally:
             self._flushing -= 1
-        failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
 
     # --- queues ---------------------------------------------------------------------------------------------------
 
@@ -161,6 +190,13 @@ class Sender:
             waiting.append(self.first_lost_serial)
         return min(waiting, default=None)
 
+    @property
+    def _identity(self) -> ProducerIdentity:
+        return self._renewed if self.transactions is None else self.transactions.identity
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -176,6 +212,9 @@ class Sender:
 
     async def _dispatch(self, now: float) -> float | None:
         """Send all due batches. Returns the seconds until the next one is due."""
+        if self.transactions is not None and self.transactions.failure is not None:
+            self._give_up(self.transactions.failure)
+            return None
         by_leader: dict[int, list[PartitionQueue]] = {}
         next_due: float | None = None
         is_refresh_due = False
@@ -190,6 +229,8 @@ class Sender:
             if leader == NO_LEADER:
                 self._again(queue, queue.batches.popleft(), LeaderNotAvailable("no leader is known"))
                 is_refresh_due = True
+                continue
+            if self.transactions is not None and not self.transactions.takes(queue.topic_partition):
                 continue
             by_leader.setdefault(leader, []).append(queue)
         for leader, queues in by_leader.items():
@@ -243,7 +284,10 @@ class Sender:
             queue.sequence_identity = self._identity
             queue.next_sequence = 0
         batch.seal(
-            compression=self._settings.compression, identity=self._identity, sequence=queue.next_sequence
+            compression=self._settings.compression,
+            identity=self._identity,
+            sequence=queue.next_sequence,
+            is_transactional=self.transactions is not None,
         )
         queue.next_sequence = advance_sequence(queue.next_sequence, len(batch.builder))
 
@@ -251,7 +295,7 @@ class Sender:
         for batch in batches:
             batch.attempts += 1
         try:
-            outcomes = await produce(self._client, leader, batches, acks=self._settings.acks)
+            outcomes = await self._produce(leader, batches)
         except OdradekError as failure:
             outcomes = {batch.topic_partition: failure for batch in batches}
         is_stale = False
@@ -275,7 +319,7 @@ class Sender:
             elif is_renewed:
                 self._again(queue, batch, outcome)
             elif isinstance(outcome, (*RETRIABLE, ClientTimeout)):
-                is_stale = True
+                is_stale |= not isinstance(outcome, ConcurrentTransactions)
                 self._again(queue, batch, outcome)
             else:
                 await self._fail(batch, outcome)
@@ -283,8 +327,34 @@ class Sender:
             await self._refresh()
         self._wake.set()
 
+    async def _produce(
+        self, leader: int, batches: list[PendingBatch]
+    ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
+        transactions = self.transactions
+        return await produce(
+            self._client,
+            leader,
+            batches,
+            acks=self._settings.acks,
+            transactional_id=None if transactions is None else transactions.transactional_id,
+            versions=PRODUCE_VERSIONS
+            if transactions is None
+            else TRANSACTIONAL_PRODUCE_VERSIONS[transactions.is_implicit],
+        )
+
+    def _give_up(self, cause: OdradekError) -> None:
+        """Fail all that waits: its transaction will be aborted."""
+        reason = TransactionAborted(f"its transaction is aborted: {cause}")
+        for queue in self._queues.values():
+            while queue.batches:
+                batch = queue.batches.popleft()
+                self._lose(batch, reason)
+                self._finish(batch)
+
     def _may_renew(self, batch: PendingBatch, outcome: OdradekError) -> bool:
         """Whether the broker lost this producer's state without writing the batch: then a new id is safe."""
+        if self.transactions is not None:
+            return False
         if isinstance(outcome, UnknownProducerId):
             return True
         return isinstance(outcome, OutOfOrderSequence) and batch.attempts == 1
@@ -333,6 +403,8 @@ class Sender:
     def _lose(self, batch: PendingBatch, failure: OdradekError) -> None:
         if self.failure is None:
             self.failure = failure
+        if self.transactions is not None:
+            self.transactions.lost(failure, was_sent=batch.identity != NO_IDENTITY)
         serial = batch.serials[0]
         self.first_lost_serial = (
             serial if self.first_lost_serial is None else min(serial, self.first_lost_serial)
@@ -345,7 +417,7 @@ class Sender:
 
     async def _after_loss(self, batch: PendingBatch) -> None:
         # Its sequence numbers are used, and the broker may not have seen them: another epoch begins at 0.
-        if self._settings.is_idempotent and batch.identity == self._identity:
+        if self.transactions is None and self._settings.is_idempotent and batch.identity == self._identity:
             await self._renew_identity(batch.identity)
         self._finish(batch)
 
@@ -362,9 +434,9 @@ class Sender:
         if self._identity != old:
             return
         if old.epoch < _EPOCH_MAX:
-            self._identity = ProducerIdentity(old.id, old.epoch + 1)
+            self._renewed = ProducerIdentity(old.id, old.epoch + 1)
             return
         try:
-            self._identity = await self._client.with_retries(lambda: initialize_producer_id(self._client))
+            self._renewed = await self._client.with_retries(lambda: initialize_producer_id(self._client))
         except OdradekError as failure:
             logger.warning("no new producer id was allocated, the old one stays: %s", failure)

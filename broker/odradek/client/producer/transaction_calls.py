@@ -1,0 +1,114 @@
+"""What a user calls on a transactional producer: begin, commit, abort, and offsets of what it has read.
+
+Beside `Producer.send`, which puts records into the transaction that is open. `transactions` keeps its state.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from odradek.client.errors import NoTransaction
+from odradek.client.group_metadata import GroupMetadata
+from odradek.client.producer.sender import Sender
+from odradek.client.producer.transactions import Phase, Transactions
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class TransactionCalls(ABC):
+    """The part of `Producer` that needs a transactional id; without one every call raises NoTransaction."""
+
+    _sender: Sender
+    _closing: bool
+
+    @abstractmethod
+    def _check_running(self) -> None:
+        """Raise ClientClosed before the start and after the end."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """`async with producer.transaction():` commits at its end, and aborts where an exception leaves it.
+
+        Raises as `begin_transaction` and `commit_transaction`. A commit that fails is aborted, if that is possible.
+        """
+        transactions = self._transactional()
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            if transactions.phase in (Phase.OPEN, Phase.FAILED):
+                try:
+                    await self.abort_transaction()
+                except OdradekError as failure:
+                    logger.warning("the transaction could not be aborted, the broker will: %s", failure)
+            raise
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction, to which all belongs that is sent from now on. Raises NoTransaction in another one."""
+        self._check_running()
+        await self._transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str
+    ) -> None:
+        """Commit a group's offsets with the transaction: each is of the next record to be read.
+
+        `group` is `consumer.group_metadata`, or the id of a group whose partitions are assigned by hand. Raises
+        IllegalGeneration and UnknownMemberId where the consumer lost its partitions: the transaction is to be aborted.
+        """
+        self._check_running()
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        transactions = self._transactional()
+        if offsets:
+            await transactions.add_offsets(offsets, metadata)
+        else:
+            transactions.require(Phase.OPEN)
+
+    async def commit_transaction(self) -> None:
+        """Wait until all records are written, and end the transaction.
+
+        Raises why a record of it could not be written: it is to be aborted then. After ClientTimeout it is not known
+        whether the transaction is committed; the same call asks again.
+        """
+        transactions = self._transactional()
+        transactions.begin_commit()
+        await self._sender.settle()
+        await transactions.commit()
+        self._sender.failure = None
+
+    async def abort_transaction(self) -> None:
+        """End the transaction without effect: what is not sent yet is not sent any more.
+
+        Raises ProducerFenced where another producer took the transactional id.
+        """
+        transactions = self._transactional()
+        transactions.begin_abort()
+        await self._sender.settle()
+        await transactions.abort()
+        self._sender.failure = None
+
+    @property
+    def is_usable(self) -> bool:
+        """False once only a new producer helps: this one is closed, or another one took its transactional id."""
+        transactions = self._sender.transactions
+        return not self._closing and (transactions is None or transactions.phase is not Phase.ENDED_FOR_GOOD)
+
+    def _transactional(self) -> Transactions:
+        transactions = self._sender.transactions
+        if transactions is None:
+            raise NoTransaction(
+                "the producer has no transactional id: Producer(client, transactional_id='…')"
+            )
+        return transactions
+
+    async def _abort_at_close(self) -> None:
+        try:
+            await self.abort_transaction()
+        except OdradekError as failure:
+            logger.warning("a transaction stays open until the broker aborts it: %s", failure)

@@ -1,0 +1,175 @@
+"""The requests of a transactional producer: four to the coordinator of its id, one to a group's coordinator.
+
+Each is repeated until it is answered or `api_timeout_ms` is over, also where the answer was lost. The coordinator
+recognises what it has done before. The first generation of the protocol (TV1) names partitions and groups before it
+uses them. The second (TV2, KIP-890) does not, and each end gives the producer another epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
+
+from odradek.client.client import Client
+from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
+from odradek.client.group_metadata import GroupMetadata
+from odradek.client.producer.batches import NO_IDENTITY, ProducerIdentity
+from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
+from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition, by_topic
+from odradek.foundation.transaction_errors import OperationNotAttempted
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import code_of
+
+# From 3 on a producer names its id and epoch, so that a repeated request is recognised (KIP-360).
+INITIALIZE_VERSIONS: Final = (3, 5)
+# From 4 on they are for brokers.
+ADD_PARTITIONS_VERSIONS: Final = (0, 3)
+ADD_OFFSETS_VERSIONS: Final = (0, 4)
+# From 3 on with the member that reads. The highest of each pair that is without implicit adding (TV1), and of TV2.
+COMMIT_OFFSETS_VERSIONS: Final = {False: (3, 4), True: (5, 5)}
+END_VERSIONS: Final = {False: (0, 4), True: (5, 5)}
+
+_NOT_ATTEMPTED: Final = code_of(OperationNotAttempted)
+
+T = TypeVar("T")
+
+
+class TransactionRequests:
+    """The requests of one transactional id. Each raises what the coordinator answers.
+
+    INVALID_PRODUCER_EPOCH is raised as ProducerFenced: another producer with the same id has begun (as in Java).
+    """
+
+    def __init__(self, client: Client, transactional_id: str, *, timeout_ms: int) -> None:
+        self._client = client
+        self._id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._about = f"transactional id {transactional_id!r}"
+
+    async def initialize(self, identity: ProducerIdentity = NO_IDENTITY) -> ProducerIdentity:
+        """A new epoch, after the end of what the id has open. `identity` is the one that goes on, if one does."""
+
+        async def ask() -> ProducerIdentity:
+            response = await (await self._client.transaction_coordinator(self._id)).request(
+                ApiKey.INIT_PRODUCER_ID,
+                versions=INITIALIZE_VERSIONS,
+                transactional_id=self._id,
+                transaction_timeout=self._timeout_ms,
+                producer_id=identity.id,
+                producer_epoch=identity.epoch,
+            )
+            raise_for(int(response.error_code), about=self._about)
+            return ProducerIdentity(int(response.producer_id), int(response.producer_epoch))
+
+        return await self._with_retries(ask)
+
+    async def add_partitions(
+        self, identity: ProducerIdentity, partitions: Collection[TopicPartition]
+    ) -> None:
+        """Name partitions that the transaction is going to write to."""
+        topics = [{"name": name, "partitions": numbers} for name, numbers in by_topic(partitions).items()]
+
+        async def ask() -> None:
+            response = await (await self._client.transaction_coordinator(self._id)).request(
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                versions=ADD_PARTITIONS_VERSIONS,
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=identity.id,
+                v3_and_below_producer_epoch=identity.epoch,
+                v3_and_below_topics=topics,
+            )
+            codes = {
+                TopicPartition(str(topic.name), int(row.partition_index)): int(row.partition_error_code)
+                for topic in response.results_by_topic_v3_and_below
+                for row in topic.results_by_partition
+            }
+            # What was not attempted has no reason of its own: another partition has it.
+            for key in sorted(codes, key=lambda key: codes[key] == _NOT_ATTEMPTED):
+                raise_for(codes[key], about=f"{self._about}, partition {key}")
+
+        await self._with_retries(ask)
+
+    async def add_offsets(self, identity: ProducerIdentity, group_id: str) -> None:
+        """Name a group whose offsets the transaction is going to commit."""
+
+        async def ask() -> None:
+            response = await (await self._client.transaction_coordinator(self._id)).request(
+                ApiKey.ADD_OFFSETS_TO_TXN,
+                versions=ADD_OFFSETS_VERSIONS,
+                transactional_id=self._id,
+                producer_id=identity.id,
+                producer_epoch=identity.epoch,
+                group_id=group_id,
+            )
+            raise_for(int(response.error_code), about=f"{self._about}, group {group_id!r}")
+
+        await self._with_retries(ask)
+
+    async def commit_offsets(
+        self,
+        identity: ProducerIdentity,
+        offsets: Mapping[TopicPartition, int],
+        group: GroupMetadata,
+        *,
+        is_implicit: bool,
+    ) -> None:
+        """Hand offsets to the group's coordinator; they count from the transaction's commit on."""
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(
+                {
+                    "partition_index": partition,
+                    "committed_offset": offset,
+                    "committed_leader_epoch": -1,
+                    "committed_metadata": "",
+                }
+            )
+
+        async def ask() -> None:
+            response = await (await self._client.coordinator(group.group_id)).request(
+                ApiKey.TXN_OFFSET_COMMIT,
+                versions=COMMIT_OFFSETS_VERSIONS[is_implicit],
+                transactional_id=self._id,
+                group_id=group.group_id,
+                producer_id=identity.id,
+                producer_epoch=identity.epoch,
+                generation_id=group.generation,
+                member_id=group.member_id,
+                group_instance_id=group.instance_id,
+                topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            )
+            for topic in response.topics:
+                for row in topic.partitions:
+                    raise_for(int(row.error_code), about=f"{self._about}, group {group.group_id!r}")
+
+        await self._with_retries(ask, group_id=group.group_id)
+
+    async def end(
+        self, identity: ProducerIdentity, *, is_commit: bool, is_implicit: bool
+    ) -> ProducerIdentity:
+        """Commit or abort; the identity of the next transaction."""
+
+        async def ask() -> ProducerIdentity:
+            response = await (await self._client.transaction_coordinator(self._id)).request(
+                ApiKey.END_TXN,
+                versions=END_VERSIONS[is_implicit],
+                transactional_id=self._id,
+                producer_id=identity.id,
+                producer_epoch=identity.epoch,
+                committed=is_commit,
+            )
+            raise_for(int(response.error_code), about=self._about)
+            producer_id = int(getattr(response, "producer_id", NO_PRODUCER_ID))
+            if producer_id == NO_PRODUCER_ID:
+                return identity
+            return ProducerIdentity(producer_id, int(response.producer_epoch))
+
+        return await self._with_retries(ask)
+
+    async def _with_retries(self, ask: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
+        try:
+            return await self._client.with_retries(
+                ask, group_id=group_id, transactional_id=self._id, retriable=RETRIABLE_OR_LATE
+            )
+        except InvalidProducerEpoch as failure:
+            raise ProducerFenced(f"{failure} Another producer with the same id has begun") from failure
