@@ -117,6 +117,7 @@ from odradek.foundation.transaction_errors import (
     OperationNotAttempted as OperationNotAttempted,
     TransactionAbortable as TransactionAbortable,
     TransactionalIdNotFound as TransactionalIdNotFound,
+    UnstableOffsetCommit as UnstableOffsetCommit,
 )
 
 

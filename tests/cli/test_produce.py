@@ -14,6 +14,7 @@ import pytest
 import odradek.testing
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import COMMAND_SECONDS_MAX, Shell
+from tests.support.peers import needs_transactions
 
 pytestmark = pytest.mark.integration
 
@@ -148,6 +149,20 @@ def test_a_broker_that_goes_away_is_told_once_with_what_it_took() -> None:
         "2 of 200002 records were written, all up to line 2; to continue from there, add --skip-lines 2 ("
         in said[-1]
     )
+
+
+@needs_transactions
+def test_lines_of_a_transaction_are_all_there_or_none(shell: Shell, unique: str) -> None:
+    read = ("consume", unique, "--from-beginning", "--isolation", "read_committed")
+    command = ("produce", unique, "-K", ":", "--transactional-id", unique)
+    shell.run(*command, input="k:1\nk:2\n")
+    shell.run(*command, input="k:3\nbad\n", code=ExitCode.FAILED)
+    assert shell.error == (
+        "odradek: line 2 has no ':' between key and value; "
+        "the transaction is aborted, so readers of committed records see no record; send all lines again\n"
+    )
+    assert shell.run(*read).splitlines() == ["1", "2"]
+    assert values(shell, unique) == ["1", "2", "3"]
 
 
 def test_lines_that_are_skipped_are_there(shell: Shell, unique: str) -> None:

@@ -56,6 +56,19 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
 )
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="Send all records in one transaction: `consume --isolation read_committed` prints all or none.",
+)
+@click.option(
+    "--transaction-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The broker aborts a transaction that is open for longer.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Do not print how many records were sent.")
 @session_options
 def produce(
@@ -78,6 +91,8 @@ def produce(
     linger_ms: float,
     batch_bytes: int,
     rate: float | None,
+    transactional_id: str | None,
+    transaction_timeout: float,
     quiet: bool,
 ) -> None:
     """Send each line of stdin (or a file) as a record.
@@ -88,6 +103,7 @@ def produce(
       printf 'a:1\\nb:2\\n' | odradek produce orders --key-separator :
       odradek produce orders --file orders.jsonl --json --compression zstd
       seq 1000 | odradek produce ticks --rate 10 --header source=cron
+      odradek produce orders --file day.jsonl --json --transactional-id day   all of it, or nothing
 
     \b
     With --json a line is what `odradek consume --output json` prints, of which only
@@ -103,6 +119,8 @@ def produce(
     from odradek.cli.target_topic import check_name
 
     check_name(topic)
+    if transactional_id is not None and (acks != "all" or not transactional_id):
+        raise click.UsageError("--transactional-id needs a name, and --acks all")
     if is_json_input:
         check_json_options(separator=key_separator, null_value=null_value)
     lines = LineFormat(
@@ -135,10 +153,22 @@ def produce(
             # Records fail by the broker's error, not by a full buffer, so that error comes first.
             send_wait_ms_max=round(1000 * (timeout_seconds + session.timeout_seconds)),
             on_retry=RetryNotices(timeout_seconds=timeout_seconds),
+            transactional_id=transactional_id,
+            transaction_timeout_ms=round(1000 * transaction_timeout),
         )
         async with producer:
-            sender = LineSender(producer, topic, lines, rate=rate, is_acknowledged=ACKS[acks] != 0)
-            return await sender.run(source)
+            sender = LineSender(
+                producer,
+                topic,
+                lines,
+                rate=rate,
+                is_acknowledged=ACKS[acks] != 0,
+                is_transaction=transactional_id is not None,
+            )
+            if transactional_id is None:
+                return await sender.run(source)
+            async with producer.transaction():
+                return await sender.run(source)
 
     sent = session.run(work)
     if session.is_json:

@@ -29,16 +29,26 @@ _SETTLE_SECONDS = 5.0
 
 
 class LineSender:
-    """Sends lines to one topic. `is_acknowledged`: whether the broker confirms writes (not with --acks 0)."""
+    """Sends lines to one topic. `is_acknowledged`: whether the broker confirms writes (not with --acks 0).
+    `is_transaction`: whether what ends early is aborted as a whole.
+    """
 
     def __init__(
-        self, producer: Producer, topic: str, lines: LineFormat, *, rate: float | None, is_acknowledged: bool
+        self,
+        producer: Producer,
+        topic: str,
+        lines: LineFormat,
+        *,
+        rate: float | None,
+        is_acknowledged: bool,
+        is_transaction: bool = False,
     ) -> None:
         self._producer = producer
         self._topic = topic
         self._lines = lines
         self._rate = rate
         self._verb = "written" if is_acknowledged else "sent"
+        self._is_transaction = is_transaction
         self._skipped = lines.lines_seen
         # The serial number of the first record of each group that is not wholly acknowledged, and its lines.
         self._unwritten: deque[tuple[int, Sequence[int]]] = deque()
@@ -71,6 +81,8 @@ class LineSender:
     def account(self) -> str:
         """The records written so far, up to which line, and how to continue."""
         taken, written, written_in_order = self._producer.progress
+        if self._is_transaction:
+            return "the transaction is aborted, so readers of committed records see no record; send all lines again"
         if not written:
             return f"no record was {self._verb}"
         line = self._line_before(written_in_order)

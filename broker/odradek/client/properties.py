@@ -72,6 +72,8 @@ _OPTIONS: Final = {
     "group.id": "consume --group",
     "isolation.level": "consume --isolation",
     "linger.ms": "produce --linger-ms",
+    "transaction.timeout.ms": "produce --transaction-timeout",
+    "transactional.id": "produce --transactional-id",
 }
 
 

@@ -61,9 +61,7 @@ UNUSED_PROPERTIES: Final = frozenset(
         "session.timeout.ms",
         "share.acknowledgement.mode",
         "socket.connection.setup.timeout.max.ms",
-        "transaction.timeout.ms",
         "transaction.two.phase.commit.enable",
-        "transactional.id",
         "value.deserializer",
         "value.serializer",
     }

@@ -21,5 +21,9 @@ class TransactionAbortable(RequestError):
     """The transaction can only be aborted; the producer may go on after that."""
 
 
+class UnstableOffsetCommit(RequestError):
+    """A transaction that is open is about to change the offset; the same request succeeds once it has ended."""
+
+
 class OperationNotAttempted(RequestError):
     """Another part of the request was refused, and so this one was not carried out."""

@@ -136,7 +136,7 @@ ROWS: Final = (
     ErrorRow(85, "NO_REASSIGNMENT_IN_PROGRESS", errors.NoReassignmentInProgress),
     ErrorRow(86, "GROUP_SUBSCRIBED_TO_TOPIC", errors.GroupSubscribedToTopic),
     ErrorRow(87, "INVALID_RECORD", errors.InvalidRecord),
-    ErrorRow(88, "UNSTABLE_OFFSET_COMMIT"),
+    ErrorRow(88, "UNSTABLE_OFFSET_COMMIT", transaction_errors.UnstableOffsetCommit, AGAIN),
     ErrorRow(89, "THROTTLING_QUOTA_EXCEEDED", errors.ThrottlingQuotaExceeded, AGAIN),
     ErrorRow(90, "PRODUCER_FENCED", errors.ProducerFenced),
     ErrorRow(91, "RESOURCE_NOT_FOUND", errors.ResourceNotFound),
