@@ -155,6 +155,7 @@ def test_a_broker_that_goes_away_is_told_once_with_what_it_took() -> None:
 def test_lines_of_a_transaction_are_all_there_or_none(shell: Shell, unique: str) -> None:
     read = ("consume", unique, "--from-beginning", "--isolation", "read_committed")
     command = ("produce", unique, "-K", ":", "--transactional-id", unique)
+    shell.run("topics", "create", unique, "-p", "1")
     shell.run(*command, input="k:1\nk:2\n")
     shell.run(*command, input="k:3\nbad\n", code=ExitCode.FAILED)
     assert shell.error == (
