@@ -5,8 +5,8 @@
 
 A failure is one of two kinds, as in Java's producer. After one the transaction can only be aborted, and the producer
 goes on. After the other the producer has no future: another one took its transactional id, or the broker knows none of
-its state. Both generations of the protocol are spoken. The cluster's finalized `transaction.version` decides, anew for
-each transaction (KIP-890).
+its state. Both generations of the protocol are spoken. The cluster's finalized `transaction.version` decides for
+each transaction again (KIP-890).
 """
 
 from __future__ import annotations
