@@ -44,9 +44,7 @@ class _CountingClient(Client):
 
     unanswered = 0
 
-    async def with_retries(
-        self, attempt: Callable[[], Awaitable[Answer]], *, group_id: str | None = None
-    ) -> Answer:
+    async def with_retries(self, attempt: Callable[[], Awaitable[Answer]], **about: Any) -> Answer:
         async def counting() -> Answer:
             try:
                 return await attempt()
@@ -54,7 +52,7 @@ class _CountingClient(Client):
                 self.unanswered += 1
                 raise
 
-        return await super().with_retries(counting, group_id=group_id)
+        return await super().with_retries(counting, **about)
 
 
 class Administrator:
