@@ -115,7 +115,7 @@ def start_after_kill_seconds(cluster: AnyCluster, *, records: int, record_bytes:
 
 
 def start_with_partitions_seconds(cluster: AnyCluster, *, partitions: int) -> float:
-    """A broker that keeps so many is stopped in order and started again: seconds from exec until it serves."""
+    """A broker that has that many is stopped cleanly and started again: seconds from exec until it serves."""
     with fresh_topic(cluster, partitions, replicas=REPLICAS) as topic:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
         await_in_sync(admin, topic)

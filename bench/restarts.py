@@ -1,4 +1,4 @@
-"""What a producer notices while each broker of a cluster is stopped in order and started again, one after the other.
+"""What a producer notices while each broker of a cluster is stopped cleanly and started again, one after the other.
 
 A record at a time goes to each of 100 partitions with three replicas, evenly, with acks=all. The result is, for each
 restart, the longest that any record waited for its acknowledgement, and how many were refused.

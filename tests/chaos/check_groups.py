@@ -1,6 +1,6 @@
 """I9: what members of groups took and committed, against the log of commits.
 
-Who owned what is judged by commits, not by what members believe (`tests.support.group_commits` says why). Positions are
+Ownership is judged by commits, not by what members believe (`tests.support.group_commits` says why). Positions are
 judged by the records that each member took. While it holds a partition they have no gap and never go backwards. They
 begin no earlier than the offset that was committed when it was assigned. In the end some member took every record.
 

@@ -45,7 +45,7 @@ class StoredLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalPartition:
-    """A partition at the end: who leads, who is in sync, the leader's high watermark, and the logs by broker."""
+    """A partition at the end: its leader, the in-sync set, the leader's high watermark, and the logs by broker."""
 
     leader: int
     epoch: int

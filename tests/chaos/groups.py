@@ -103,7 +103,7 @@ class RecordedGroup(Group):
                 self.start_member(member.kind)
 
     def leave(self) -> str:
-        """Let all members go; who did not, when everything was healed."""
+        """Stop all members; returns those that did not end after everything was healed."""
         failed = []
         for number in self._lost_in_a_commit(COMMIT_SECONDS_MAX):
             self.members.pop(number).kill()
@@ -238,7 +238,7 @@ class Groups:
             time.sleep(NOTE_SECONDS)
 
     def stop(self) -> str:
-        """Let all members leave, and note their last words; who did not leave."""
+        """Let all members leave, and note their last reports; returns those that did not leave."""
         self._end_thread()
         self.raise_failure()
         return "; ".join(error for group in self.groups if (error := group.leave()))

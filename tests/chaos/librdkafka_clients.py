@@ -1,6 +1,6 @@
 """A process of real librdkafka: writers, and an administrator who makes and deletes topics.
 
-As `own_clients` it is given a JSON object, prints `ready`, and ends in order when its standard input does.
+As `own_clients` it is given a JSON object, prints `ready`, and ends cleanly when its standard input does.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Proxies:
             await broken.wait()
 
     def _owner_of(self, port: int) -> str:
-        """Who has the connection with this port of its own; `CLIENTS` when it is none of the named."""
+        """The process whose connection has this local port; `CLIENTS` when it is none of the named."""
         inode = _inode_of(port)
         for name, pid in list(self._pids.items()):
             # It may have ended meanwhile, and its descriptors come and go.

@@ -176,7 +176,7 @@ class Round:
     # --- its parts -----------------------------------------------------------------------------------------------
 
     def _clear_away(self) -> None:
-        """Topics of the round before are deleted amid this one's faults; what was left of older ones goes now."""
+        """Topics of the round before are deleted during this one's faults; older ones that are left are deleted now."""
         topics: set[str] = set()
         self._probes.probe("all topics are in the metadata", lambda: _read_topics(self._probes, topics))
         topics.discard(OFFSETS_TOPIC)
@@ -226,7 +226,7 @@ class Round:
             time.sleep(TICK_SECONDS)
 
     def _watch_processes(self) -> None:
-        """All through the round: who gives up after the faults is started again, too."""
+        """All through the round: a process that gives up after the faults is started again, too."""
         while not self._is_over.wait(TICK_SECONDS):
             for event in self._world.look():
                 self._history.add(event)

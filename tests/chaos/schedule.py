@@ -47,7 +47,7 @@ class Kind(StrEnum):
 _SHORT: Final = (0.2, 2.0)
 _LONG: Final = (2.0, 8.0)
 PAUSE_SECONDS: Final = (0.8, 4.0)
-QUIET_SECONDS: Final = 1.5  # before the first fault, so that everybody has begun
+QUIET_SECONDS: Final = 1.5  # before the first fault, so that all processes have begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -245,7 +245,7 @@ def half_of_a_transaction_is_written(story: Story) -> None:
     story.events.append(Transaction(at=5.0, producer="p", numbers=[5, 6], outcome="committed"))
 
 
-# --- who leads ---------------------------------------------------------------------------------------------------
+# --- leaders ---------------------------------------------------------------------------------------------------
 
 
 @plants("I6", "two leaders in one epoch")

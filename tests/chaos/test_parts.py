@@ -42,7 +42,7 @@ def test_all_faults_of_a_schedule_are_over_by_its_end(seed: int) -> None:
     assert [fault.at_seconds for fault in planned] == sorted(fault.at_seconds for fault in planned)
 
 
-# Ends in order once `may-end` is there; at a second signal at once, as a broker does.
+# Ends cleanly once `may-end` is there; at a second signal at once, as a broker does.
 STOPPING_SLOWLY = """
 import os, signal, sys, time
 signalled = []

@@ -1,4 +1,4 @@
-"""Client processes of a round: started together, and ended in order by closing their standard input."""
+"""Client processes of a round: started together, and ended cleanly by closing their standard input."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Worker:
         assert code is None, f"{self.module} ended by itself with {code}\n{self._said()}"
 
     def finish(self, *, seconds_max: float) -> bool:
-        """Let it end in order; whether it did in time. Raises AssertionError when it failed."""
+        """Let it end cleanly; returns whether it did in time. Raises AssertionError when it failed."""
         self._close_input()
         try:
             code = self._process.wait(seconds_max)

@@ -144,7 +144,7 @@ class World:
             self._zookeeper_runs = False
 
     def look(self) -> list[Event]:
-        """Start again what gave up; what has been learnt from the processes since the last look."""
+        """Start again what gave up; returns what was learned from the processes since the last look."""
         events: list[Event] = []
         for process in self.processes.values():
             if (ended := process.look()) is not None:

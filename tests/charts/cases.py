@@ -1,7 +1,7 @@
 """The values that charts are rendered with: cases that must work, with golden texts, and cases that must be refused.
 
 `values/CHART/CASE.yaml` renders to `golden/CHART/CASE.yaml`; `python -m tests.charts.cases` writes the golden texts
-anew, and a reviewer sees in the difference what a change means for people's clusters. `refused/CHART/CASE.yaml` begins
+again, and a reviewer sees in the difference what a change means for people's clusters. `refused/CHART/CASE.yaml` begins
 with comments `# path:` and `# says:`: where Helm must point, and words of its message.
 """
 

@@ -1,4 +1,4 @@
-"""What Helm tells people after an install: addresses and commands that are right, and warnings where they are due."""
+"""What Helm prints after an install: addresses and commands that are right, and warnings where they are due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks for compaction where log.cleaner.enable=false is warned: on standard error and in the broker's log."""
+"""A user who sets compaction with log.cleaner.enable=false is warned: on standard error and in the broker's log."""
 
 from __future__ import annotations
 

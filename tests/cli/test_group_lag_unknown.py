@@ -1,4 +1,4 @@
-"""`groups describe` where partitions do not tell their ends: what is known is shown, and the rest is a dash."""
+"""`groups describe` where partitions do not answer their ends: what is known is shown, and the rest is a dash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans in files: what is taken, and what a file is told that is none."""
+"""Plans in files: what is accepted, and the errors for other files."""
 
 from __future__ import annotations
 

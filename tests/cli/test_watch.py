@@ -128,7 +128,7 @@ def test_one_document_follows_the_other_until_ctrl_c(shell: Shell, verb: tuple[s
 
 
 def interrupted(watching: subprocess.Popen[bytes]) -> bytes:
-    """What it says on stderr while Ctrl-C ends it with 0; a pipe that nobody reads would hold it up."""
+    """What it says on stderr while Ctrl-C ends it with 0; an unread pipe would block it."""
     watching.send_signal(signal.SIGINT)
     _, error = watching.communicate(timeout=SECONDS_MAX)
     assert watching.returncode == ExitCode.OK

@@ -42,7 +42,7 @@ def test_a_commit_stays_that_of_its_member_and_generation(
                     if api is ApiKey.OFFSET_COMMIT:
                         tries += 1
                         if tries == 1:
-                            # Meanwhile a heartbeat is told that the member is unknown.
+                            # Meanwhile a heartbeat is answered that the member is unknown.
                             membership.forget(is_member=False)
                             raise NotCoordinator("the coordinator moves")
                     return await request(self, api, **fields)  # type: ignore[arg-type]

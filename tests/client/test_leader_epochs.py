@@ -1,4 +1,4 @@
-"""A consumer and leaders that change: no replaced leader is believed, and a log that was cut is noticed (KIP-320)."""
+"""A consumer and leaders that change: no replaced leader is believed, and a truncated log is noticed (KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a partition, by who leads it and who is in sync."""
+"""What is wrong with a partition, by its leader and its in-sync set."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_drained_broker_has_nothing_and_the_others_have_equally_much() -> None
     moved = after(before, plan)
     assert counts(moved) == {1: 24, 2: 24, 3: 24}
     assert max(leaders(moved).values()) - min(leaders(moved).values()) <= 2
-    # Nobody else moves.
+    # No other replica moves.
     assert all(set(before[where]) - {4} <= set(plan[where]) for where in plan)
 
 

@@ -1,4 +1,4 @@
-"""A follower is told what it lacks: the changes since, or everything."""
+"""A follower gets what it lacks: the changes since, or everything."""
 
 from odradek.cluster.change_log import ChangeLog, NodeChange
 

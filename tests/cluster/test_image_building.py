@@ -102,7 +102,7 @@ def test_brokers_settings_and_the_controller_come_and_go() -> None:
 
 @given(seed=st.integers(0, 2**32), cuts=st.integers(1, 6))
 def test_change_by_change_leads_where_all_at_once_does(seed: int, cuts: int) -> None:
-    """Random lives of topics, told in pieces, end in the image that the last state of every node gives."""
+    """Random lives of topics, applied in pieces, end in the image of the last state of every node."""
     rng = random.Random(seed)
     tree: dict[str, NodeChange] = {}
     told: list[NodeChange] = []

@@ -1,4 +1,4 @@
-"""A node of the registry that somebody wrote by hand, or another program, says which it is instead of ending a task."""
+"""A registry node written by hand or by another program is named in an error, and ends no task."""
 
 from __future__ import annotations
 

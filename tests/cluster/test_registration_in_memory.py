@@ -88,7 +88,7 @@ def test_who_stood_still_for_longer_than_a_session_is_fenced_at_once_and_looks()
         await asyncio.sleep(3)
         assert member.callbacks.words == []
         loop.stand_still(11)
-        # Meanwhile the registry went away: nobody says that the session is over.
+        # The registry is away: no event reports that the session is over.
         store.sever()
         store._stop_timer()
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Who may lead besides the in-sync set: the rules alone, and what a controller makes of them."""
+"""Replicas that may lead besides the in-sync set: the rules alone, and a controller's use of them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_an_unclean_stop_costs_the_place_in_the_set_where_another_has_it() -> No
     assert leader_election.after_unclean_stop(partition(NO_LEADER, 1), 1, live=everyone) == partition(
         1, 1, epoch=6
     )
-    # The other members have everything, so that it is they who are waited for.
+    # The other members have everything, so the election waits for them.
     assert leader_election.after_unclean_stop(partition(1, 1, 2), 1, live={1}) == partition(
         NO_LEADER, 2, epoch=6
     )

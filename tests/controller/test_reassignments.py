@@ -30,7 +30,7 @@ def partition(
 
 
 def having_all(state: PartitionImage) -> set[int]:
-    """Who has what was acknowledged."""
+    """The replicas that have what was acknowledged."""
     return {*state.isr, *state.elr}
 
 

@@ -1,7 +1,7 @@
 """Keys, types, defaults, lower bounds and scopes are those that Apache Kafka 4.1.1's own classes declare.
 
-`kafka_4_1_settings.json` was read out of Kafka's jars by reflection: [type, default, lower bound, who may change
-it] by key.
+`kafka_4_1_settings.json` was read out of Kafka's jars by reflection: [type, default, lower bound, how to change it] by
+key.
 """
 
 import json
@@ -19,7 +19,7 @@ FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_
 
 # Dynamic in Kafka at every level or in none of the two; here, with the reason.
 OTHER_SCOPES = {
-    # Listeners are bound once: a change that nobody acts on would be a lie.
+    # Listeners are bound once: a change without effect would be false.
     "listeners": "read-only",
     "listener.security.protocol.map": "read-only",
 }

@@ -14,7 +14,7 @@ from odradek.foundation.settings import Settings, all_settings, find_setting
 
 FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_1_settings.json").read_text())
 
-# Families of keys that this broker does not use and that keep nobody from anything, with the reason.
+# Families of keys that this broker does not use and that protect nothing, with the reason.
 NOT_ABOUT_PROTECTION = {
     "add.partitions.to.txn.": "retries between brokers",
     "alter.log.dirs.replication.quota.": "moves between directories are not made",

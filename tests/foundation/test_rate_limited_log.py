@@ -1,4 +1,4 @@
-"""Lines that strangers cause are bounded, and those left out are counted."""
+"""Lines that clients cause are bounded, and those left out are counted."""
 
 from __future__ import annotations
 

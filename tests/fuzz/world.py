@@ -1,12 +1,12 @@
 """One broker in memory under fire, and what must hold all the while.
 
-A world is a whole broker on a simulated disk and network in virtual time. Episode by episode strangers connect, send
+A world is a whole broker on a simulated disk and network in virtual time. In each episode hostile clients connect, send
 whole, damaged and random frames, and leave. For everything that they send:
 
 - no handler fails: nothing is logged as an error, no task dies, no answer says UNKNOWN_SERVER_ERROR;
 - a request that its schema allows is answered or refused by closing, in order, with an answer that can be read;
 - no request takes more than CPU_SECONDS_MAX of processor time;
-- afterwards the broker answers others, and nothing of the strangers is left: connections, waiting fetches, tasks;
+- afterwards the broker answers others, and nothing of those clients is left: connections, waiting fetches, tasks;
 - it stops cleanly, and starts again from what they made it write.
 
 A world is made of its seed alone, so a failure replays.
@@ -272,7 +272,7 @@ class World:
         await peer.is_lost.wait()
 
     async def _settle(self, tasks_before: int) -> None:
-        """Nothing of those who left is kept: requests under way may take their time, then all is as before."""
+        """Nothing of disconnected clients is kept: requests under way may take their time, then all is as before."""
         for _ in range(5):
             connections = self.broker.broker.admission.connections
             tasks = len(asyncio.all_tasks()) - tasks_before

@@ -275,7 +275,7 @@ def test_a_static_member_expires_after_a_slow_write() -> None:
         await world.member(instance_id="i1")
         world.log.is_held = True
         again = world.join(instance_id="i1")
-        await asyncio.sleep(30)  # three sessions: who waits for us is alive
+        await asyncio.sleep(30)  # three sessions: a member with a waiting request is alive
         assert not again.done()
         world.log.release()
         assert (await again).error is None

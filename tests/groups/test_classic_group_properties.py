@@ -1,8 +1,8 @@
 """The state machine of classic groups under any order of events, against a simple model and what must always hold.
 
 The machine runs on a clock and a store that the test moves by hand. Members are simple clients that remember their
-answers. The model says of each generation who leads it, who is in it, and what its leader assigned. All answers for
-that generation must agree.
+answers. The model has each generation's leader, its members, and what its leader assigned. All answers for that
+generation must agree.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             members = [member_id for member_id, _, _ in joined.members]
             for number, member_id in enumerate(members):
                 assignments[member_id] = bytes(sorted(PARTITIONS)[number :: len(members)])
-            # After a move a generation's number may come again: who led the one of before is a stranger then.
+            # After a move a generation's number may come again: the leader of the earlier one is then unknown.
             if (
                 joined.generation == self.group.generation
                 and joined.member_id == self.group.members.leader

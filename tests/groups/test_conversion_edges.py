@@ -1,4 +1,4 @@
-"""Conversions under trouble: members that fall silent in the midst of them, and administrators who remove members."""
+"""Conversions under trouble: members that fall silent during them, and removals by administrators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROTOCOLS = (("cooperative-sticky", build_subscription(["t"], version=1)),)
 
 
 async def classic_group_of_two(world: World) -> list[str]:
-    """Two classic members with two partitions each, who will say nothing more; their ids."""
+    """Two classic members with two partitions each, which will be silent; their ids."""
     joins = [
         world.join("g", requires_known_member_id=False, protocols=PROTOCOLS, session_timeout_ms=10_000)
         for _ in range(2)

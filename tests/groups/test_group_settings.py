@@ -121,7 +121,7 @@ def test_classic_groups_have_their_size_delay_and_session_bounds() -> None:
             refused = await world.join(session_timeout_ms=timeout_ms)
             assert isinstance(refused.error, InvalidSessionTimeout)
         joins = [world.join(requires_known_member_id=False, session_timeout_ms=1000) for _ in range(2)]
-        await asyncio.sleep(13.9)  # the second newcomer makes the group wait once more
+        await asyncio.sleep(13.9)  # the second new member makes the group wait once more
         assert not any(join.done() for join in joins)
         await asyncio.sleep(0.2)
         assert all(done(join).error is None for join in joins)

@@ -1,4 +1,4 @@
-"""The log has one line for each topic made, deleted or grown, and each change of settings, with who asked."""
+"""The log has one line for each topic made, deleted or grown, and each change of settings, with the client."""
 
 from __future__ import annotations
 

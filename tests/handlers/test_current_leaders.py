@@ -1,4 +1,4 @@
-"""A broker that does not lead a partition says who does, and where that listens (KIP-951)."""
+"""A broker that does not lead a partition names the leader and its address (KIP-951)."""
 
 from __future__ import annotations
 

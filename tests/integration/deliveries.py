@@ -1,4 +1,4 @@
-"""What a producer of librdkafka is told of the numbers that it wrote."""
+"""The delivery reports of a producer of librdkafka for the numbers that it wrote."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def create(admin: AdminClient, name: str, *, partitions: int = 6, replicas: int 
 
 
 class Writer(Deliveries):
-    """An idempotent producer with acks=all, and what it was told is written."""
+    """An idempotent producer with acks=all, and its acknowledged records."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ def test_a_whole_cluster_starts_with_one_command_and_stops_with_ctrl_c(tmp_path:
 
 
 def test_a_broker_that_lingers_is_left_and_refuses_connections(cluster: Cluster) -> None:
-    """As in a pod, whose address is gone with the process: whoever comes again at once is not to wait for nothing."""
+    """As in a pod, whose address is gone with the process: a client that returns at once must not wait for nothing."""
     broker = cluster.brokers[3]
     broker.stop()
     broker.arguments += ["--linger", "60"]

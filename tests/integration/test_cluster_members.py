@@ -1,4 +1,4 @@
-"""One broker and one controller as processes: what they tell of themselves, how they wait, and when they refuse."""
+"""One broker and one controller as processes: what they report of themselves, how they wait, and when they refuse."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def get(url: str) -> tuple[int, str]:
 
 
 def await_listening(url: str) -> None:
-    """Until somebody listens there; pytest's time limit bounds it."""
+    """Until a process listens there; pytest's time limit bounds it."""
     host, _, port = url.removeprefix("http://").partition(":")
     waiting = threading.Event()
     while True:

@@ -69,7 +69,7 @@ class Shell:
 
 
 class Writer(Deliveries):
-    """Writes numbers with acks=all in a thread until it is told to stop."""
+    """Writes numbers with acks=all in a thread until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def test_a_broker_is_drained_removed_and_filled_again_while_the_controller_dies(
     finally:
         acknowledged = writer.stop()
     missing = set(acknowledged) - read_all(cluster.bootstrap, "orders", wanted=set(acknowledged))
-    # Told in few: to show the difference of long lists takes longer than all the rest.
+    # Shortened: to show the difference of long lists takes longer than all the rest.
     assert not missing, f"{len(missing)} of {len(acknowledged)} are missing: {sorted(missing)[:20]}"
     assert doubles(cluster) == []
 

@@ -48,7 +48,7 @@ def fence() -> ConfigChange:
 
 
 class Member:
-    """A consumer in a process of its own, and what it told so far."""
+    """A consumer in a process of its own, and what it reported so far."""
 
     def __init__(self, broker: Broker, client: str, protocol: str) -> None:
         options = {
@@ -79,7 +79,7 @@ class Member:
             self.told.extend(json.loads(line) for line in lines)
 
     def taken(self, *, since: int = 0) -> set[int]:
-        """The offsets it told of since it had told `since` lines."""
+        """The offsets that it reported after its first `since` lines."""
         ranges = [part for what, _, parts in self.told[since:] if what == "got" for part in parts]
         return {offset for _, first, last in ranges for offset in range(first, last + 1)}
 

@@ -1,4 +1,4 @@
-"""Bytes from strangers: each costs one connection, and the broker goes on serving everyone else."""
+"""Bytes from hostile clients: each costs one connection, and the broker keeps serving all others."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ WHERE = TopicPartition("orders", 0)
 
 
 class World:
-    """A cluster on a ZooKeeper of its own, and what its brokers tell over HTTP."""
+    """A cluster on a ZooKeeper of its own, and what its brokers answer over HTTP."""
 
     def __init__(self, folder: Path) -> None:
         self.zookeeper = ZooKeeper(folder / "zookeeper")

@@ -55,7 +55,7 @@ def status(shell: Shell) -> tuple[int, dict[str, Any]]:
 
 
 def await_status(shell: Shell, is_so: Callable[[dict[str, Any]], bool]) -> tuple[int, dict[str, Any]]:
-    """The status once it is as wanted: who died, and who caught up, is found out in its own time."""
+    """The status once it is as expected: dead brokers, and those that caught up, are noticed after some time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         code, document = status(shell)
@@ -113,7 +113,7 @@ def one_broker_dies(cluster: Cluster | KafkaCluster) -> None:
     assert [row["offset"] for row in rows].count(0) == 2
     assert [row.get("error") for row in rows].count("LeaderNotAvailable") == 1
 
-    # Without the topic that nobody has, all is served, with less to spare.
+    # Without the topic that no broker has, all is served, with less to spare.
     shell.run("topics", "delete", "alone")
     code, document = await_status(shell, lambda found: "offline" not in found["problems"])
     assert (document["health"], code) == ("degraded", ExitCode.DEGRADED)

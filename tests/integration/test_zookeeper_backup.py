@@ -116,7 +116,7 @@ def test_after_all_volumes_were_lost_no_record_of_a_topic_that_the_backup_knows_
             server.lose_volume()
         for id in (1, 2, 3):
             world.play(1, server=id)
-        # As the operator tells them: nobody may begin without data.
+        # As the operator configures them: no server may begin without data.
         world.ensemble.start(1, 2, 3)
         for server in world.ensemble.servers:
             await asyncio.to_thread(server.wait)

@@ -1,4 +1,4 @@
-"""What a read-committed reader is told of aborted transactions, and where it has to stop: against a plain model."""
+"""What a read-committed reader learns of aborted transactions, and where it has to stop: against a plain model."""
 
 from __future__ import annotations
 

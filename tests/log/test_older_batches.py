@@ -25,7 +25,7 @@ def append(log: Log, sequence: int, *, count: int = 1, producer: int = PRODUCER,
 
 
 def restarted(log: Log, disk: SimulatedDisk) -> Log:
-    """The log after a stop in order."""
+    """The log after a clean stop."""
     end = log.log_end_offset
     log.close()
     return open_log(disk, clean=True, recovery_point=end)
@@ -76,7 +76,7 @@ def test_batches_of_another_epoch_do_not_count() -> None:
 
 
 def test_the_log_is_looked_through_once_for_each_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sends wrong sequence numbers again and again must not make the broker read."""
+    """A producer that repeatedly sends wrong sequence numbers must not make the broker read."""
     disk = SimulatedDisk()
     log = open_log(disk)
     for sequence in range(3):

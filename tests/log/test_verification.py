@@ -101,7 +101,7 @@ def test_a_token_of_another_verification_is_none() -> None:
 
 
 def test_an_abort_between_answer_and_append_voids_the_token() -> None:
-    """The append would open a transaction that nobody ends: a hanging transaction."""
+    """The append would open a transaction that never ends: a hanging transaction."""
     for version, epoch in ((1, 0), (1, 1), (2, 1)):
         leader = Leader()
         token = leader.verify(version=version)

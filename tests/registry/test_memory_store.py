@@ -101,7 +101,7 @@ def test_a_session_cut_off_beyond_its_timeout_is_given_up_and_learns_it_when_men
         assert await other.exists("/e") == outlived
         assert states == [SessionState.SUSPENDED]
         store.mend()
-        # The timer of a cut that was mended in time is no danger to the session.
+        # The timer of an outage that ended in time does not end the session.
         await asyncio.sleep(20)
         assert states[1:] == [SessionState.CONNECTED if outlived else SessionState.EXPIRED]
 

@@ -49,7 +49,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     expected = read(tmp_path / "whole")
     assert len(expected) == TOPICS - 1
     chance = random.Random(5)
-    # Free pages are zeros, and nobody reads them.
+    # Free pages are zeros, and are never read.
     used = [start for start in range(0, len(whole), 512) if any(whole[start : start + 512])]
     refused = 0
     for number in range(400):

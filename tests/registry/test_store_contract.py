@@ -249,7 +249,7 @@ def test_watchers_hear_of_the_node_and_of_its_children(run: Run) -> None:
 
         async def turn() -> list[str]:
             await settle(store)
-            # Which nodes, not how often: one change may be told twice, and two at once.
+            # Which nodes, not how often: one change may be reported twice, and two at once.
             told = sorted(set(heard))
             heard.clear()
             return told

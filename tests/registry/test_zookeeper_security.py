@@ -1,4 +1,4 @@
-"""Who may touch the nodes in ZooKeeper, and the encrypted way to it, against real servers."""
+"""Access to the nodes in ZooKeeper, and encrypted connections to it, against real servers."""
 
 import asyncio
 import uuid

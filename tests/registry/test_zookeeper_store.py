@@ -1,4 +1,4 @@
-"""The registry in a real ZooKeeper: cuts, lost answers, expiry, restarts, and watches that miss nothing."""
+"""The registry in a real ZooKeeper: lost connections and answers, expiry, restarts, and watches that miss nothing."""
 
 import asyncio
 import logging
@@ -156,7 +156,7 @@ def test_an_expired_session_stays_so_until_it_is_opened_anew_and_watches_outlive
             lambda state: makes_no_other.append((state, session._handler._is_over.is_set()))
         )
         await end_session(store, zookeeper.connect)
-        # kazoo would begin a new session by itself; nobody would know whose writes go into it.
+        # kazoo would begin a new session by itself; it would be unknown whose writes go into it.
         assert makes_no_other[-1] == (EXPIRED, True)
         assert not any(is_over for _, is_over in makes_no_other[:-1])
         with pytest.raises(StoreSessionExpired):

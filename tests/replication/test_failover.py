@@ -70,7 +70,7 @@ def test_a_former_leader_truncates_what_only_it_has() -> None:
             await cluster.create_topic(replicas=(1, 2))
             await cluster.produce(1, b"0")
             await asyncio.sleep(1)
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             await cluster.produce(1, b"never acknowledged", acks=1)
             await cluster.produce(1, b"nor this", acks=1)
             await cluster.kill_node(1)
@@ -95,7 +95,7 @@ def test_epochs_of_only_one_log_are_truncated_one_by_one() -> None:
             await cluster.create_topic(replicas=(1, 2))
             await cluster.produce(1, b"0")
             await cluster.produce(1, b"1")
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             for epoch, leader, count in ((1, 2, 3), (2, 1, 5), (3, 2, 1), (4, 1, 4)):
                 cluster.elect(leader, isr=(leader,))
                 await cluster.until(lambda leader=leader: cluster.nodes[leader].partition().is_leader)  # type: ignore[misc]
@@ -117,7 +117,7 @@ def test_an_epoch_without_records_does_not_keep_a_contender_from_following() -> 
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(1, 2))
             await cluster.produce(1, b"0")
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             contender = cluster.nodes[2].partition()
             cluster.elect(2, isr=(2,))
             await cluster.until(lambda: contender.is_leader)
@@ -146,7 +146,7 @@ def test_a_clean_restart_begins_with_the_stored_high_watermark() -> None:
             await cluster.stop_node(2)
             written = cluster.disks[2].read("/logs/replication-offset-checkpoint")
             assert written == b"0\n1\nt 0 3\n"
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             cluster.start_node(2)
             assert cluster.nodes[2].partition().high_watermark == 3
             cluster.heal()
@@ -164,8 +164,8 @@ def test_high_watermarks_are_written_down_now_and_then() -> None:
             for disk in cluster.disks.values():
                 assert disk.read("/logs/replication-offset-checkpoint") == b"0\n2\nt 0 0\nt 1 1\n"
             await cluster.kill_node(1)
-            cluster.cut(1, 2)
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 2)
+            cluster.disconnect(1, 3)
             cluster.start_node(1)
             assert cluster.nodes[1].partition(1).high_watermark == 1
 
@@ -201,7 +201,7 @@ def test_requests_waiting_at_a_former_leader_are_answered_at_once() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             producing = asyncio.create_task(cluster.produce(1, b"v", timeout_ms=60_000))
             asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100, "current_leader_epoch": 0}
             reading = asyncio.create_task(
@@ -230,7 +230,7 @@ def test_a_new_leader_gives_no_end_before_it_knows_what_is_committed() -> None:
             await cluster.produce(1, b"0")
             await asyncio.sleep(1)
             await cluster.produce(1, b"1")
-            cluster.cut(2, 3)
+            cluster.disconnect(2, 3)
             await cluster.kill_node(1)
             leader = cluster.nodes[2].partition()
             await cluster.until(lambda: leader.is_leader)

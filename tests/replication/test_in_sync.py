@@ -1,4 +1,4 @@
-"""Who is in sync: who lags leaves and comes back, too few refuse acks=all, and the controller has the last word."""
+"""The in-sync set: a lagging follower leaves and joins again, too few refuse acks=all, and the controller decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_lagging_follower_leaves_the_set_and_joins_again() -> None:
             await cluster.create_topic(replicas=(1, 2, 3))
             await cluster.produce(1, b"0")
             await asyncio.sleep(60)  # Nothing arrives, and a follower that keeps fetching is not behind.
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             started = asyncio.get_running_loop().time()
             waiting = asyncio.create_task(cluster.produce(1, b"1", timeout_ms=60_000))
             await cluster.until(lambda: cluster.states[0].isr == (1, 2))
@@ -57,8 +57,8 @@ def test_a_set_too_small_after_the_append_is_answered() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2")
-            cluster.cut(1, 2)
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 2)
+            cluster.disconnect(1, 3)
             waiting = asyncio.create_task(cluster.produce(1, b"v", timeout_ms=60_000))
             await asyncio.sleep(0.1)
             assert not waiting.done()
@@ -75,7 +75,7 @@ def test_a_shrunken_set_counts_only_when_the_controller_has_taken_it() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             cluster.is_controller_reachable = False
             waiting = asyncio.create_task(cluster.produce(1, b"v", timeout_ms=600_000))
             await asyncio.sleep(60)
@@ -94,7 +94,7 @@ def test_a_follower_that_is_proposed_counts_before_it_is_in() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
             cluster.set_isr(1, 2)
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await asyncio.sleep(0.5)
             await cluster.produce(1, b"0")
             cluster.is_controller_reachable = False
@@ -102,7 +102,7 @@ def test_a_follower_that_is_proposed_counts_before_it_is_in() -> None:
             cluster.is_controller_reachable = False
             leader = cluster.nodes[1].partition()
             await cluster.until(lambda: follower_states(leader).proposed == frozenset({1, 2, 3}))
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             waiting = asyncio.create_task(cluster.produce(1, b"1"))
             await asyncio.sleep(5)
             assert not waiting.done() and leader.high_watermark == 1
@@ -116,7 +116,7 @@ def test_a_lost_answer_of_the_controller_is_found_out_by_the_image() -> None:
     async def story() -> None:
         async with ReplicaCluster(replica_lag_time_max_ms="2000") as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await cluster.produce(1, b"0", acks=1)
             await cluster.until(lambda: bool(cluster.proposals))
             cluster.is_controller_reachable = False  # The set is accepted, and the answer is lost.
@@ -138,7 +138,7 @@ def test_a_removed_leader_ignores_the_epoch_of_an_old_answer() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2))
             await cluster.produce(1, b"0")
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             cluster.reassign(2, 3)
             await asyncio.sleep(1)
             cluster.image_delay_seconds = (60, 60)
@@ -163,7 +163,7 @@ def test_a_removed_member_may_be_eligible_until_the_image_says() -> None:
             await cluster.create_topic(replicas=(1, 2, 3))
             leader = cluster.nodes[1].partition()
             cluster.image_delay_seconds = (100.0, 101.0)
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await cluster.produce(1, b"v", acks=1)
             await cluster.until(lambda: leader.replica.in_sync_replicas == (1, 2))
             assert leader.replica.eligible_replicas == (3,), "the controller's answer does not say"

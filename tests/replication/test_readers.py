@@ -26,7 +26,7 @@ def test_a_follower_serves_only_committed_records() -> None:
             await cluster.create_topic(replicas=(1, 2, 3))
             await cluster.produce(1, b"0")
             await asyncio.sleep(1)
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await cluster.produce(1, b"1", acks=1)
             await asyncio.sleep(1)
             follower = cluster.nodes[2]
@@ -65,7 +65,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
             assert [await preferred(rack) for rack in ("rack-2", "rack-3", "rack-1", "other", "")] == [
                 2, 3, -1, -1, -1,
             ]  # fmt: skip
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await cluster.until(lambda: cluster.nodes[1].partition().high_watermark == 1)
             await cluster.kill_node(2)
             await asyncio.sleep(0.1)
@@ -78,7 +78,7 @@ def test_the_high_watermark_and_not_the_append_ends_a_wait() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             node = cluster.nodes[1]
             reading = asyncio.create_task(
                 node.ask(ApiKey.FETCH, 12, min_bytes=1, max_wait=120_000, topics=_asked(0))

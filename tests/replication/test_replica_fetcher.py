@@ -145,7 +145,7 @@ def test_a_torn_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     async def story() -> None:
         async with ReplicaCluster(brokers=2) as cluster:
             await cluster.create_topic(replicas=(1, 2))
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             for number in range(5):
                 await cluster.produce(1, b"%d" % number * 100, acks=1)
             meddler = Meddler(cluster)
@@ -239,7 +239,7 @@ def test_a_follower_that_was_offline_for_long_reads_in_bounded_pieces() -> None:
             brokers=2, replica_fetch_max_bytes="3000", replica_fetch_response_max_bytes="5000"
         ) as cluster:
             await cluster.create_topic(partitions=3, replicas=(1, 2))
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             for number in range(60):
                 await cluster.produce(1, bytes([65 + number % 26]) * 500, index=number % 3, acks=1)
             sizes: list[int] = []
@@ -263,7 +263,7 @@ def test_a_follower_that_was_offline_for_long_reads_in_bounded_pieces() -> None:
 
 
 def test_a_leader_that_learns_late_that_it_leads_is_retried_at_once() -> None:
-    """Its producers wait for the follower, who is in sync: a second's pause would be theirs."""
+    """Its producers wait for the follower, which is in sync: they would wait for a second's pause, too."""
 
     async def story() -> None:
         async with ReplicaCluster(brokers=3, replica_fetch_backoff_ms="20000") as cluster:
@@ -306,7 +306,7 @@ def test_a_leader_that_returned_is_retried_at_once() -> None:
             await cluster.create_topic(partitions=2, replicas=(1, 2))
             cluster.elect(2, index=1)
             await asyncio.sleep(2)
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             await asyncio.sleep(2)
             cluster.heal()
             cluster.elect(1, index=1)

@@ -54,7 +54,7 @@ def test_large_batches_and_small_segments_are_followed_across_rolls() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3), internal_segment_bytes="3000")
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             for number in range(40):
                 answer = await cluster.produce(1, bytes([number]) * 700, acks=1)
                 assert answer.error_code == 0
@@ -73,8 +73,8 @@ def test_only_all_waits_for_the_followers(acks: int) -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
-            cluster.cut(1, 2)
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 2)
+            cluster.disconnect(1, 3)
             await asyncio.sleep(1)
             if acks:
                 assert (await cluster.produce(1, b"v", acks=acks)).error_code == 0
@@ -91,7 +91,7 @@ def test_all_waits_for_a_slow_follower_and_says_so_when_the_time_is_up() -> None
     async def story() -> None:
         async with ReplicaCluster() as cluster:
             await cluster.create_topic(replicas=(1, 2, 3))
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             late = await cluster.produce(1, b"v", timeout_ms=500)
             assert late.error_code == REQUEST_TIMED_OUT
             leader = cluster.nodes[1].partition()
@@ -190,7 +190,7 @@ def test_a_deletion_is_answered_when_every_live_replica_has_followed() -> None:
             assert await delete(4) == (0, 4)
             for node in cluster.nodes.values():
                 assert node.partition().log.log_start_offset == 4
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await asyncio.sleep(1)
             assert await delete(6, timeout_ms=1000) == (REQUEST_TIMED_OUT, -1)
             await cluster.kill_node(3)
@@ -208,7 +208,7 @@ def test_a_follower_that_is_behind_the_leaders_start_begins_there() -> None:
         async with ReplicaCluster(replica_lag_time_max_ms="1000") as cluster:
             await cluster.create_topic(replicas=(1, 2, 3), internal_segment_bytes="2000")
             await cluster.produce(1, b"first")
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             await cluster.produce(1, b"second", timeout_ms=60_000)
             for number in range(20):
                 await cluster.produce(1, b"%d" % number * 200)

@@ -89,7 +89,7 @@ def test_an_idle_follower_stays_in_sync_and_a_silent_one_leaves() -> None:
             # It has fetched all the time, though nothing checked it.
             caught_up_at = follower_states(leader).known[3].caught_up_at
             assert asyncio.get_running_loop().time() - caught_up_at < 1
-            cluster.cut(1, 3)
+            cluster.disconnect(1, 3)
             before = asyncio.get_running_loop().time()
             assert (await cluster.produce(1, b"v", index=2)).error_code == 0
             waited = asyncio.get_running_loop().time() - before

@@ -67,7 +67,7 @@ def test_a_fault_in_asking_ends_nothing() -> None:
                 return await alter_partition(node, proposals)
 
             cluster.alter_partition = fail_at_first  # type: ignore[method-assign]
-            cluster.cut(1, 2)
+            cluster.disconnect(1, 2)
             await cluster.produce(1, b"v", acks=1)
             await cluster.until(lambda: cluster.states[0].isr == (1,))
             cluster.heal()

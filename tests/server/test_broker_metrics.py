@@ -1,4 +1,4 @@
-"""What /metrics tells about groups, from a whole broker that serves groups of both protocols."""
+"""What /metrics has about groups, from a whole broker that serves groups of both protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In a cluster a change is told once, with the client that asked, and one broker warns of a topic's policy."""
+"""In a cluster a change is logged once, with the client that asked, and one broker warns of a topic's policy."""
 
 from __future__ import annotations
 

@@ -179,7 +179,8 @@ def test_a_registry_that_loses_messages_costs_time_and_leaves_everybody_with_one
 
 
 def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:
-    """Whether every broker is a member, and every partition is led and has all its replicas in sync, for everybody."""
+    """Whether every broker is a member, and every partition is led and has all its replicas in sync, on every
+    broker."""
     if cluster.active is None or any(
         broker.control.membership.is_fenced for broker in cluster.brokers.values()
     ):

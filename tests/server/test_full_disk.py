@@ -176,7 +176,7 @@ def test_too_many_open_files_are_told_as_such_and_are_no_full_disk(caplog: pytes
         assert "ulimit -n" in begun and "delete topics" not in begun
         assert scrape(broker)["odradek_log_directory_full", labels(path="/logs")] == 0
         assert (await ready(broker))[0] == 503
-        # Opening one file now and then tells nothing: it is over when nothing was refused for a minute.
+        # Opening one file now and then proves nothing: it is over when nothing was refused for a minute.
         await asyncio.sleep(50)
         assert (await ready(broker))[0] == 503
         await asyncio.sleep(15)

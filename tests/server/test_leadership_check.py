@@ -1,4 +1,5 @@
-"""Who was stopped or cut off does not tell a consumer that its offset is gone: that makes it begin anew elsewhere."""
+"""A broker that was stopped or cut off does not answer that an offset is gone: the consumer would reset its
+position."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ async def end_of_epoch(cluster: WholeCluster, broker_id: int, epoch: int) -> tup
 
 
 async def begin() -> tuple[WholeCluster, int]:
-    """A cluster and who leads the only partition, with two records on all replicas."""
+    """A cluster and the leader of the only partition, with two records on all replicas."""
     cluster = await WholeCluster.start()
     assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
     await cluster.until(lambda: all("t" in cluster.image(one).topics for one in cluster.brokers))
@@ -78,7 +79,7 @@ async def begin() -> tuple[WholeCluster, int]:
 
 
 def cut_off(cluster: WholeCluster, broker_id: int) -> None:
-    """From everything but its clients; the registry gives its session up, and it does not hear of that."""
+    """From everything but its clients; the registry ends its session, and it does not learn of that."""
     host = cluster.host(broker_id)
     for other in [cluster.host(one) for one in (*cluster.brokers, *cluster.controllers) if one != broker_id]:
         cluster.network.part(host, other)
@@ -120,14 +121,14 @@ def test_a_leader_says_that_there_is_no_such_offset_once_the_controller_has_conf
         cluster, leader = await begin()
         epoch = cluster.image(leader).topics["t"].partitions[0].leader_epoch
         for version in (LAST_VERSION_FOR_LEADERS, VERSION):
-            await asyncio.sleep(60)  # so that nobody has asked for long
+            await asyncio.sleep(60)  # so that no broker has asked for long
             assert (await fetch(cluster, leader, 3, version=version)).error_code == NOT_LEADER_OR_FOLLOWER
             await asyncio.sleep(0.1)
             assert (await fetch(cluster, leader, 3, version=version)).error_code == OFFSET_OUT_OF_RANGE
         # Also to one whose library waits for long between two tries.
         await asyncio.sleep(20)
         assert (await fetch(cluster, leader, 3)).error_code == OFFSET_OUT_OF_RANGE
-        # The topic of a reader that has seen later epochs was made anew.
+        # The topic of a reader that has seen later epochs was created again.
         assert await end_of_epoch(cluster, leader, epoch + 7) == (0, -1, -1)
         await cluster.stop()
 

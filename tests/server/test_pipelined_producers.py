@@ -65,7 +65,7 @@ class Pipeline:
             await asyncio.sleep(0.05)
 
     def _leader(self) -> int:
-        """As whoever knows it first tells it (KIP-951)."""
+        """As the first broker that knows it answers (KIP-951)."""
         images = (broker.images.current for broker in self._cluster.brokers.values())
         known = (image.topics["t"].partitions[self._partition] for image in images if "t" in image.topics)
         return max(known, key=lambda one: one.leader_epoch).leader

@@ -21,7 +21,7 @@ WAIT_SECONDS = 30
 
 
 class Started:
-    """A broker process; `port` and `admin` are as its ready line tells."""
+    """A broker process; `port` and `admin` are as its ready line says."""
 
     def __init__(self, data: Path, *options: str) -> None:
         command = [sys.executable, "-m", "odradek", "start", "--data", str(data)]

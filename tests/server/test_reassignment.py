@@ -118,7 +118,7 @@ def test_a_move_that_cannot_end_is_shown_taken_back_and_replaced() -> None:
         new = [one for one in (1, 2, 3, 4) if one not in old]
         leader, through = old[0], old[1]
         await cluster.produce(leader, "t", 0, *[b"x"] * 50, acks=-1)
-        # It lives, and hears of everything, but what it fetches never comes.
+        # It lives, and learns of everything, but what it fetches never arrives.
         cluster.network.part(cluster.host(leader), cluster.host(new[0]))
         assert await reassign(cluster, "t", [new[0], old[1]], through=through) == [0]
         assert (await under_way(cluster))["t", 0] == ([new[0], old[1], old[0]], [new[0]], [old[0]])

@@ -1,4 +1,4 @@
-"""Whoever measures lag asks a broker how old the next records of a group are."""
+"""A tool that measures lag asks a broker how old the next records of a group are."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _broker(path: Path, registry: MemoryRegistry, *, disk: Any = None) -> Broker
 
 
 async def _written(path: Path, registry: MemoryRegistry) -> int:
-    """A directory with records that looks as if nobody had closed it; how many bytes of log there are."""
+    """A directory with records that looks as if it was never closed; how many bytes of log there are."""
     broker = _broker(path, registry)
     await broker.start()
     await broker.control.controller.create_topics([NewTopic(name="t", partition_count=PARTITIONS)])
@@ -78,7 +78,7 @@ def test_a_start_is_seen_while_it_scans_and_scans_as_many_logs_at_once_as_it_may
         starting = asyncio.ensure_future(broker.start())
         for _ in range(2):
             await asyncio.get_running_loop().run_in_executor(None, disk.reached.acquire)
-        # Two logs are being scanned, each in its thread, and the loop is free to tell.
+        # Two logs are being scanned, each in its thread, and the loop is free to report.
         assert not disk.reached.acquire(blocking=False)
         assert not starting.done()
         found = _scrape(broker)

@@ -1,4 +1,5 @@
-"""A broker's log says which clients it refused and why, and who made a topic: a real process, and real clients."""
+"""A broker's log says which clients it refused and why, and which client created a topic: a real process, and real
+clients."""
 
 from __future__ import annotations
 

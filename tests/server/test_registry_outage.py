@@ -26,7 +26,7 @@ SILENT_SECONDS = SESSION_SECONDS + 1
 
 
 async def begin(**entries: str) -> tuple[WholeCluster, int]:
-    """Three brokers and who leads the only partition of `t`, which all three keep."""
+    """Three brokers and the leader of the only partition of `t`, which all three have."""
     cluster = await WholeCluster.start(
         entries={"offsets.topic.num.partitions": "1", "replica.lag.time.max.ms": "3000"}
         | {key.replace("_", "."): text for key, text in entries.items()}
@@ -76,7 +76,7 @@ async def end_offset(cluster: WholeCluster, broker_id: int) -> tuple[int, int]:
 
 
 async def commit(cluster: WholeCluster, broker_id: int, offset: int) -> int:
-    """The error of a commit by nobody in particular."""
+    """The error of a commit without a member."""
     answer = await cluster.ask(
         broker_id,
         ApiKey.OFFSET_COMMIT,
@@ -191,7 +191,7 @@ def test_after_a_pause_of_the_registry_all_register_again_and_nothing_is_lost() 
 
 
 def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
-    """Clients that wait there are told, too."""
+    """Clients that wait there are answered, too."""
 
     async def story() -> None:
         cluster, old = await begin()
@@ -248,13 +248,13 @@ def test_a_partition_is_confirmed_again_by_itself_when_its_followers_come_back()
 
 
 def test_a_late_question_of_a_follower_does_not_confirm_a_leader() -> None:
-    """What a follower sent before it heard of its election arrives minutes later."""
+    """What a follower sent before it learned of its election arrives minutes later."""
 
     async def story() -> None:
         cluster, old = await begin()
         host = cluster.host(old)
         others = [one for one in cluster.brokers if one != old]
-        # Followers' questions leave, and arrive when the cut is over; answers still go.
+        # Followers' requests leave, and arrive when the outage is over; answers still arrive.
         for other in others:
             cluster.network.part_one_way(cluster.host(other), host)
         for controller in cluster.controllers:

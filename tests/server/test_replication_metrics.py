@@ -1,4 +1,4 @@
-"""What a broker of a cluster tells /metrics about its replicas and about its followers."""
+"""What /metrics of a broker in a cluster has about its replicas and about its followers."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ async def configure(cluster: WholeCluster, kind: int, name: str, **values: str) 
 
 
 async def a_filled_topic(cluster: WholeCluster, *, kilobytes: int) -> int:
-    """A partition with that much in it; who leads it, and is its only replica."""
+    """A partition with that much in it; its leader, which is its only replica."""
     assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
     (home,) = replicas(cluster, "t", 1)[0]
-    # Small against a fetch, whose last batch is cut and sent again.
+    # Small against a fetch, whose last batch is truncated and sent again.
     for _ in range(kilobytes // 2):
         await cluster.produce(home, "t", 0, b"x" * 2_000)
     return home

@@ -1,4 +1,4 @@
-"""Signals: one stops in order, another ends at once, and two that are one stay one."""
+"""Signals: one stops cleanly, another ends at once, and two that are one stay one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_second_signal_ends_at_once_unless_it_is_the_first_told_twice(
         handled = asyncio.Event()
 
         async def send() -> None:
-            # Signals are handled in their order, so that the last tells that those before it were.
+            # Signals are handled in their order, so that the last shows that those before it were.
             loop.add_signal_handler(signal.SIGUSR1, handled.set)
             handled.clear()
             os.kill(os.getpid(), signal.SIGTERM)

@@ -15,7 +15,7 @@ from odradek.server.broker.local_control import LocalControl
 
 @pytest.mark.integration
 def test_nobody_is_told_of_a_cluster_without_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who connects while the broker starts waits for the registration."""
+    """A client that connects while the broker starts waits for the registration."""
     early: list[asyncio.Task[int]] = []
 
     async def ask(port: int) -> int:

@@ -1,4 +1,4 @@
-"""A partition without a leader gets one as soon as somebody allows to lose records for it."""
+"""A partition without a leader gets one as soon as unclean elections are allowed for it."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Memory:
             }
 
     def state_written(self, partition: tuple[str, int], in_sync: Collection[int]) -> None:
-        """Who came into the in-sync set has caught up."""
+        """A replica that joined the in-sync set has caught up."""
         self._in_sync[partition] = in_sync
         for broker_id in in_sync:
             lacking = self._lacking.get(broker_id)
@@ -288,7 +288,7 @@ class SimulatedCluster(WholeCluster):
             disk.flip_bit(path, self.chance.randrange(disk.size_bytes(path) * 8))
 
     def restore(self) -> None:
-        """The network is whole, disks and the registry answer everybody, and who died is started."""
+        """The network is whole, disks and the registry work, and dead processes are started."""
         self.network.heal()
         self.slow_network(NETWORK_SECONDS_MAX)
         self.slow_disks(0.0)

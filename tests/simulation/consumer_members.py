@@ -96,7 +96,7 @@ class _Member:
             )
 
     async def _heartbeat(self, epoch: int) -> Any:
-        # A broker that has just begun may not know the topic yet, and then neither does who asked it; its id lasts.
+        # A broker that has just begun may not know the topic yet, and then its client does not either. The id lasts.
         if (topic := self._client.cluster.topics.get(TOPIC)) is not None:
             self._topic_id = topic.id
         owned = [{"topic_id": self._topic_id, "partitions": [key.partition for key in self._owned]}]

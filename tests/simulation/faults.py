@@ -186,7 +186,7 @@ class Faults:
         await self._cluster.start_controller(number)
 
     async def _registry_away(self) -> None:
-        """For everybody, for some time from here on; what else goes wrong goes wrong meanwhile."""
+        """For all processes, for some time from here on; other faults happen during it."""
         seconds = self._rng.choice([3.0, 10.0, 20.0, 120.0])
         with_sessions = self._rng.random() < 0.7
         if self._cluster.take_registry_away(seconds, with_sessions=with_sessions):

@@ -129,7 +129,7 @@ def _acknowledge_with_too_few(patch: pytest.MonkeyPatch) -> None:
 
 
 def _shrink_without_the_controller(patch: pytest.MonkeyPatch) -> None:
-    """Who lags does not count from the moment that this is proposed."""
+    """A lagging follower does not count from the time that its removal is proposed."""
 
     def propose(self: FollowerStates, members: Any) -> None:
         self.in_sync = self.proposed = frozenset(members)

@@ -1,4 +1,4 @@
-"""A Spark driver dies by SIGKILL amid its stream; the next goes on from the checkpoint, with each record once."""
+"""A Spark driver dies by SIGKILL during its stream; the next continues from the checkpoint, with each record once."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class ConsumerMember:
 
 
 async def converge(members: list[ConsumerMember], *, rounds: int = 12) -> None:
-    """Let everybody heartbeat until nothing changes any more."""
+    """Let all members send heartbeats until nothing changes any more."""
     for _ in range(rounds):
         before = [(member.epoch, member.owned) for member in members]
         for member in members:

@@ -179,7 +179,7 @@ class MemberProcess:
 
 
 class Group:
-    """One group under churn. `kinds` are the members it begins with, and those who come again."""
+    """One group under churn. `kinds` are the members it begins with, and those that replace them."""
 
     def __init__(self, name: str, *, bootstrap: str, topic: str, kinds: list[Kind]) -> None:
         self.name = name

@@ -8,7 +8,7 @@ these claims are checked:
 - A member that was assigned the partition before another member began a commit does not commit after that one, unless
   it is assigned again. Otherwise there were two owners, or a commit was accepted too late.
 - What was acknowledged is there, and before all that began later.
-- Positions never go back: who takes over begins where the last owner's commits end.
+- Positions never go back: a new owner begins where the last owner's commits end.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ CreateTopic = Callable[..., str]
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # Samples have fixed times, years back: a look for what is older than a week would delete them amid a long run.
+    # Samples have fixed times, years back: a deletion of records older than a week would delete them during a long run.
     "log.retention.check.interval.ms": "86400000",
 }
 

@@ -1,4 +1,4 @@
-"""Bugs of replication that are planted on purpose, to see that those who look for them find them."""
+"""Bugs of replication that are planted on purpose, to see that the checks find them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,19 @@ from tests.support.session_changes import wrong_changes
 STEPS = (
     *("produce",) * 6,
     *("wait",) * 4,
-    *("cut", "cut", "heal", "deafen", "elect", "elect", "kill", "power", "stop", "start", "start"),
+    *(
+        "disconnect",
+        "disconnect",
+        "heal",
+        "deafen",
+        "elect",
+        "elect",
+        "kill",
+        "power",
+        "stop",
+        "start",
+        "start",
+    ),
 )
 GIVE_UP_SECONDS = 120.0
 
@@ -63,8 +75,8 @@ class ReplicaChaos:
             await asyncio.sleep(rng.uniform(0, 0.01))
         elif step == "wait":
             await asyncio.sleep(rng.choice([0.005, 0.05, 0.5, 3.0]))
-        elif step == "cut":
-            cluster.cut(broker, rng.choice([other for other in cluster.broker_ids if other != broker]))
+        elif step == "disconnect":
+            cluster.disconnect(broker, rng.choice([other for other in cluster.broker_ids if other != broker]))
         elif step == "deafen":
             cluster.is_controller_reachable = False
         elif step == "heal":

@@ -6,7 +6,7 @@ rules, and the network is a delay.
     async with ReplicaCluster(brokers=3, seed=1) as cluster:
         await cluster.create_topic("t", replicas=(1, 2, 3))
         await cluster.produce(1, b"value")
-        cluster.cut(1, 3)
+        cluster.disconnect(1, 3)
 
 Requests go through their bytes and the dispatcher. What the controller decides reaches brokers after a while, each in
 its own time, in order.
@@ -239,7 +239,7 @@ class ReplicaCluster:
         self.stopping: set[int] = set()
         self.is_controller_reachable = True
         self.proposals: list[tuple[int, Proposal]] = []
-        self._cuts: set[frozenset[int]] = set()
+        self._disconnected: set[frozenset[int]] = set()
         self._next_epoch = 100
         self._image = ClusterImage()
         self._delivered_at: dict[int, float] = {}
@@ -303,12 +303,12 @@ class ReplicaCluster:
             self.disks[broker_id].kill()
         self._gone(broker_id)
 
-    def cut(self, one: int, other: int) -> None:
+    def disconnect(self, one: int, other: int) -> None:
         """Nothing passes between two brokers."""
-        self._cuts.add(frozenset((one, other)))
+        self._disconnected.add(frozenset((one, other)))
 
     def heal(self) -> None:
-        self._cuts.clear()
+        self._disconnected.clear()
         self.is_controller_reachable = True
 
     async def carry(
@@ -324,7 +324,7 @@ class ReplicaCluster:
         return answer
 
     def _check_way(self, sender: ReplicaNode, receiver: ReplicaNode) -> None:
-        if not receiver.is_live or frozenset((sender.id, receiver.id)) in self._cuts:
+        if not receiver.is_live or frozenset((sender.id, receiver.id)) in self._disconnected:
             raise ConnectionResetError(f"broker {receiver.id} is not reached")
 
     # --- the controller ----------------------------------------------------------------------------------------------

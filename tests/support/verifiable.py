@@ -61,7 +61,7 @@ class _Tool:
         return self._said.read_text(errors="replace")[-6000:]
 
     def stop(self) -> None:
-        """Let it end in order, and read its last lines."""
+        """Let it end cleanly, and read its last lines."""
         if self.is_running:
             self._process.send_signal(signal.SIGTERM)
         try:

@@ -1,4 +1,4 @@
-"""The broker for tests: quick to start, told to misbehave, and never left behind."""
+"""The broker for tests: quick to start, with faults on request, and never left behind."""
 
 from __future__ import annotations
 

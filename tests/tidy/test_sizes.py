@@ -13,7 +13,7 @@ from tests.tidy.checkout import PRODUCT, TESTS, named, pages, prose_of_page, sou
 
 FILE_LINES_MAX: Final = 450
 FUNCTION_LINES_MAX: Final = 60
-# A test may tell a longer story: those of tests/compat/golden are lists of requests.
+# A test may be longer: those of tests/compat/golden are lists of requests.
 TEST_FILE_LINES_MAX: Final = 500
 TEST_FUNCTION_LINES_MAX: Final = 140
 COLUMNS_MAX: Final = 120

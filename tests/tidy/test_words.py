@@ -1,4 +1,4 @@
-"""Plain words in the prose of the product: what has a better word, by the table below, does not come back.
+"""Plain words in the prose of the product and its tests: a word that has a better one in the table does not come back.
 
 Prose is comments, docstrings and the pages; names and texts that a program prints are left out. A word enters the
 table when the last place with it is rewritten.
@@ -10,27 +10,31 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.tidy.checkout import PRODUCT, named, pages, reference, sources, text_of_page
+from tests.tidy.checkout import PRODUCT, TESTS, named, pages, reference, sources, text_of_page
 
-# As a regular expression between word boundaries, whatever the case: the better words.
+# As a regular expression between word boundaries, in any case: the better words. A person may be "a user who", and a
+# machine may be "cut off".
 BETTER: Final = {
-    "(?:comes?|came) to nothing": "fail",
-    "(?:falls?|fell) short": "fail",
     "afresh": "again",
     "amid": "in the middle of",
     "anew": "again",
+    "anybody": "any client, any broker",
     "barred": "refused",
     "carried on": "continued",
+    r"(?:close[sd]?|ends?|ended|stop|stops|stopped)(?: \w+)? in order": "end cleanly",
+    "(?:comes?|came) to nothing": "fail",
     "comes? in": "arrive, or join the in-sync set",
     "coming in": "joining the in-sync set",
+    r"cuts?(?! off)": "truncate, split",
     "doubted": "unconfirmed",
+    "everybody": "every member, all brokers",
+    "(?:falls?|fell) short": "fail",
     "heard of": "learned of",
     "hears? of": "learn of",
     "hence": "so",
@@ -42,42 +46,29 @@ BETTER: Final = {
     "lest": "so that no",
     "lets? go": "release",
     "letting go": "release",
+    "newcomers?": "new member",
+    "nobody": "no client, no broker, none",
     "nobody is told": "no one is notified",
     "on and on": "until it is answered",
     "patiently": "with retries",
+    r"(?<!people )(?<!person )(?<!user )(?<!administrator )who": "which, that",
     r"reign\w*": "the controller's term",
     "roads?": "path",
+    "somebody": "another client",
     "stirs?": "wake up",
     "strangers": "other clients",
+    "telling": "reporting",
+    "tells?": "report, show, answer",
     "thence": "from there",
     "thereof": "of it",
+    "told": "notified, reported, answered",
     r"vouch\w*": "mark complete",
     "whence": "from where",
     "wherein": "in which",
     "whoever": "the process that, by its name",
 }
-# The same for words that PARTS_TO_REWRITE still have. A person may be "a user who", a machine may be "cut off".
-BETTER_IN_REWRITTEN_PARTS: Final = {
-    r"(?:close[sd]?|ends?|ended|stop|stops|stopped)(?: \w+)? in order": "end cleanly",
-    r"cuts?(?! off)": "truncate, split",
-    "nobody": "no client, no broker, none",
-    "somebody": "another client",
-    "telling": "reporting",
-    "tells?": "report, show, answer",
-    "told": "notified, reported, answered",
-    r"(?<!people )(?<!person )(?<!user )(?<!administrator )who": "which, that",
-}
-# One that has no such words any more has to leave this list.
-PARTS_TO_REWRITE: Final = ["broker/odradek/log"]
-FOLDERS: Final = (*PRODUCT, "helm", "release", "e2e")
-
-
-def pattern_of(*tables: Mapping[str, str]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(chain(*tables))})\b", re.IGNORECASE)
-
-
-_ANYWHERE: Final = pattern_of(BETTER)
-_IN_REWRITTEN_PARTS: Final = pattern_of(BETTER, BETTER_IN_REWRITTEN_PARTS)
+FOLDERS: Final = (*PRODUCT, *TESTS, "helm")
+_ANY: Final = re.compile(rf"\b(?:{'|'.join(BETTER)})\b", re.IGNORECASE)
 
 
 def comments_and_docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -96,19 +87,13 @@ def comments_and_docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 def odd_words(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
     """What is to be rewritten. Code between backticks is left out."""
-    odd = _IN_REWRITTEN_PARTS if part_to_rewrite(path) is None else _ANYWHERE
     for number, line in lines:
-        for match in odd.finditer(re.sub(r"`[^`]*`", "", line)):
+        for match in _ANY.finditer(re.sub(r"`[^`]*`", "", line)):
             yield f"{named(path, number)} {match[0]!r}: write {better(match[0])!r}"
 
 
-def part_to_rewrite(path: Path) -> str | None:
-    return next((part for part in PARTS_TO_REWRITE if named(path).startswith(f"{part}/")), None)
-
-
 def better(word: str) -> str:
-    tables = {**BETTER, **BETTER_IN_REWRITTEN_PARTS}
-    return next(instead for pattern, instead in tables.items() if re.fullmatch(pattern, word, re.IGNORECASE))
+    return next(instead for pattern, instead in BETTER.items() if re.fullmatch(pattern, word, re.IGNORECASE))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -120,15 +105,6 @@ def test_the_code_says_it_in_plain_words(folder: str) -> None:
 def test_the_pages_say_it_in_plain_words() -> None:
     found = [word for path in (*pages(), *reference()) for word in odd_words(path, text_of_page(path))]
     assert found == []
-
-
-def test_a_part_without_odd_words_leaves_the_list() -> None:
-    left = {
-        part_to_rewrite(path)
-        for path in sources(*PRODUCT)
-        if any(_IN_REWRITTEN_PARTS.search(line) for _, line in comments_and_docstrings(path))
-    }
-    assert [part for part in PARTS_TO_REWRITE if part not in left] == [], "take them out of PARTS_TO_REWRITE"
 
 
 def test_an_odd_word_is_found(tmp_path: Path) -> None:

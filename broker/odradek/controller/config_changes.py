@@ -1,5 +1,5 @@
-"""Changes of settings: each resource is planned (`config_plans`, pure) and written by itself, so that one that is
-refused holds up no other.
+"""Changes of settings: each resource is planned (`config_plans`, pure) and written by itself, so that a refused one
+delays no other.
 
 Only what decides for the cluster may use it, within a decision of its own.
 """

@@ -3,7 +3,7 @@
 While fewer than min.insync.replicas are in sync, the high watermark does not move. So a replica that leaves the set
 when it becomes that small, or later, has all that was acknowledged. It stays *eligible* to lead. So when the last
 member in sync loses its page cache in a power failure, a replica that has more is known by name. The list is emptied
-when enough are in sync again, since the high watermark then moves without those outside. A replica that came back
+when enough are in sync again, since the high watermark then moves without those outside. A replica that returned
 without its page cache is not eligible either, unless it is the only one left. It is kept as last known, for
 administrators and for elections that may lose records.
 
@@ -53,8 +53,7 @@ def remembered(
 ) -> PartitionImage:
     """`after`, which follows `before`, with those that are eligible in it.
 
-    `lost` are brokers that came back without what they had: those of them that `after.elr` does not name were
-    taken out.
+    `lost` are brokers that returned without what they had: those of them that `after.elr` does not name were taken out.
     """
     if after.leader != NO_LEADER and is_enough(after, min_in_sync=min_in_sync):
         return after._replace(elr=(), last_known_elr=())

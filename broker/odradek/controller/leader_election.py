@@ -69,7 +69,7 @@ def without_brokers(
 def after_unclean_stop(
     partition: PartitionImage, broker: int, *, live: Collection[int], unclean: bool = False
 ) -> PartitionImage | None:
-    """After `broker` came back from a stop that may have cost it records it had acknowledged.
+    """After `broker` returned from a stop that may have cost it records it had acknowledged.
 
     It leaves the in-sync set and the eligible replicas, and its leadership moves to another. A partition may have no
     leader until a replica that has more returns. Where it is the only one it leads from what it has.

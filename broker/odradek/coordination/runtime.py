@@ -129,7 +129,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
         return shard
 
     async def _load(self, shard: Shard[Machine_co]) -> None:
-        """Load until it succeeds: a disk that fails now may come back, and damage may be repaired.
+        """Load until it succeeds: a disk that fails now may recover, and damage may be repaired.
 
         Until then the records before and after the damage are not served. Members would go back to old offsets, and a
         rewrite would make the loss permanent.

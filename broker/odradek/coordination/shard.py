@@ -64,7 +64,7 @@ class StateMachine(Protocol):
         ...
 
     def on_load_failed(self) -> None:
-        """Forget what the records have brought: they will be applied from the first one again."""
+        """Forget the state from the records: they will be applied from the first one again."""
         ...
 
     def on_unloaded(self, error: OdradekError) -> None:
@@ -269,7 +269,7 @@ class Shard(Generic[Machine_co]):
         return self.state in (ShardState.LOADING, ShardState.FAILED)
 
     def fail(self, error: BaseException) -> None:
-        """Forget what a failed load has brought, and serve no request until a later load succeeds."""
+        """Forget the state of a failed load, and serve no request until a later load succeeds."""
         if self.state is ShardState.CLOSED:
             return
         self.machine.on_load_failed()

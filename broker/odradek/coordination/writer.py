@@ -6,7 +6,7 @@ divided: a batch is written whole or not at all.
 
 When an append fails, every submission behind it fails too, because it may build on what was not written. When the
 replicas only take long, the writer calls `on_late` after `late_after_ms`, so that the client gets an answer. The append
-goes on, and it counts when it succeeds.
+continues, and it counts when it succeeds.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class GroupCoordinator:
             )
 
     def sync(self, group_id: str, request: SyncRequest) -> SyncResult | Awaitable[SyncResult]:
-        """Ask for the assignment of this generation; the leader brings everybody's."""
+        """Ask for the assignment of this generation; the leader sends those of all members."""
         answer: DeferredAnswer[SyncResult] = DeferredAnswer()
 
         def act() -> None:

@@ -1,6 +1,6 @@
 """What a principal may do to a resource, as the bit set of the protocol: bit n for operation n.
 
-Without an authoriser everyone may do everything that the kind of resource knows, as in Kafka.
+Without an authoriser every client may do every operation of the kind of resource, as in Kafka.
 """
 
 from __future__ import annotations

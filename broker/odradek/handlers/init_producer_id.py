@@ -1,7 +1,7 @@
 """InitProducerId: a producer id and an epoch, which identify the batches of one producer.
 
-The controller allocates the ids in blocks, so none is returned twice, also after a restart. With a transactional id
-the transaction coordinator answers: the same id comes back with a new epoch, which fences older instances.
+The controller allocates the ids in blocks, so none is returned twice, also after a restart. With a transactional id the
+transaction coordinator answers: the same id is answered with a new epoch, which fences older instances.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ A session names all partitions that a follower fetches from this broker, and few
 Each of its targets is `unchanged` or among the `changed`. Every fetch reads the changed ones, in their order. One of
 them is marked unchanged once neither its answer nor its fetch offset would say anything new.
 
-An unchanged target listens to its partition. Whatever happens there makes it one of the changed again: records, another
-role, a log that starts later, another in-sync set. A fetch that waits registers with the session and with the changed
-targets, so its cost depends on their number too.
+An unchanged target listens to its partition. Each of these makes it one of the changed again: records, another role, a
+log that starts later, another in-sync set. A fetch that waits registers with the session and with the changed targets,
+so its cost depends on their number too.
 
 A follower with unchanged targets shows by each fetch that it is caught up with them. All of them share the time of the
 session's last fetch (`replication.follower_states.LastRequest`).

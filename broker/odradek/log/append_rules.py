@@ -47,7 +47,7 @@ CODECS: Final = {
 
 
 class Origin(enum.Enum):
-    """Who made the records: the broker's own writes do not pass the checks for clients."""
+    """The source of the records: the broker's own writes do not pass the checks for clients."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"

@@ -39,7 +39,7 @@ class LoadProgress:
     """When a line about it was last logged."""
 
     def log_opened(self, now_seconds: float) -> None:
-        """Count one more log, and log the progress of a long start now and then."""
+        """Count one more log, and log the progress of a long start at intervals."""
         self.logs_opened += 1
         if now_seconds - max(self.reported_seconds, self.started_seconds) >= _PROGRESS_SECONDS:
             self.reported_seconds = now_seconds

@@ -207,7 +207,7 @@ def write_clean_shutdown(disk: Disk, path: str, *, broker_epoch: int = -1) -> No
 def take_clean_shutdown(disk: Disk, path: str) -> bool:
     """Whether the marker was there; it is removed, so that a later crash counts. Raises OSError.
 
-    Its removal is on the device too: a marker that came back with a power loss would cover what is lost.
+    Its removal is on the device too: a marker that reappears after a power failure would hide the loss.
     """
     if not disk.exists(path):
         return False

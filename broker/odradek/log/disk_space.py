@@ -15,7 +15,7 @@ from typing import Final
 
 from odradek.log.files import SyncFailed
 
-# The disk or the process is short of something that may come back: the write is refused, the log lives on.
+# The disk or the process lacks something that may become available: the write is refused, and the log stays usable.
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHORTAGES: Final = _FULL | {errno.EFBIG, errno.EMFILE, errno.ENFILE}
 # A small file cannot show that these are over. They are when nothing was refused for a while.

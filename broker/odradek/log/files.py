@@ -75,7 +75,7 @@ class DiskFile(Protocol):
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, which must not be more than it has."""
+        """Truncate the file to `size` bytes, which must not be more than it has."""
         ...
 
     def sync(self) -> None:

@@ -1,4 +1,4 @@
-"""Opens a partition's directory: which segments there are, where the log starts and ends, who wrote to it.
+"""Opens a partition's directory: which segments there are, where the log starts and ends, which producers wrote to it.
 
 After a clean stop it reads names and sizes, the last few kilobytes of the last segment, and the newest producer
 snapshot. Where these contradict each other, it reads the part concerned from the log.

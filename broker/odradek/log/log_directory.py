@@ -241,7 +241,7 @@ class LogDirectory:
         try:
             found = OffsetCheckpoint(disk=self._disk, path=f"{self.path}/{name}").read()
         except CheckpointDamagedError as error:
-            # Without recovery points everything is scanned, without start offsets deleted records come back.
+            # Without recovery points everything is scanned, without start offsets deleted records reappear.
             logger.error("a checkpoint is damaged and passed over: %s", error)
             return {}
         self._written[name] = dict(found)

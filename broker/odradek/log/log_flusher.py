@@ -1,4 +1,4 @@
-"""Brings a log to the device, in three steps so that the middle one, which waits, can run on another thread.
+"""Syncs a log to the device, in three steps so that the middle one, which waits, can run on another thread.
 
 `LogFlusher.begin_flush` collects what has to be synced. `Flush.sync` syncs it and touches nothing else.
 `LogFlusher.end_flush` moves the recovery point. `flush` does all three where waiting does no harm.

@@ -297,8 +297,8 @@ class LogManager:
     def delete(self, topic_partition: TopicPartition, *, is_stray: bool = False) -> None:
         """Rename the log away at once; its files go after file.delete.delay.ms, those of a stray log never.
 
-        `save_placement` is due once the last of several is deleted. Nothing happens when there is no such log.
-        Raises KafkaStorageError when the rename fails; the log is closed then all the same.
+        `save_placement` is due once the last of several is deleted. Nothing happens when there is no such log. Raises
+        KafkaStorageError when the rename fails; the log is closed in any case.
         """
         log = self._logs.pop(topic_partition, None)
         if log is None:
@@ -427,7 +427,7 @@ class LogManager:
             for job in self.begin_close():
                 job.run()
                 self.end_close(job)
-            # The logs are closed: their offsets are final, and this brings the directories' names to the device.
+            # The logs are closed: their offsets are final, and this syncs the directories' names to the device.
             self.checkpoint()
             for directory in self.directories.online:
                 self._shutdown.mark_clean(directory)

@@ -109,7 +109,7 @@ class LogReader:
         if available <= 0:
             return EMPTY_SLICE
         if available <= bytes_max:
-            # The reader comes back for what follows this slice.
+            # The reader fetches what follows this slice next.
             segment.remember_position(offset_limit, end)
             return segment.slice(position, available)
         first_batch_bytes = segment.batch_size_at(position)

@@ -13,10 +13,10 @@ The rules are Apache Kafka 4.1's:
   adds the partition, the producer's first sequence number is 0.
 - A marker of a transaction of version 2 has an epoch above that of the data.
 
-A log calls `check` before it writes a batch and `note` after it. `replay` is for batches that were accepted already:
-by recovery, or by a leader. Snapshots spare the start from reading the whole log; see `producer_snapshots`. A snapshot
-has the last batch of each producer alone. `older_batches` finds the four before it in the log when one of them may have
-come again. The transaction coordinator decides who may write transactionally, and when a transaction ends.
+A log calls `check` before it writes a batch and `note` after it. `replay` is for batches that were accepted already: by
+recovery, or by a leader. Snapshots spare the start from reading the whole log; see `producer_snapshots`. A snapshot has
+the last batch of each producer alone. `older_batches` finds the four before it in the log when one of them may have
+come again. The transaction coordinator decides which producers may write transactionally, and when a transaction ends.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class ProducerStates:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, *, first_sequence: int, adds_partition: bool, now_ms: int
     ) -> VerificationToken | None:
-        """What `check` wants to see once the coordinator has said yes; None where nobody has to ask.
+        """The token that `check` needs once the coordinator has agreed; None where no question is needed.
 
         That is when the producer has a transaction open here in this epoch.
         """
@@ -163,7 +163,7 @@ class ProducerStates:
     def _check_verified(
         self, header: BatchHeader, token: VerificationToken | None, *, is_client: bool, is_known: bool
     ) -> None:
-        """Raises InvalidTxnState unless the token still stands, OutOfOrderSequence for what may not come first."""
+        """Raises InvalidTxnState unless the token is still valid, OutOfOrderSequence for what may not come first."""
         standing = self.verifications.get(header.producer_id)
         if self.rules.must_verify and (standing is None or standing is not token):
             raise InvalidTxnState(
@@ -267,8 +267,8 @@ class ProducerStates:
     def check_marker(self, marker: Marker, *, transaction_version: int = 0) -> bool:
         """Whether a marker is to be written; False for one that has come before, whose first one counts.
 
-        `transaction_version` is the coordinator's, 0 where the request cannot tell. From version 2 on an equal epoch is
-        that of the next transaction, which a late repetition must not end (KAFKA-19446). A repetition that finds
+        `transaction_version` is the coordinator's, 0 where the request does not say. From version 2 on an equal epoch
+        is that of the next transaction, which a late repetition must not end (KAFKA-19446). A repetition that finds
         nothing open is no error: its coordinator has not learned of its success (KAFKA-19999). Raises
         InvalidProducerEpoch, TransactionCoordinatorFenced.
         """

@@ -84,7 +84,7 @@ def recover(
         if truncated_bytes:
             segment.transaction_index.truncate(found.next_offset)
             segment.file.truncate(found.valid_bytes)
-            # The removed bytes must not come back with the next crash, when they may lie below the recovery point.
+            # The removed bytes must not reappear after the next crash, when they may be below the recovery point.
             segment.file.sync()
         segment.apply_scan(found)
         if found.producer_tails is not None:

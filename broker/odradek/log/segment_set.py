@@ -173,7 +173,7 @@ class SegmentSet:
         batch_offset = active.offset_of_batch(offset)
         if batch_offset is not None:
             active.truncate_to(offset)
-            # The removed records must not come back with a crash.
+            # The removed records must not reappear after a crash.
             active.file.sync()
             offset = min(offset, batch_offset)
         self._disk.sync_directory(self._directory)

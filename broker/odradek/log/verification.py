@@ -1,12 +1,12 @@
-"""Which transactional producers are being verified: nobody writes to a transaction that has ended meanwhile (KIP-890).
+"""Verification of transactional producers: no batch joins a transaction that has ended (KIP-890).
 
 Before a producer's first batch of a transaction, the leader asks the transaction coordinator whether the partition
 belongs to it. A marker may be written between the answer and the append. The batch would then open a transaction that
-nobody ends. So a token is made before the question, and the append needs that very token. Each data batch and each
-marker of the producer takes it away.
+never ends. So a token is made before the question, and the append needs that very token. Each data batch and each
+marker of the producer removes it.
 
-With transactions of version 2 the next transaction has the epoch of the last one's marker. Such a marker comes from the
-transaction before, and the token stands (KAFKA-18575, KAFKA-18654).
+With transactions of version 2 the next transaction has the epoch of the last one's marker. Such a marker is of the
+transaction before, and the token stays valid (KAFKA-18575, KAFKA-18654).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VerificationTokens:
     def begin(
         self, producer_id: int, producer_epoch: int, *, first_sequence: int, adds_partition: bool, now_ms: int
     ) -> VerificationToken:
-        """The producer's token, a new one where none stands: to be taken before the coordinator is asked."""
+        """The producer's token, a new one where there is none: to be made before the coordinator is asked."""
         standing = self.standing.get(producer_id)
         if standing is not None and standing.producer_epoch == producer_epoch:
             standing.lowest_sequence = min(standing.lowest_sequence, first_sequence)
@@ -64,7 +64,7 @@ class VerificationTokens:
         )
         if standing is not None:
             if standing.producer_epoch > producer_epoch:
-                return token  # An older instance of the producer: its token never stands.
+                return token  # An older instance of the producer: its token is never valid.
             del self.standing[producer_id]
         elif len(self.standing) >= self._tokens_max:
             del self.standing[next(iter(self.standing))]
@@ -85,7 +85,7 @@ class VerificationTokens:
             del self.standing[producer_id]
 
     def expire(self, *, now_ms: int, expiration_ms: int) -> None:
-        """Drop the tokens of questions that nobody waits for any more."""
+        """Drop the tokens of questions that no request waits for any more."""
         tokens = self.standing
         while tokens:
             token = next(iter(tokens.values()))

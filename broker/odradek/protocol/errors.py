@@ -1,6 +1,6 @@
 """The errors of Kafka's protocol: one table of their numbers for brokers, controllers, followers and clients.
 
-A row has Kafka's number and name, the exception of the domain that stands for it, and what a client does upon it. No
+A row has Kafka's number and name, the exception of the domain that represents it, and what a client does upon it. No
 other module writes a number: it names the exception (`code_of`). A number without an exception is one that no part of
 Odradek raises. Source: Apache Kafka 4.1, `org.apache.kafka.common.protocol.Errors`.
 
@@ -42,7 +42,7 @@ class ErrorRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the error means, for an answer that brings no message of its own."""
+        """What the error means, for an answer that has no message of its own."""
         kind = self.kind
         return self.name if kind is None else (kind.__doc__ or kind.__name__).strip()
 

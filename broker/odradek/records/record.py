@@ -214,7 +214,7 @@ def _long_varint(payload: bytes, position: int, bytes_max: int) -> tuple[int, in
 
 
 def skip_headers(payload: bytes, position: int, end: int) -> None:
-    """Check the headers whose count stands at `position`. Raises CorruptRecord."""
+    """Check the headers whose count is at `position`. Raises CorruptRecord."""
     for _ in _header_spans(payload, position, end):
         pass
 
@@ -235,7 +235,7 @@ def _header_spans(payload: bytes, position: int, end: int) -> Iterator[tuple[int
 
 
 def read_headers(payload: bytes, position: int, end: int) -> Headers:
-    """The headers whose count stands at `position`. Names that are not UTF-8 get replacement characters."""
+    """The headers whose count is at `position`. Names that are not UTF-8 get replacement characters."""
     return tuple(
         (
             payload[key_start:key_end].decode("utf-8", "replace"),

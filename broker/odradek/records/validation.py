@@ -1,7 +1,7 @@
 """What a broker checks of a batch that a client sent, before it appends it.
 
-Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header
-(`batch.validate_header`). What stands here needs the records, or all bytes of the request.
+Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header (`batch.validate_header`).
+The checks here need the records, or all bytes of the request.
 
 Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
 compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch may

@@ -285,7 +285,7 @@ class LogCleaner:
         return first_dirty_offset(partition.log)
 
     def _failed(self, log: Log, failure: Exception) -> None:
-        """Mark a log, so that the others go on; what may pass is tried again a few times."""
+        """Mark a log, so that the others continue; what may pass is retried a few times."""
         name = log.topic_partition
         may_pass = isinstance(failure, WorkerDied) or (isinstance(failure, OSError) and is_shortage(failure))
         count = self._failures[name] = self._failures.get(name, 0) + 1

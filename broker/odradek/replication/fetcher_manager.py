@@ -28,7 +28,7 @@ class ReplicaFetcherManager:
         current_settings: Callable[[], Settings],
     ) -> None:
         """`transport_of` gives the transport of the fetchers with one number. Nothing else uses it: a fetch that waits
-        for records holds up all requests behind it.
+        for records delays all requests behind it.
         """
         self._partitions = partitions
         self._context = partitions.context

@@ -24,7 +24,7 @@ Callback = Callable[[Outcome], None]
 
 
 class Flusher:
-    """Brings logs to the device. All calls and callbacks are on the loop."""
+    """Syncs logs to the device. All calls and callbacks are on the loop."""
 
     def __init__(self, *, threads: BlockingWork, clock: Clock) -> None:
         """`threads` run the syncs; their maker closes them."""

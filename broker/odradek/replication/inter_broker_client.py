@@ -1,7 +1,7 @@
 """Connections to other brokers: opened at the first request, opened again when lost, to the image's addresses.
 
-A client has one connection to each broker. When a broker comes back with another address, or as another registration,
-the next request goes there. An attempt to connect to the old address can be interrupted.
+A client has one connection to each broker. When a broker returns with another address, or as another registration, the
+next request goes there. An attempt to connect to the old address can be interrupted.
 
 Requests on one connection wait for each other, so callers whose requests may wait long have clients of their own.
 """

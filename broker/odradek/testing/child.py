@@ -1,7 +1,7 @@
 """The broker's side of `process`: `odradek start`, watched by and listening to the test that started it.
 
 A thread reads commands from stdin, one JSON object a line, and answers each on stdout. When stdin ends the test process
-is gone, and this one ends at once: nothing that it could still save is wanted by anybody.
+is gone, and this one ends at once: nothing that it could still save is needed.
 """
 
 from __future__ import annotations

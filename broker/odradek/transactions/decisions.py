@@ -240,8 +240,8 @@ def abort_by_server(
 ) -> TransactionMetadata:
     """The abort of an open transaction by a timeout or by a new instance of the producer, which is fenced.
 
-    The epoch rises once (KAFKA-19367). Under TV2 an exhausted epoch brings a new producer id, as it does at the end
-    of any other transaction: Kafka 4.1 gets stuck there (KAFKA-20090). Raises ProducerIdNeeded.
+    The epoch rises once (KAFKA-19367). Under TV2 an exhausted epoch leads to a new producer id, as it does at the end
+    of any other transaction. Kafka 4.1 gets stuck there (KAFKA-20090). Raises ProducerIdNeeded.
     """
     if max(version_level, stored.client_version) >= TV2:
         return _prepared_with_epoch(

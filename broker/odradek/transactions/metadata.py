@@ -13,7 +13,7 @@
 
 Values are immutable: a step gives the next value, which counts once it is in the log. Two generations of the protocol
 differ in their epochs. TV1 keeps the producer's epoch at a transaction's end. TV2 (KIP-890) raises it by one, so that
-whatever is late is refused. Sources: KIP-98, KIP-360, KIP-890.
+late requests are refused. Sources: KIP-98, KIP-360, KIP-890.
 """
 
 from __future__ import annotations

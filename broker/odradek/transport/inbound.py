@@ -231,7 +231,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         )
 
     def _schedule(self) -> None:
-        """Answer, in the next turn, frames that nothing else holds up."""
+        """Answer, in the next turn, frames that nothing else delays."""
         if self._frames and not self._is_scheduled and not self._is_blocked():
             self._is_scheduled = True
             self._loop.call_soon(self._scheduled)

@@ -1,4 +1,4 @@
-"""Stories of partitions that cannot move and of elections that are not needed, as one broker alone can tell them."""
+"""Stories of partitions that cannot move and of elections that are not needed, on one broker."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def transactions_sweep(wire: Wire) -> None:
 
 
 def initialization_story(wire: Wire) -> None:
-    """InitProducerId: who gets which epoch, and who is fenced."""
+    """InitProducerId: the epochs that it answers, and the producers that it fences."""
     producer = Producer(wire, "starter")
     me = producer.id
     initialize(wire, "a new instance", "starter")

@@ -1,7 +1,7 @@
 """Every API in every version that this broker offers, each asked once for something usual.
 
-The other stories look closely at one version of most APIs; this one finds what is wrong with the others. What
-an API without a row here would be answered nobody compares, so `test_golden` wants a row for each.
+The other stories look closely at one version of most APIs; this one finds what is wrong with the others. What answers
+of an API without a row here would not be compared, so `test_golden` requires a row for each.
 """
 
 from __future__ import annotations

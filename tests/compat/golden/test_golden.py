@@ -1,8 +1,8 @@
 """The same request bytes to Apache Kafka 4.1.1 and to us: answers are compared field by field.
 
-Kafka's answers are kept beside this file as JSON, so that no Kafka is needed to compare. To write them anew:
-`ODRADEK_RECORD_GOLDEN=1 pytest tests/compat/golden`. A difference that is meant stands in `allowed.py` with
-its reason, and must still be there: an allowance that is no longer needed fails.
+Kafka's answers are kept beside this file as JSON, so that no Kafka is needed to compare. To write them again:
+`ODRADEK_RECORD_GOLDEN=1 pytest tests/compat/golden`. A difference that is meant stands in `allowed.py` with its reason,
+and must still be there: an allowance that is no longer needed fails.
 
 Kafka is formatted without eligible leader replicas (KIP-966). With them it keeps min.insync.replicas as a dynamic
 default of the cluster, which is then the source of every topic's value. We need no such default for them.
@@ -45,7 +45,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.
 
 @pytest.fixture
 def peer(tmp_path: Path) -> Iterator[Broker | KafkaPeer]:
-    """A broker of its own for every story: names and ids begin anew."""
+    """A broker of its own for every story: names and ids begin again."""
     broker: Broker | KafkaPeer
     if RECORDING:
         broker = KafkaPeer(tmp_path, settings=SETTINGS, has_eligible_leader_replicas=False)

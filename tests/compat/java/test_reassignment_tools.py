@@ -212,7 +212,7 @@ def test_replicas_are_the_same_says_kafkas_own_tool(cluster: Cluster) -> None:
     fill(cluster, topic, partitions=3, count=3000)
     arguments = ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "500"]
     command = java_arguments(f"{TOOLS}.ReplicaVerificationTool", arguments, classpath=kafka_classpath())
-    # It never ends by itself: read until it has told twice.
+    # It never ends by itself: read until it has reported twice.
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(java_environment())
     ) as running:

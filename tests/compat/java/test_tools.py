@@ -45,7 +45,7 @@ def consume(bootstrap: str, topic: str, count: int, *more: str) -> list[str]:
 
 
 def own_lag(bootstrap: str, group: str) -> int:
-    """The lag that `odradek groups describe` tells."""
+    """The lag that `odradek groups describe` prints."""
     command = [sys.executable, "-m", "odradek", "groups", "describe", group, "--output", "json"]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
     printed = subprocess.run(

@@ -1,8 +1,8 @@
 """Kafka's verifiable clients on three brokers, one of which is stopped or killed and started again, over and over.
 
-Each bounce chases whoever leads a partition of the topic at that moment, or the active controller. Every second one is
-started again at once, the others when another leads instead. The next bounce waits until all replicas are in sync: with
-min.insync.replicas=2 of three, the loss of one must cost nothing.
+Each bounce stops the broker that leads a partition of the topic at that time, or the active controller. Every second
+one is started again at once, the others when another leads instead. The next bounce waits until all replicas are in
+sync: with min.insync.replicas=2 of three, the loss of one must cost nothing.
 
 python -m tests.compat.three_brokers.bounces                20 of each kind, about ten minutes
 python -m tests.compat.three_brokers.bounces --bounces 5    fewer
@@ -84,7 +84,7 @@ def _bounce(cluster: Cluster, admin: AdminClient, topic: str, kind: str, *, is_q
 
 
 def partitions_of(admin: AdminClient, topic: str) -> Any:
-    """By number, as some broker tells it."""
+    """By number, as some broker's metadata has it."""
     return admin.list_topics(topic, timeout=30).topics[topic].partitions
 
 

@@ -38,7 +38,7 @@ def test_kafkas_tool_finds_all_replicas_alike(cluster: Cluster) -> None:
 
 
 def _reports(bootstrap: str, topic: str) -> list[str]:
-    """The tool's first reports of the replicas; it ends only when it is told to."""
+    """The tool's first reports of the replicas; it ends only when it is stopped."""
     arguments = ("--broker-list", bootstrap, "--topics-include", topic, "--time", "-2")
     process = subprocess.Popen(
         java_arguments(_TOOL, [*arguments, "--report-interval-ms", "500"], classpath=kafka_classpath()),

@@ -1,4 +1,4 @@
-"""A producer that never stops, while each broker in turn is stopped in order and started again."""
+"""A producer that never stops, while each broker in turn is stopped cleanly and started again."""
 
 from __future__ import annotations
 

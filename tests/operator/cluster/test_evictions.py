@@ -15,7 +15,7 @@ KEY = Key("Cluster", "default", "events")
 
 
 def allowed(world: World) -> int:
-    """How many brokers Kubernetes would let go now, by the rule of its disruption controller (for maxUnavailable)."""
+    """How many brokers Kubernetes would evict now, by the rule of its disruption controller (for maxUnavailable)."""
     counts = []
     for name in ("events-broker", "events-broker-catching-up"):
         spec = budget(world, name)["spec"]

@@ -154,7 +154,7 @@ def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
     world.settle()
     assert world.pods() == before
     assert world.condition("Paused")["status"] == "True"
-    # Nobody looks: what was true before may be true no more.
+    # No run checks it: what was true before may be true no more.
     for type in ("Ready", "Rolling"):
         assert (world.condition(type)["status"], world.condition(type)["reason"]) == ("Unknown", "Paused")
     world.change(metadata__annotations={"odradek.io/paused": None})

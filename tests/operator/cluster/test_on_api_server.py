@@ -280,7 +280,7 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             await person.create(cluster)
             operator = reconciler(kubernetes)
             await operator.reconcile(key)
-            # Nobody makes pods and claims here: a person does.
+            # No controller creates pods and claims here: the test does.
             await person.create(_pod("events-broker-1"))
             claim = await person.create(_claim("data-events-broker-1"))
             await person.set_status(VOLUME_CLAIMS, claim, {"phase": "Bound"})

@@ -39,7 +39,7 @@ NAMES = (
 
 
 def put(world: World, api: Api, name: str, **about: object) -> Json:
-    """Somebody's object."""
+    """Another owner's object."""
     return world.objects.create(
         {
             "apiVersion": api.group_version,

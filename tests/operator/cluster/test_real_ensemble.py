@@ -104,7 +104,7 @@ def test_servers_without_data_never_make_an_ensemble_of_their_own(ensemble: Ense
     ensemble.found(1)
     ensemble[1].kill()
     ends_alone(ensemble, 2, 3)
-    # Also where it goes in the very moment: somebody answers in its place, and is no ZooKeeper.
+    # Also where it ends at the same time: another program answers in its place, and is no ZooKeeper.
     with socket.create_server(("127.0.0.1", ensemble[1].client)) as impostor:
         threading.Thread(target=answer_rw, args=(impostor,), daemon=True).start()
         ensemble.start(2, 3)

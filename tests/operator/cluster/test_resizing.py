@@ -155,7 +155,7 @@ def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: 
         assert world.look() is not None
     assert world.pods() == before and world.claim(1) == claim
     assert "only replica of 2 partitions" in world.condition("Rolling")["message"]
-    # Somebody gives them another replica.
+    # An administrator gives them another replica.
     world.brokers.answers.clear()
     world.settle()
     assert world.replaced(before) == {"events-broker-1"}

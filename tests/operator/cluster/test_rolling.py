@@ -1,4 +1,4 @@
-"""When pods of a Cluster are restarted, in which order, and for whom they wait, with Kubernetes in memory."""
+"""When pods of a Cluster are restarted, in which order, and what they wait for, with Kubernetes in memory."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Shop:
         )
 
     def deployment(self, name: str, **about: Any) -> None:
-        """Somebody's Deployment of one pod."""
+        """Another owner's Deployment of one pod."""
         metadata = {"name": name, "namespace": "shop", **about}
         self.kubernetes.objects.create(
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}

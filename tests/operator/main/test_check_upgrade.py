@@ -13,7 +13,7 @@ READY = {"type": "Ready", "status": "True", "reason": "Serving", "message": "all
 
 
 class Site:
-    """A Kubernetes with Clusters and ConsumerGroups that nobody reconciles."""
+    """A Kubernetes with Clusters and ConsumerGroups that no operator reconciles."""
 
     def __init__(self) -> None:
         self.kubernetes = MemoryKubernetes()

@@ -91,7 +91,7 @@ def test_a_renewal_that_conflicts_with_another_write_is_tried_again() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 1000.0])
 def test_a_conflict_that_cannot_be_looked_into_is_a_renewal_that_failed(seconds: float) -> None:
-    """The API server goes away between the refusal and the look at who has the Lease."""
+    """The API server goes away between the refusal and the read of the Lease's holder."""
 
     class Conflicting(SlowKubernetes):
         async def replace(self, manifest: Json) -> Json:

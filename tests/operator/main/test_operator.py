@@ -46,7 +46,7 @@ SETTINGS = OperatorSettings(
     identity="one",
     http_host="127.0.0.1",
     http_port=0,
-    # A machine that is held up for a second takes nobody's Lease away; tests of the Lease have lengths of their own.
+    # A machine that pauses for a second loses no Lease; tests of the Lease have lengths of their own.
     lease_seconds=15,
 )
 
@@ -294,7 +294,7 @@ def test_a_holder_without_a_pod_is_followed_before_its_lease_ends() -> None:
         path = ("GET", PODS.path("system", "old"))
         async with gateway_to(server.url) as kubernetes:
             await Lease(kubernetes, **place, identity="old", pod="old").acquire()
-            # As long as the pod is there, or nobody may say so, the holder keeps it.
+            # As long as the pod is there, or may not be read, the holder keeps it.
             for refusal in (None, 403):
                 heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
                 if refusal is not None:

@@ -8,7 +8,7 @@ from odradek_operator.gateways.api_server import ApiServerGateway, Configure
 
 
 def configured_for(url: str, *, token: str | None = None) -> Configure:
-    """How to reach the server at `url`, as whom the token names."""
+    """How to reach the server at `url`, as the user that the token names."""
 
     async def configure() -> Configuration:
         configuration = Configuration(host=url, verify_ssl=False)

@@ -227,14 +227,15 @@ class ClassicGroup:
             # The answer to the last join was lost: give it again.
             answer(self._rebalance.join_result(member))
         elif self._rebalance.state is GroupState.STABLE and unchanged and not is_leader:
-            # A leader rejoins because the topics have changed; a follower brings nothing new.
+            # A leader rejoins because the topics have changed; a follower has nothing new.
             answer(self._rebalance.join_result(member))
         else:
             self._rebalance.update_member(member, request, answer)
             self._rebalance.rebalance_or_complete()
 
     def sync(self, request: SyncRequest, answer: AnswerSync) -> None:
-        """Ask for the assignment; the leader brings everybody's. `answer` is called once, now or after the write."""
+        """Ask for the assignment; the leader sends those of all members. `answer` is called once, now or after the
+        write."""
         try:
             member = self._rebalance.validate(request.member_id, request.instance_id, request.generation)
             for given, known in (
@@ -366,7 +367,7 @@ class ClassicGroup:
             raise RebalanceInProgress(f"the group {self.group_id!r} rebalances; commit after it")
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may read the offsets of a classic group."""
+        """Any client may read the offsets of a classic group."""
 
     def validate_delete(self) -> None:
         """Raises GroupIdNotFound or NonEmptyGroup."""

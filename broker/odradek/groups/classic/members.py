@@ -53,7 +53,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """A join as the group sees it. Times in milliseconds; `member_id` is empty for a newcomer."""
+    """A join as the group sees it. Times in milliseconds; `member_id` is empty for a new member."""
 
     member_id: str
     instance_id: str | None
@@ -70,7 +70,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A sync as the group sees it. Only the leader brings `assignments`, by member id."""
+    """A sync as the group sees it. Only the leader sends `assignments`, by member id."""
 
     member_id: str
     instance_id: str | None

@@ -1,4 +1,4 @@
-"""Static members of a classic group (KIP-345): one that comes back under a new member id keeps its assignment."""
+"""Static members of a classic group (KIP-345): one that returns under a new member id keeps its assignment."""
 
 from __future__ import annotations
 

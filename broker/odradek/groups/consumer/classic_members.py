@@ -131,7 +131,7 @@ class ClassicMembers:
     def _join_as_classic_group(
         self, group: ConsumerGroup, update: GroupUpdate, member_id: str, answer: AnswerJoin
     ) -> None:
-        """Make the group classic: its last member of the consumer protocol comes back with the classic one."""
+        """Make the group classic: its last member of the consumer protocol returns with the classic one."""
         after = update.group
         targets = {other: (member, after.target(other)) for other, member in after.members.items()}
         classic = self._conversion.classic_group(group.group_id, after.epoch, targets)
@@ -149,7 +149,7 @@ class ClassicMembers:
                 )
             )
 
-        # A new target has to reach everybody: then they rebalance as a classic group does.
+        # A new target has to reach all members: then they rebalance as a classic group does.
         self._conversion.write_classic(group, classic, on_written, rebalance=after.epoch != group.epoch)
 
     def sync(self, group: ConsumerGroup, request: SyncRequest, answer: AnswerSync) -> None:

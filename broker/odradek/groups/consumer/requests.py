@@ -319,7 +319,7 @@ class ConsumerRequests:
 
 
 def _admit(update: GroupUpdate, member_id: str, request: ConsumerGroupHeartbeat) -> None:
-    """Let the member in; a static member that comes back takes over its old member id's records.
+    """Admit the member; a static member that returns takes over its old member id's records.
 
     Raises UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId.
     """

@@ -64,7 +64,7 @@ class GroupUpdate:
         self.put(KIND_MEMBER, member_id, None)
 
     def replace_member(self, old_member_id: str, new_member_id: str) -> None:
-        """A static member comes back under another id: the new id takes over the records of the old one."""
+        """A static member returns under another id: the new id takes over the records of the old one."""
         group = self.group
         member, target = group.members[old_member_id], group.target(old_member_id)
         current = group.current(old_member_id)

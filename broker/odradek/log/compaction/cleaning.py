@@ -162,7 +162,7 @@ class _Round:
                         )
                     return
                 self._summary.records_mapped += sum(batch.header.record_count for batch in data)
-        # Offsets above the last record are not in use: the next round begins where this one may not go on.
+        # Offsets above the last record are not in use: the next round begins where this one may not continue.
         self._map.latest_offset = task.first_uncleanable_offset - 1
 
     # --- pass 2 ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes the segments that stand for a run of old ones, as `.cleaned` files with their indexes.
+"""Writes the segments that replace a run of old ones, as `.cleaned` files with their indexes.
 
 The new files are on the device, with the time of their last source, when `finish` returns. One old run becomes one new
 segment, unless its batches grow beyond segment.bytes by being compressed again.
@@ -73,7 +73,7 @@ class SegmentWriter:
         return header.record_count
 
     def finish(self, *, modified_ms: int, is_cached: bool) -> None:
-        """Bring all to the device. `is_cached` says that readers may soon ask for it. Raises OSError."""
+        """Sync all to the device. `is_cached` says that readers may soon ask for it. Raises OSError."""
         self._write()
         for segment in (*self._done, self._segment):
             segment.write_indexes(final=True)

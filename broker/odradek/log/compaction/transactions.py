@@ -1,8 +1,8 @@
 """Which transactions a pass over a log meets: whose data goes, and whose marker may go.
 
-One object is used for one pass over all segments from the log's start on, whatever groups they are written in. Data
-below the first uncleanable offset belongs to transactions that have ended, so each is either aborted, and in an index,
-or committed. A marker may be removed once no batch of its transaction is left, also not an empty one. A marker without
+One object is used for one pass over all segments from the log's start on, in all groups of segments. Data below the
+first uncleanable offset belongs to transactions that have ended, so each is either aborted, and in an index, or
+committed. A marker may be removed once no batch of its transaction is left, also not an empty one. A marker without
 data means nothing. Data without its marker would open the transaction again (KAFKA-8351).
 """
 

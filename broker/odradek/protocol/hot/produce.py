@@ -9,8 +9,8 @@
                                message nullable string ] ],
               throttle time int32 ms; the tagged fields of v10 on are `current_leaders`
 
-From v9 on lengths are compact and each structure ends with tagged fields. A topic's bytes are kept as they stand, for
-the response. Records are slices of the frame.
+From v9 on lengths are compact and each structure ends with tagged fields. A topic's bytes are kept as they are, for the
+response. Records are slices of the frame.
 """
 
 from __future__ import annotations

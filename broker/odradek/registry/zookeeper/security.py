@@ -22,7 +22,7 @@ _OWNER: Final[Sequence[Any]] = CREATOR_ALL_ACL + READ_ACL_UNSAFE
 
 
 def open_to_all(path: str) -> Sequence[Any]:
-    """Anybody may do anything: the access list, of kazoo's ACLs, for the node made at `path`."""
+    """Every client may do everything: the access list, of kazoo's ACLs, for the node made at `path`."""
     return _ANYBODY
 
 
