@@ -232,12 +232,15 @@ class Administrator:
         while True:
             waited = asyncio.get_running_loop().time() - began
             self._history.require(waited < MOVES_END_SECONDS, "I12", f"a move does not end in {waited:.0f} s")
+            # Without an answer, an earlier request may still be carried out behind this one.
+            is_answered = False
             try:
                 await self.reassign(list(BROKERS))
+                is_answered = True
             except OdradekError as failure:
                 self._history.add("admin", f"moves: {failure}")
             await asyncio.sleep(1.0)
-            if all(set(self._replicas(number)) == set(BROKERS) for number in self._numbers()):
+            if is_answered and all(set(self._replicas(number)) == set(BROKERS) for number in self._numbers()):
                 return
 
     def _numbers(self) -> range:
