@@ -10,7 +10,7 @@ from e2e.kube import Kube, KubectlError, condition, is_ready, until
 from e2e.workload import CLIENT_POD, everything, listed, produce
 
 
-def test_a_topic_is_made_and_told_of(kube: Kube) -> None:
+def test_a_topic_is_made_and_reported(kube: Kube) -> None:
     made = declare_topic(
         kube, named("reported"), partitions=2, replicas=3, config={"retention.ms": 86_400_000}
     )

@@ -78,7 +78,7 @@ def test_a_reset_happens_once_for_each_id(kube: Kube, topic: str) -> None:
     shown(kube, named("again"), lambda one: behind(one) == 0, "the same id resets nothing a second time")
 
 
-def test_a_group_begins_where_it_is_told(kube: Kube, topic: str) -> None:
+def test_a_group_begins_at_its_initial_position(kube: Kube, topic: str) -> None:
     produce(kube, BOOTSTRAP, topic, [f"old{number}" for number in range(10)])
     declare_group(kube, named("beginning"), topics=[topic], initialPosition={"at": "Latest"})
     kube.ready("consumergroup", named("beginning"), GROUP_SECONDS_MAX)

@@ -17,7 +17,7 @@ ROLL_SECONDS_MAX = 240.0
 NOT_BEFORE = int(RUN, 16) % 97 + 1  # a value that an earlier run on a cluster that was kept has hardly set
 
 
-def test_a_setting_that_brokers_take_live_restarts_nobody(kube: Kube) -> None:
+def test_a_setting_that_brokers_take_live_restarts_none(kube: Kube) -> None:
     before = pods_by_name(kube, "broker")
     upgrade_cluster("--set", rf"cluster.spec.brokers.config.message\.max\.bytes={1_000_000 + NOT_BEFORE}")
     settled(kube)

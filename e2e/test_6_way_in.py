@@ -132,7 +132,7 @@ def test_brokers_know_the_zone_of_their_node(edge: Kube) -> None:
     }
 
 
-def test_a_paused_cluster_is_left_alone_until_it_is_let_go(edge: Kube) -> None:
+def test_a_paused_cluster_is_left_alone_until_it_is_resumed(edge: Kube) -> None:
     paused = {"metadata": {"annotations": {"odradek.io/paused": "true"}}}
     edge.patch("cluster", "edge", {**paused, "spec": {"controllers": {"replicas": 2}}})
     seen = until(

@@ -108,12 +108,12 @@ def test_no_pod_of_the_charts_is_taken_for_one_of_a_cluster(context: Context) ->
 
 def test_clients_begin_where_the_operator_says(context: Context) -> None:
     (pod,) = [thing for thing in _rendered("odradek") if thing["kind"] == "Pod"]
-    told = {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
+    variables = {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
     (service,) = [
         one for one in own_services(context) if one["metadata"]["name"] == context.called("bootstrap")
     ]
     name = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
-    assert told["BOOTSTRAP"] == f"{name}:{service['spec']['ports'][0]['port']}"
+    assert variables["BOOTSTRAP"] == f"{name}:{service['spec']['ports'][0]['port']}"
     assert context.bootstrap.startswith(name)
 
 
@@ -135,13 +135,13 @@ def test_the_service_bindings_secret_has_what_the_operators_config_map_has(conte
     ):
         assert secret["type"] == "servicebinding.io/kafka"
         assert secret["metadata"]["name"] == f"{cluster}-binding"
-        told = {key: _short(value, context) for key, value in bound["data"].items()}
+        variables = {key: _short(value, context) for key, value in bound["data"].items()}
         here = f"{context.name}-bootstrap.{context.namespace}.svc"
         named = {
             key: value.replace(f"{cluster}-bootstrap.{namespace}.svc", here)
             for key, value in secret["stringData"].items()
         }
-        assert named == told
+        assert named == variables
     assert bound["metadata"]["name"] == made["metadata"]["name"]
 
 

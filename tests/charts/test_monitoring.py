@@ -137,7 +137,7 @@ def test_conditions_that_are_asked_for_are_set_by_the_operator() -> None:
         assert f'"{name}"' in source
 
 
-def test_every_alert_tells_what_where_and_what_to_do() -> None:
+def test_every_alert_says_what_where_and_what_to_do() -> None:
     rules = [rule for chart in ("odradek-operator", "odradek") for _, rule in _alerts(chart)]
     assert rules
     for rule in rules:
@@ -188,6 +188,6 @@ def test_panels_do_not_lie_on_each_other() -> None:
 @pytest.mark.parametrize(
     "alert", ["odradek-operator/OdradekOperatorNotLeading", "odradek/OdradekNoActiveController"]
 )
-def test_who_must_be_there_is_missed_also_when_nobody_is_there_to_say_so(alert: str) -> None:
+def test_a_missing_process_is_noticed_without_any_metrics_of_it(alert: str) -> None:
     """A sum of nothing is no number, which no comparison holds for."""
     assert "or vector(0)) != 1" in EXPRESSIONS[alert]

@@ -8,7 +8,7 @@ from tests.support.helm import HelmFailed, objects, template
 
 
 @pytest.mark.parametrize("release", ["a" * 41, "9lives"])
-def test_a_release_whose_name_cannot_be_a_clusters_is_told_what_to_set(release: str) -> None:
+def test_a_release_name_that_no_cluster_may_have_says_what_to_set(release: str) -> None:
     with pytest.raises(HelmFailed, match=r"cluster\.name: .* at most 40 characters; set cluster\.name"):
         template("odradek", release=release)
     assert objects(template("odradek", release=release, settings=["cluster.name=log"]))

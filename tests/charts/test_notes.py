@@ -38,15 +38,15 @@ class Notes:
 
 
 def test_the_address_is_that_of_the_bootstrap_service(notes: Notes) -> None:
-    told = notes("odradek")
-    assert "ledger" not in told
-    assert told.count("log-bootstrap.data.svc:9092") >= 4
+    text = notes("odradek")
+    assert "ledger" not in text
+    assert text.count("log-bootstrap.data.svc:9092") >= 4
     assert "ledger-bootstrap.data.svc:9092" in notes("odradek", "cluster.name=ledger")
 
 
 def test_the_snippet_for_spark_is_python(notes: Notes) -> None:
-    told = notes("odradek", "topics.lines.partitions=1")
-    snippet = told[told.index("  records = ") :].split("\n\n")[0].rstrip()
+    text = notes("odradek", "topics.lines.partitions=1")
+    snippet = text[text.index("  records = ") :].split("\n\n")[0].rstrip()
     tree = ast.parse(textwrap.dedent(snippet))
     assert len(tree.body) == 2
     assert '"subscribe", "lines"' in snippet
@@ -54,9 +54,9 @@ def test_the_snippet_for_spark_is_python(notes: Notes) -> None:
 
 def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None:
     listener = "cluster.spec.listeners[0]"
-    told = notes("odradek", f"{listener}.name=world", f"{listener}.type=NodePort", f"{listener}.port=9094")
-    assert "world (NodePort)" in told
-    assert "neither encryption nor authentication" in told
+    text = notes("odradek", f"{listener}.name=world", f"{listener}.type=NodePort", f"{listener}.port=9094")
+    assert "world (NodePort)" in text
+    assert "neither encryption nor authentication" in text
 
 
 @pytest.mark.parametrize(

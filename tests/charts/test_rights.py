@@ -90,19 +90,19 @@ def test_a_role_stands_in_each_namespace_that_is_watched() -> None:
     assert namespaces == {"data", "sales"}
 
 
-def test_the_operator_is_told_the_namespaces_that_it_has_rights_in() -> None:
+def test_the_operator_gets_the_namespaces_that_it_has_rights_in() -> None:
     deployment = template(
         "odradek-operator",
         settings=["watch.namespaces={data,sales}"],
         show_only=["templates/deployment.yaml"],
     )
     (pod,) = [found["spec"]["template"]["spec"] for found in objects(deployment)]
-    (told,) = [
+    (given,) = [
         variable["value"]
         for variable in pod["containers"][0]["env"]
         if variable["name"] == "ODRADEK_OPERATOR_RUN_NAMESPACES"
     ]
-    assert told.split() == ["data", "sales"]
+    assert given.split() == ["data", "sales"]
 
 
 def test_every_setting_is_one_that_the_command_reads() -> None:

@@ -53,8 +53,8 @@ def test_an_executor_has_its_options_in_the_order_of_their_numbers() -> None:
     made = command(["executor"], EXECUTOR)
     assert made[:6] == ["java", "-Dfirst=1", "-Dninth=1", "-Dlast=1", "-Xms512m", "-Xmx512m"]
     assert made[6:8] == ["-cp", "/opt/spark/conf:/spark/jars/*"]
-    told = made[9:]
-    assert dict(zip(told[::2], told[1::2], strict=True)) == {
+    given = made[9:]
+    assert dict(zip(given[::2], given[1::2], strict=True)) == {
         "--driver-url": EXECUTOR["SPARK_DRIVER_URL"],
         "--executor-id": "1",
         "--cores": "2",

@@ -1,7 +1,7 @@
 """Plain words in the prose of the product and its tests: a word that has a better one in the table does not come back.
 
-Prose is comments, docstrings and the pages; names and texts that a program prints are left out. A word enters the
-table when the last place with it is rewritten.
+Prose is comments, docstrings, the pages, and texts that a program prints; names are left out. A word enters the table
+when the last place with it is rewritten.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.tidy.checkout import PRODUCT, TESTS, named, pages, reference, sources, text_of_page
+from tests.tidy.test_sentences_of_code import texts
 
 # As a regular expression between word boundaries, in any case: the better words. A person may be "a user who", and a
 # machine may be "cut off".
@@ -68,6 +69,8 @@ BETTER: Final = {
     "whoever": "the process that, by its name",
 }
 FOLDERS: Final = (*PRODUCT, *TESTS, "helm")
+# Folders whose texts have no such words either.
+FOLDERS_OF_TEXTS: Final = ("operator", "pipeline", "helm", "release")
 _ANY: Final = re.compile(rf"\b(?:{'|'.join(BETTER)})\b", re.IGNORECASE)
 
 
@@ -83,6 +86,12 @@ def comments_and_docstrings(path: Path) -> Iterator[tuple[int, str]]:
             if docstring is not None:
                 for offset, line in enumerate(docstring.splitlines()):
                     yield node.body[0].lineno + offset, line
+
+
+def texts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number, text) of what a module prints. One without a blank is a name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return ((number, " ".join(text.split())) for number, text in texts(tree) if len(text.split()) > 1)
 
 
 def odd_words(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
@@ -102,6 +111,12 @@ def test_the_code_says_it_in_plain_words(folder: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("folder", FOLDERS_OF_TEXTS)
+def test_the_texts_say_it_in_plain_words(folder: str) -> None:
+    found = [word for path in sources(folder) for word in odd_words(path, texts_of(path))]
+    assert found == []
+
+
 def test_the_pages_say_it_in_plain_words() -> None:
     found = [word for path in (*pages(), *reference()) for word in odd_words(path, text_of_page(path))]
     assert found == []
@@ -109,12 +124,13 @@ def test_the_pages_say_it_in_plain_words() -> None:
 
 def test_an_odd_word_is_found(tmp_path: Path) -> None:
     code, page = tmp_path / "code.py", tmp_path / "page.md"
-    code.write_text('"""Begins\nafresh."""\nafresh = 1  # Afresh, `afresh`\nprint("afresh")\n')
+    code.write_text('"""Begins\nafresh."""\nafresh = 1  # Afresh, `afresh`\nprint("afresh", "go\\nafresh")\n')
     page.write_text("Begun.\n| afresh |\n```\nafresh\n```\nAn afreshment.\n")
     assert list(odd_words(code, comments_and_docstrings(code))) == [
         "code.py:3 'Afresh': write 'again'",
         "code.py:2 'afresh': write 'again'",
     ]
+    assert list(odd_words(code, texts_of(code))) == ["code.py:4 'afresh': write 'again'"]
     assert list(odd_words(page, text_of_page(page))) == ["page.md:2 'afresh': write 'again'"]
 
 

@@ -232,7 +232,7 @@ def test_a_single_zookeeper_is_reachable_early_and_several_when_ready() -> None:
         assert client["spec"].get("publishNotReadyAddresses", False) is at_once
 
 
-def test_only_who_must_may_talk_to_controllers_and_zookeeper() -> None:
+def test_only_the_clusters_pods_may_talk_to_controllers_and_zookeeper() -> None:
     found = {one["metadata"]["name"]: one["spec"]["ingress"] for one in policies.network_policies(context())}
     assert set(found) == {"events-broker", "events-controller", "events-zookeeper"}
     assert "from" not in found["events-broker"][0], (

@@ -63,7 +63,7 @@ def formed(*voters: int, pods: int = 0) -> ClusterStatus:
     )
 
 
-def test_who_votes_has_a_pod_and_pods_are_made_before_they_vote() -> None:
+def test_every_voter_has_a_pod_that_is_made_before_it_votes() -> None:
     assert size(spec(replicas=3), formed(1)) == 3
     assert size(spec(replicas=1), formed(1, 2, 3)) == 3
     assert size(spec(replicas=1), formed(1, pods=3)) == 1

@@ -18,7 +18,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def test_the_log_tells_what_was_made_and_then_nothing(log: pytest.LogCaptureFixture) -> None:
+def test_the_log_says_what_was_made_and_then_nothing(log: pytest.LogCaptureFixture) -> None:
     world = World()
     world.settle()
     for made in ("Service events-bootstrap", "StatefulSet events-broker", "ConfigMap events-binding"):
@@ -29,7 +29,7 @@ def test_the_log_tells_what_was_made_and_then_nothing(log: pytest.LogCaptureFixt
     assert log.messages == [], "a settled Cluster, and a new operator"
 
 
-def test_the_log_tells_what_is_altered_rolled_and_deleted_and_why(
+def test_the_log_says_what_is_altered_rolled_and_deleted_and_why(
     world: World, log: pytest.LogCaptureFixture
 ) -> None:
     world.change(spec__image="odradek:0.2.0", spec__brokers={"config": {"log.retention.ms": 5000}})

@@ -112,7 +112,7 @@ def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> 
     assert late.condition("Listeners")["status"] == "False"
 
 
-def test_an_address_that_a_load_balancer_loses_for_now_restarts_nobody() -> None:
+def test_an_address_that_a_load_balancer_loses_restarts_no_broker() -> None:
     world = World({"listeners": [{"name": "outside", "type": "LoadBalancer", "port": 9094}]})
 
     def balance(ip: str | None) -> None:

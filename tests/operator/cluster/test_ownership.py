@@ -58,9 +58,7 @@ def controlled_by(kind: str, name: str, api_version: str = "apps/v1") -> list[Js
 
 @pytest.mark.parametrize(("api", "name"), NAMES, ids=lambda one: one if isinstance(one, str) else one.kind)
 @pytest.mark.parametrize("labels", [{}, MARKED], ids=["plain", "marked"])
-def test_an_object_of_somebody_else_is_named_and_never_touched(
-    api: Api, name: str, labels: dict[str, str]
-) -> None:
+def test_a_foreign_object_is_named_and_never_touched(api: Api, name: str, labels: dict[str, str]) -> None:
     world = World()
     # With our labels it still has an owner of its own.
     owners = controlled_by("Release", "web") if labels else []

@@ -58,7 +58,7 @@ def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(
     assert world.condition("Rolling")["status"] == "False"
 
 
-def test_a_pod_that_does_not_serve_anyway_goes_first_and_nobody_is_asked(world: World) -> None:
+def test_a_pod_that_does_not_serve_is_replaced_first_without_asking(world: World) -> None:
     world.nodes.broken.add("events-broker-2")
     world.delete(PODS, "events-broker-2")
     world.nodes.turn()

@@ -212,7 +212,7 @@ def test_an_invalid_group_without_a_report_does_not_hold_others_up(
         shop.reconcile("bad")
 
 
-def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
+def test_an_unchanged_resource_is_reconciled_again_after_other_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch)
@@ -231,7 +231,7 @@ def test_what_was_left_as_it_is_is_looked_at_anew_when_more_has_changed(
     assert not shop.environment.stale
 
 
-def test_a_cluster_that_does_not_answer_holds_nobody_elses_groups_up(
+def test_a_silent_cluster_does_not_hold_up_groups_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch)

@@ -66,7 +66,7 @@ def test_records_of_partitions_without_a_commit_count_from_the_first_kept() -> N
     assert decision.status is not None
     assert decision.status.lag is not None
     assert decision.status.lag.messages == 90
-    assert decision.status.lag.seconds is None, "the brokers did not tell"
+    assert decision.status.lag.seconds is None, "the brokers did not answer"
 
 
 def test_one_that_reads_all_is_not_behind_and_is_looked_at_seldom() -> None:
@@ -236,7 +236,7 @@ def test_a_deletion_waits_for_members_and_for_brokers_but_not_for_ever() -> None
         assert (late.actions, event_reasons(late)) == ((RemoveFinalizer(),), ["GroupKept"])
 
 
-def test_who_comes_second_or_has_no_cluster_says_so() -> None:
+def test_a_second_resource_or_one_without_a_cluster_says_so() -> None:
     assert stated(decide(wanted(), there(group(), older="first"))) == ("False", "GroupTaken")
     assert stated(decide(wanted(), Actual(now=NOW, reachability=Reachability.GONE))) == (
         "False",

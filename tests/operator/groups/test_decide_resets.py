@@ -166,7 +166,7 @@ def test_a_fencing_reset_puts_members_out_and_lets_them_in_again() -> None:
     assert decide(desired, there(replace(full, committed={A: 11, B: 1}, resets=ONE))).actions == ()
 
 
-def test_a_fence_that_moves_nobody_is_given_up_and_taken_away() -> None:
+def test_a_fence_that_removes_no_member_is_given_up_and_taken_away() -> None:
     desired = wanted(reset={**TO_EARLIEST, "whenActive": "Fence"})
     stuck = group(members=1, committed=COMMITTED, fenced_until_ms=NOW_MS + 999_999_999)
     desired = follow(desired, decide(desired, there(stuck)))

@@ -46,7 +46,7 @@ async def lost_after(held: Lease, *, match: str = "could not be renewed") -> flo
     return asyncio.get_running_loop().time() - began
 
 
-def test_a_holder_whom_nobody_answers_gives_up_in_time() -> None:
+def test_a_holder_without_answers_gives_up_in_time() -> None:
     async def play() -> float:
         kubernetes = SlowKubernetes()
         held = lease(kubernetes)

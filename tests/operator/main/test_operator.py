@@ -180,7 +180,7 @@ def test_a_request_on_a_pod_wakes_its_cluster() -> None:
 
 
 @pytest.mark.parametrize("api", KINDS, ids=lambda api: api.plural)
-def test_what_a_cluster_owns_wakes_it_when_somebody_deletes_it(api: Api) -> None:
+def test_a_deleted_object_wakes_the_cluster_that_owns_it(api: Api) -> None:
     async def play(server: ApiServer) -> None:
         key = Key("Cluster", "default", "new")
         labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
@@ -332,7 +332,7 @@ def test_watches_that_end_by_themselves_end_the_process(monkeypatch: pytest.Monk
     scenario(play)
 
 
-def test_who_loses_the_lease_ends() -> None:
+def test_a_process_that_loses_the_lease_ends() -> None:
     async def play(server: ApiServer) -> None:
         running = Running(server, replace(SETTINGS, lease_seconds=5))
         server.objects.create(resource("Topic", "a"))

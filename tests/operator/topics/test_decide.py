@@ -115,7 +115,7 @@ def test_a_noted_creation_is_recognized_after_an_interruption() -> None:
     assert decision.status.creating is None
 
 
-def test_one_that_was_made_by_somebody_quicker_is_a_strangers() -> None:
+def test_a_topic_that_another_client_made_first_is_foreign() -> None:
     noted = wanted(TopicStatus(creating="me"), adoptionPolicy="Fail")
     quicker = Failure("TopicAlreadyExists", "it is there", False)
     decision = decide(noted, there(None, failure=quicker, noted_now=True))
@@ -246,7 +246,7 @@ def test_replicas_that_are_not_named_are_left_as_they_are() -> None:
     assert decide(wanted(OWN), there(topic(replicas=(0, 1, 2)))).actions == ()
 
 
-def test_throttles_of_moving_replicas_are_nobodys_drift() -> None:
+def test_throttles_of_moving_replicas_are_no_drift() -> None:
     actual = there(topic(leader_replication_throttled_replicas="*"))
     assert decide(wanted(OWN), actual).actions == ()
 
@@ -273,7 +273,7 @@ def test_drift_is_only_reported_once() -> None:
     assert event_reasons(decide(replace(desired, status=again), there(topic(retention_ms="6")))) == []
 
 
-def test_drift_may_be_nobodys_business() -> None:
+def test_drift_may_be_ignored() -> None:
     decision = decide(wanted(OWN, drift="Off"), there(topic(retention_ms="6", partitions=5)))
     assert decision.actions == ()
     assert [one.type for one in decision.conditions] == ["Ready"]
@@ -401,7 +401,7 @@ def test_partitions_that_lack_leaders_or_replicas_are_counted() -> None:
     assert decision.again_seconds < late.again_seconds and whole.again_seconds is None
 
 
-def test_a_status_that_is_not_measured_anew_stays_the_same() -> None:
+def test_a_status_that_is_not_measured_again_stays_the_same() -> None:
     first = decide(
         wanted(OWN), there(topic(), measures={0: Measures(0, 5, 70), 1: Measures(0, 2, 30)})
     ).status

@@ -237,7 +237,7 @@ def test_a_group_is_shown_and_scaled(server: ApiServer, operator: int) -> None:
     assert table.split("\n")[1].split()[:6] == [group, "dev", "Empty", "0", "0", "0"]
 
 
-def test_without_a_cluster_a_topic_says_what_to_do_and_goes_when_told(
+def test_without_a_cluster_a_topic_says_what_to_do_and_can_be_deleted(
     server: ApiServer, operator: int
 ) -> None:
     called = name("lost")
@@ -253,11 +253,11 @@ def test_conditions_are_metrics(server: ApiServer, operator: int) -> None:
     apply(server, "Topic", called)
     sample = f'odradek_resource_condition{{condition="Ready",kind="Topic",name="{called}",namespace="{NAMESPACE}"}} 1.0'
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{operator}/metrics", timeout=10) as answer:
                 return sample in answer.read().decode()
         except urllib.error.URLError:
             return False  # where this test is the first one, the operator is still on its way up
 
-    until("the condition is a metric", is_told)
+    until("the condition is a metric", is_reported)

@@ -120,7 +120,7 @@ def why_it_waits(broker: int, answer: RestartAnswer) -> str:
 def _would_be_lost(pod: BrokerPod, partitions: int) -> str:
     return (
         f"broker {pod.broker} serves and has the only replica of {count(partitions, 'partition')}, which a "
-        f"new volume would lose; give their topics more replicas, take {REPLACE_ANNOTATION} off its pod "
+        f"new volume would lose. Give their topics more replicas, take {REPLACE_ANNOTATION} off its pod "
         "again, or delete its pod and claim yourself"
     )
 

@@ -112,7 +112,7 @@ def _members_in_the_way(
 def _fence(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
     if _seconds_since(known.started_at, actual.now) > FENCING_SECONDS_MAX:
         why = (
-            f"after {FENCING_SECONDS_MAX:g} s the group still had {count(len(group.members), 'member')}; look at "
+            f"after {FENCING_SECONDS_MAX:g} s the group still had {count(len(group.members), 'member')}. Look at "
             f"the log of broker {group.coordinator}, which coordinates the group, and give the reset a new id"
         )
         return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
@@ -158,7 +158,7 @@ def _prepare(desired: Desired, actual: Actual, group: ActualGroup, known: ResetS
     if len(partitions) > SNAPSHOT_PARTITIONS_MAX:
         why = (
             f"{len(partitions)} partitions are more than the {SNAPSHOT_PARTITIONS_MAX} whose offsets can be kept for "
-            "an undo; reset some topics at a time, each with a new id"
+            "an undo. Reset some topics at a time, each with a new id"
         )
         return _ended(desired, actual, replace(refused, message=why))
     target = _snapshot_target(desired, partitions) if wish.to.at is ResetAt.SNAPSHOT else actual.resolved

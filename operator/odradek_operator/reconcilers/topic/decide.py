@@ -142,7 +142,7 @@ def _refused(desired: Desired, actual: Actual) -> Decision:
     assert actual.failure is not None
     failure = actual.failure
     if failure.reason == ALREADY_EXISTS:
-        return _made_by_somebody(desired, actual)
+        return _made_by_another(desired, actual)
     events: tuple[Event, ...] = ()
     if _ready_reason(desired) != failure.reason:
         events = (Event(failure.reason, failure.message, is_warning=True),)
@@ -157,7 +157,7 @@ def _refused(desired: Desired, actual: Actual) -> Decision:
     )
 
 
-def _made_by_somebody(desired: Desired, actual: Actual) -> Decision:
+def _made_by_another(desired: Desired, actual: Actual) -> Decision:
     """The topic was made between the read and this run's Create.
 
     Either another client made it, or an earlier run of this operator that was interrupted after NoteCreating.
@@ -258,8 +258,8 @@ def _adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> D
             return None
         reason = "TopicDiffers"
         message = (
-            f"the topic {desired.topic} was there before and is not as this resource has it: {'; '.join(differences)}; "
-            "make the two equal, or set adoptionPolicy to Adopt to have the topic changed"
+            f"the topic {desired.topic} was there before and is not as this resource has it: {'; '.join(differences)}. "
+            "Make the two equal, or set adoptionPolicy to Adopt to have the topic changed"
         )
     else:
         reason = "TopicExists"
