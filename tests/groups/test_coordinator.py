@@ -192,6 +192,7 @@ def test_offsets_of_transactions_count_from_their_commit() -> None:
                 timestamp_ms=0,
             )
 
+        world.log.producers[0].rules.must_verify = False
         for batch in (pending(1, 10), pending(2, 20), pending(3, 30)):
             world.log.append(0, batch)
         world.log.append(0, marker(1, is_commit=True))

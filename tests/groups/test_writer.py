@@ -25,7 +25,7 @@ class SlowReplicas:
     def __init__(self) -> None:
         self.appends = 0
 
-    def append(self, partition: int, batch: bytearray) -> Awaitable[int]:
+    def append(self, partition: int, batch: bytearray, *, token: object = None) -> Awaitable[int]:
         self.appends += 1
         return self._never()
 
@@ -87,7 +87,7 @@ class FullDisk:
     def __init__(self) -> None:
         self.is_full = True
 
-    def append(self, partition: int, batch: bytearray) -> int:
+    def append(self, partition: int, batch: bytearray, *, token: object = None) -> int:
         if self.is_full:
             raise KafkaStorageError("no room")
         return 0

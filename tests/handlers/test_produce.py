@@ -278,26 +278,6 @@ def test_only_the_admin_client_writes_to_internal_topics(version: int) -> None:
     run(scenario())
 
 
-def test_transactions_are_refused_in_words() -> None:
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        await broker.create_topic("t")
-        answer = await broker.ask(
-            ApiKey.PRODUCE,
-            9,
-            transactional_id="x",
-            acks=-1,
-            timeout=1000,
-            topic_data=topic_data(broker, 9, "t", (0, batch([b"a"]))),
-        )
-        result = answer.responses[0].partition_responses[0]
-        assert result.error_code == 48
-        assert "transactions" in result.error_message
-        await broker.broker.stop()
-
-    run(scenario())
-
-
 def test_min_insync_replicas_counts_at_most_the_replicas_there_are() -> None:
     async def scenario() -> None:
         broker = await WholeBroker.start()

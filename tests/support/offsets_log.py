@@ -7,8 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 
+from odradek.coordination.topic_log import TransactionalWriter
 from odradek.foundation.errors import NotLeaderOrFollower
+from odradek.foundation.ids import TopicPartition
+from odradek.log.producers import ProducerStates
+from odradek.log.verification import VerificationToken
 from odradek.records.batch import BatchView, assign
+from odradek.records.control import Marker, build_marker
 
 
 class MemoryOffsetsLog:
@@ -20,6 +25,10 @@ class MemoryOffsetsLog:
         self.batches: dict[int, list[bytes]] = {partition: [] for partition in range(partition_count)}
         self.starts = dict.fromkeys(range(partition_count), 0)
         self.ends = dict.fromkeys(range(partition_count), 0)
+        self.producers = {
+            partition: ProducerStates(TopicPartition("offsets", partition))
+            for partition in range(partition_count)
+        }
         self.led = set(range(partition_count))
         self.epoch = 0
         self.fail_with: Exception | None = None
@@ -46,21 +55,46 @@ class MemoryOffsetsLog:
     def size_bytes(self, partition: int) -> int:
         return sum(len(batch) for batch in self.batches[partition])
 
-    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+    def append(
+        self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
+    ) -> int | Awaitable[int]:
         if partition not in self.led:
             raise NotLeaderOrFollower(f"partition {partition} is not led here")
         if self.fail_with is not None:
             raise self.fail_with
+        header = BatchView(memoryview(batch)).header
+        producers = self.producers[partition]
+        if header.producer_id >= 0 and not header.is_control:
+            producers.check(header, is_client=False, token=token)
         self.appends += 1
         offset = self.ends[partition]
         assign(batch, 0, base_offset=offset, leader_epoch=self.epoch)
         self.batches[partition].append(bytes(batch))
         self.ends[partition] = BatchView(memoryview(batch)).last_offset + 1
+        producers.replay(BatchView(memoryview(batch)), now_ms=0)
         if not self.is_held:
             return offset
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.held.append(future)
         return future
+
+    def begin_verification(
+        self, partition: int, writer: TransactionalWriter, *, adds_partition: bool
+    ) -> VerificationToken | None:
+        return self.producers[partition].begin_verification(
+            writer.producer_id,
+            writer.producer_epoch,
+            first_sequence=-1,
+            adds_partition=adds_partition,
+            now_ms=0,
+        )
+
+    def append_marker(
+        self, partition: int, marker: Marker, *, transaction_version: int
+    ) -> int | Awaitable[int]:
+        if not self.producers[partition].check_marker(marker, transaction_version=transaction_version):
+            return self.ends[partition] - 1
+        return self.append(partition, build_marker(**marker._asdict()))
 
     def release(self, error: Exception | None = None) -> None:
         """Complete the appends that wait."""

@@ -11,10 +11,14 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from odradek.cluster.image import ImageHolder, TopicImage
-from odradek.log.log import AppendResult, Origin
+from odradek.coordination.topic_log import TransactionalWriter
+from odradek.log.log import Origin
+from odradek.log.verification import VerificationToken
+from odradek.records.control import Marker
 from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
+from odradek.replication.transactional_writes import append_marker, begin_verification
 
 
 class TopicCreator(Protocol):
@@ -74,17 +78,45 @@ class ReplicatedTopicLog:
     def size_bytes(self, partition: int) -> int:
         return int(self._partitions.get(self._topic, partition).log.size_bytes)
 
-    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+    def append(
+        self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
+    ) -> int | Awaitable[int]:
         """Raises UnknownTopicOrPartition, NotLeaderOrFollower, KafkaStorageError, RequestTimedOut, what logs raise."""
         found = self._partitions.get(self._topic, partition)
         if found.leader is None:
             raise found.reject(memoryview(batch))
-        result = found.leader.append(memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR)
-        if found.high_watermark > result.last_offset:
-            return result.first_offset
+        result = found.leader.append(
+            memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR, token=token
+        )
+        return self._committed(found, result.first_offset, result.last_offset)
+
+    def _committed(self, found: Partition, first_offset: int, last_offset: int) -> int | Awaitable[int]:
+        if found.high_watermark > last_offset:
+            return first_offset
         # A controller, where there is one, has removed a follower this slow from the in-sync set by then.
         seconds_max = self._commit_timeout_ms / 1000 + 2 * found.replica.context.lag_seconds_max
-        return _when_committed(found, result, seconds_max=seconds_max)
+        return _when_committed(found, first_offset, last_offset, seconds_max=seconds_max)
+
+    def begin_verification(
+        self, partition: int, writer: TransactionalWriter, *, adds_partition: bool
+    ) -> VerificationToken | None:
+        """Raises as `append`."""
+        leader = self._partitions.get(self._topic, partition).require_leader()
+        return begin_verification(
+            leader,
+            writer.producer_id,
+            writer.producer_epoch,
+            first_sequence=-1,
+            adds_partition=adds_partition,
+        )
+
+    def append_marker(
+        self, partition: int, marker: Marker, *, transaction_version: int
+    ) -> int | Awaitable[int]:
+        """Raises InvalidProducerEpoch and TransactionCoordinatorFenced besides what `append` raises."""
+        found = self._partitions.get(self._topic, partition)
+        last_offset = append_marker(found.require_leader(), marker, transaction_version=transaction_version)
+        return self._committed(found, last_offset, last_offset)
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
         """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
@@ -107,6 +139,8 @@ class ReplicatedTopicLog:
         await self._controller.ensure_topic(self._topic)
 
 
-async def _when_committed(partition: Partition, result: AppendResult, *, seconds_max: float) -> int:
-    await partition.committed(result.last_offset, seconds_max=seconds_max)
-    return result.first_offset
+async def _when_committed(
+    partition: Partition, first_offset: int, last_offset: int, *, seconds_max: float
+) -> int:
+    await partition.committed(last_offset, seconds_max=seconds_max)
+    return first_offset

@@ -1,7 +1,7 @@
 """Reads one partition of an internal topic into its shard, in bounded pieces, without holding up the loop.
 
-Records of a transaction count from the commit marker on, and never after an abort. A log that Apache Kafka wrote may
-hold offsets of transactions.
+Records of a transaction count from the commit marker on, and never after an abort. Which of two values of a key counts
+is the state machine's rule, the same as for live changes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from odradek.coordination.shard import Shard, StateMachine
 from odradek.coordination.topic_log import InternalTopicLog
 from odradek.foundation.errors import KafkaStorageError
 from odradek.records.batch import BatchView, split
-from odradek.records.control import ControlType
+from odradek.records.control import parse_marker
 from odradek.records.record import records
 
 RECORDS_PER_TURN: Final = 2000  # about 5 ms of decoding: other connections are served in between
-
-_Pending = dict[int, list[tuple[bytes, bytes | None]]]  # records of open transactions by producer id
 
 
 async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: int) -> None:
@@ -29,7 +27,6 @@ async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: 
     Raises what the log raises, and CorruptRecord for a damaged batch.
     """
     start, end = log.bounds(shard.partition)
-    pending: _Pending = {}
     offset = start
     applied = 0
     while offset < end:
@@ -44,7 +41,7 @@ async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: 
             batch.verify()
             if batch.last_offset < offset:
                 continue
-            for _ in _apply_batch(shard, batch, offset, pending):
+            for _ in _apply_batch(shard, batch, offset):
                 applied += 1
                 if applied % RECORDS_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -57,25 +54,20 @@ def holds_nothing(partition: int, log: InternalTopicLog) -> bool:
     return start == end
 
 
-def _apply_batch(
-    shard: Shard[StateMachine], batch: BatchView, offset: int, pending: _Pending
-) -> Iterator[None]:
+def _apply_batch(shard: Shard[StateMachine], batch: BatchView, offset: int) -> Iterator[None]:
     """Apply the records from `offset` on, giving up control after each."""
     if batch.is_control:
-        for record in records(batch):
-            key = record.key or b""
-            is_commit = int.from_bytes(key[2:4], "big") == ControlType.COMMIT
-            for pending_key, value in pending.pop(batch.producer_id, ()):
-                if is_commit:
-                    shard.replay(pending_key, value)
-                yield
+        marker = parse_marker(batch)
+        if marker is not None:
+            shard.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+            yield
         return
     for record in records(batch):
         if record.offset < offset or record.key is None:
             continue
         value = record.value
         if batch.is_transactional:
-            pending.setdefault(batch.producer_id, []).append((record.key, value))
+            shard.replay_pending(batch.producer_id, record.key, value)
         else:
             shard.replay(record.key, value)
         yield

@@ -3,6 +3,9 @@
 The topic is a log of changes, and a restart reads all of it. When a partition has grown to several times its live
 state, that state is written again at the end. Once it is on the disk, the log's start moves up to where the rewrite
 began. A crash in between leaves everything that was there before, and repetitions that say the same.
+
+A partition with records of open transactions is not rewritten. They lie before the new start, and a repetition behind
+them would count as the later value.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ RECORDS_PER_BATCH: Final = 1000
 
 def is_due(shard: Shard[StateMachine], log: InternalTopicLog) -> bool:
     """Whether the log has outgrown its live state. This is an estimate: an exact count of live bytes costs a walk."""
+    if shard.has_pending:
+        return False
     size_bytes = log.size_bytes(shard.partition)
     if size_bytes < REWRITE_BYTES_MIN:
         return False
@@ -45,15 +50,21 @@ async def rewrite(shard: Shard[StateMachine], log: InternalTopicLog) -> bool:
 
     Every live key is written after `begin`: by this, or by a change to it in the meantime. Raises what the log raises.
     """
+    if shard.has_pending:
+        return False
     begin = log.bounds(shard.partition)[1]
     live = shard.live_records()
-    is_finished = False
+    is_finished = has_pending = False
     while not is_finished:
         written: asyncio.Future[OdradekError | None] = asyncio.get_running_loop().create_future()
         produced: list[EncodedRecord] = []
 
         def produce(produced: list[EncodedRecord] = produced) -> Sequence[EncodedRecord]:
-            produced += islice(live, RECORDS_PER_BATCH)
+            nonlocal has_pending
+            # From here to the append nothing else happens: what is repeated is the newest value of its key.
+            has_pending = has_pending or shard.has_pending
+            if not has_pending:
+                produced += islice(live, RECORDS_PER_BATCH)
             return produced
 
         def on_written(
@@ -67,6 +78,13 @@ async def rewrite(shard: Shard[StateMachine], log: InternalTopicLog) -> bool:
         if error is not None or shard.state is not ShardState.ACTIVE:
             logger.warning(
                 "%s, partition %d, was not rewritten: %s", shard.topic.title, shard.partition, error
+            )
+            return False
+        if has_pending:
+            logger.info(
+                "%s, partition %d, is not rewritten while transactions are open",
+                shard.topic.title,
+                shard.partition,
             )
             return False
         is_finished = len(produced) < RECORDS_PER_BATCH

@@ -159,24 +159,25 @@ class CoordinatorRuntime(Generic[Machine_co]):
 
     def shard(self, key: str) -> Shard[Machine_co]:
         """The key's shard. Raises NotCoordinator, CoordinatorLoadInProgress, CoordinatorNotAvailable."""
-        subject = self.topic.subject
+        return self._shard(self.partition_for(key), f"the {self.topic.subject} {key!r}")
+
+    def shard_of_partition(self, partition: int) -> Shard[Machine_co]:
+        """The shard of a partition, for what concerns no single key. Raises as `shard`."""
+        return self._shard(partition, f"partition {partition} of {self.topic.name}")
+
+    def _shard(self, partition: int, asked: str) -> Shard[Machine_co]:
         if not self.is_running:
-            raise CoordinatorNotAvailable(f"the {subject} coordinator is not running; try again")
-        partition = self.partition_for(key)
+            raise CoordinatorNotAvailable(f"the {self.topic.subject} coordinator is not running; try again")
         # Also for a known shard: another broker may lead the partition while the registry does not answer this one.
         if not self.log.is_ready(partition):
-            raise NotCoordinator(
-                f"the {subject} {key!r} is coordinated elsewhere; find its coordinator again"
-            )
+            raise NotCoordinator(f"{asked} is coordinated elsewhere; find its coordinator again")
         shard = self._shards.get(partition)
         if shard is None:
             shard = self._begin_load(partition)
         if shard.state is ShardState.LOADING:
-            raise CoordinatorLoadInProgress(f"the {subject} {key!r} is being loaded; try again")
+            raise CoordinatorLoadInProgress(f"{asked} is being loaded; try again")
         if shard.state is ShardState.FAILED:
-            raise CoordinatorNotAvailable(
-                f"the {subject} {key!r} is not served: {self._refusal(partition, shard.failure)}"
-            )
+            raise CoordinatorNotAvailable(f"{asked} is not served: {self._refusal(partition, shard.failure)}")
         return shard
 
     def _refusal(self, partition: int, error: BaseException | None) -> str:

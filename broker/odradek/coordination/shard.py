@@ -72,6 +72,23 @@ class StateMachine(Protocol):
         ...
 
 
+class TransactionalRecords(Protocol):
+    """What the records of transactions mean, to a state machine whose topic has such records."""
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether any transaction has written a record that counts once it is committed."""
+        ...
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> bool:
+        """A record of an open transaction; False for a kind that none may hold. Raises CorruptRecord."""
+        ...
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker of the producer is in the log: its pending records count now, or never."""
+        ...
+
+
 _NOTHING = object()
 
 
@@ -141,6 +158,8 @@ class Shard(Generic[Machine_co]):
         self._gates: dict[str, deque[Callable[[], None]]] = {}
         self._clock = parts.clock
         self._timers = parts.timers
+        self.transactional: TransactionalRecords | None = None
+        """Set by a state machine whose topic has records of transactions."""
         self.machine = make_machine(self)
 
     # --- time -----------------------------------------------------------------------------------------------
@@ -247,6 +266,38 @@ class Shard(Generic[Machine_co]):
             self.unknown_records.put(key, value)
         elif self.unknown_records:
             self.unknown_records.discard(((key, value),))
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether records of open transactions wait for their marker."""
+        return self.transactional is not None and self.transactional.has_pending
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Apply one record of an open transaction. One that cannot be read, or may not be there, is logged alone."""
+        try:
+            is_read = self.transactional is not None and self.transactional.replay_pending(
+                producer_id, key, value
+            )
+        except CorruptRecord as error:
+            logger.error(
+                "a record of a transaction in %s, partition %d, cannot be read: %s",
+                self.topic.title,
+                self.partition,
+                error,
+            )
+            return
+        if not is_read:
+            logger.error(
+                "%s, partition %d, has a record of producer %d's transaction that it cannot have; it is passed over",
+                self.topic.title,
+                self.partition,
+                producer_id,
+            )
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Apply a marker of the log."""
+        if self.transactional is not None:
+            self.transactional.end_transaction(producer_id, is_commit=is_commit)
 
     def live_records(self) -> Iterator[EncodedRecord]:
         """Everything that a restart must find; the state may change during the walk."""

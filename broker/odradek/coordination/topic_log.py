@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from odradek.log.verification import VerificationToken
+from odradek.records.control import Marker
 
 EncodedRecord = tuple[bytes, bytes | None]  # key and value of one record; a value of None is a tombstone
+
+
+class TransactionalWriter(NamedTuple):
+    """The producer whose transaction a write belongs to, and its verification where it has to begin there."""
+
+    producer_id: int
+    producer_epoch: int
+    token: VerificationToken | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +70,25 @@ class InternalTopicLog(Protocol):
         """The bytes that the log occupies."""
         ...
 
-    def append(self, partition: int, batch: bytearray) -> int | Awaitable[int]:
+    def append(
+        self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
+    ) -> int | Awaitable[int]:
         """Append one batch; gives its first offset once it is committed. Raises what partitions raise.
 
-        The log keeps the order of the calls.
+        The log keeps the order of the calls. `token` is for a batch that begins a transaction.
         """
+        ...
+
+    def begin_verification(
+        self, partition: int, writer: TransactionalWriter, *, adds_partition: bool
+    ) -> VerificationToken | None:
+        """As `ProducerStates.begin_verification`. Raises what partitions raise."""
+        ...
+
+    def append_marker(
+        self, partition: int, marker: Marker, *, transaction_version: int
+    ) -> int | Awaitable[int]:
+        """Append a marker unless it has come before; done once it is committed. Raises what partitions raise."""
         ...
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:

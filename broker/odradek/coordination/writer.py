@@ -15,11 +15,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from odradek.coordination.topic_log import CoordinatedTopic, EncodedRecord, InternalTopicLog
+from odradek.coordination.topic_log import (
+    CoordinatedTopic,
+    EncodedRecord,
+    InternalTopicLog,
+    TransactionalWriter,
+)
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaStorageError,
     NotCoordinator,
     NotEnoughReplicas,
@@ -29,21 +37,37 @@ from odradek.foundation.errors import (
     RecordListTooLarge,
     RecordTooLarge,
     RequestTimedOut,
+    TransactionCoordinatorFenced,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
 from odradek.foundation.limits import COORDINATOR_BATCH_BYTES_MAX, COORDINATOR_WAITING_BYTES_MAX
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
+from odradek.records.control import Marker
 
 logger = logging.getLogger(__name__)
+
+MARKER_BYTES: Final = 78
+
+# What one producer or one transaction coordinator may not write, while all others may.
+_REFUSALS: Final = (InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced)
 
 OnWritten = Callable[[OdradekError | None], None]
 OnLate = Callable[[OdradekError], None]
 
 
 class _Submission:
-    __slots__ = ("late_at", "on_late", "on_written", "records", "size_bytes")
+    __slots__ = (
+        "late_at",
+        "marker",
+        "on_late",
+        "on_written",
+        "records",
+        "size_bytes",
+        "transaction_version",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -52,12 +76,24 @@ class _Submission:
         on_written: OnWritten,
         on_late: OnLate | None = None,
         late_at: float = 0.0,
+        writer: TransactionalWriter | None = None,
     ) -> None:
         self.records = records
         self.size_bytes = size_bytes
         self.on_written = on_written
         self.on_late = on_late
         self.late_at = late_at  # the loop's time
+        self.writer = writer
+        self.marker: Marker | None = None  # instead of records
+        self.transaction_version = 0
+
+    def shares_a_batch_with(self, other: _Submission) -> bool:
+        """Whether both may be in one batch: a batch has one producer or none, and a marker is one of its own."""
+        if self.marker is not None or other.marker is not None:
+            return False
+        if self.writer is None or other.writer is None:
+            return self.writer is other.writer
+        return self.writer == other.writer
 
 
 class RecordWriter:
@@ -93,29 +129,44 @@ class RecordWriter:
         self.bytes_written = 0
 
     def submit(
-        self, records: Sequence[EncodedRecord], on_written: OnWritten, *, on_late: OnLate | None = None
+        self,
+        records: Sequence[EncodedRecord],
+        on_written: OnWritten,
+        *,
+        on_late: OnLate | None = None,
+        writer: TransactionalWriter | None = None,
     ) -> None:
         """Write `records` in one batch, and call `on_written` later, or at once with an error.
 
-        `on_late` may be called once before that.
+        `on_late` may be called once before that. With `writer` they belong to its open transaction.
         """
         size_bytes = sum(len(key) + len(value or b"") + 24 for key, value in records)
+        submission = _Submission(records, size_bytes, on_written, writer=writer)
+        if on_late is not None:
+            submission.on_late = on_late
+            submission.late_at = asyncio.get_running_loop().time() + self._late_after_seconds
+        self._submit(submission)
+
+    def submit_marker(self, marker: Marker, on_written: OnWritten, *, transaction_version: int) -> None:
+        """Write the end of a transaction after all that was submitted before; otherwise as `submit`."""
+        submission = _Submission((), MARKER_BYTES, on_written)
+        submission.marker = marker
+        submission.transaction_version = transaction_version
+        self._submit(submission)
+
+    def _submit(self, submission: _Submission) -> None:
         if self._closed is not None:
-            on_written(self._closed)
+            submission.on_written(self._closed)
             return
-        if self._waiting_bytes + size_bytes > COORDINATOR_WAITING_BYTES_MAX:
-            on_written(
+        if self._waiting_bytes + submission.size_bytes > COORDINATOR_WAITING_BYTES_MAX:
+            submission.on_written(
                 CoordinatorNotAvailable(
                     f"too many {self._topic.subject} changes wait to be written; try again"
                 )
             )
             return
-        submission = _Submission(records, size_bytes, on_written)
-        if on_late is not None:
-            submission.on_late = on_late
-            submission.late_at = asyncio.get_running_loop().time() + self._late_after_seconds
         self._waiting.append(submission)
-        self._waiting_bytes += size_bytes
+        self._waiting_bytes += submission.size_bytes
         self._schedule()
 
     def rewrite(self, produce: Callable[[], Sequence[EncodedRecord]], on_written: OnWritten) -> None:
@@ -159,15 +210,10 @@ class RecordWriter:
         if not batch:
             self._is_scheduled = False
             return
-        now_ms = self._clock.wall_ms()
-        records = [(now_ms, key, value) for submission in batch for key, value in submission.records]
-        if not records:
-            self._appended(batch, None)
-            return
-        data = build_batch(records, compression=self._compression)
-        self.bytes_written += len(data)
         try:
-            outcome = self._log.append(self._partition, data)
+            outcome = (
+                self._append_marker(batch[0]) if batch[0].marker is not None else self._append_records(batch)
+            )
         except Exception as error:
             self._appended(batch, error)
             return
@@ -182,6 +228,31 @@ class RecordWriter:
             )
             self._waiting_for_replicas = task
             task.add_done_callback(lambda done: self._ended(batch, done))
+
+    def _append_records(self, batch: list[_Submission]) -> int | Awaitable[int]:
+        now_ms = self._clock.wall_ms()
+        records = [(now_ms, key, value) for submission in batch for key, value in submission.records]
+        if not records:
+            return 0
+        writer = batch[0].writer
+        if writer is None:
+            data = build_batch(records, compression=self._compression)
+        else:
+            data = build_batch(
+                records,
+                compression=self._compression,
+                producer_id=writer.producer_id,
+                producer_epoch=writer.producer_epoch,
+                is_transactional=True,
+            )
+        self.bytes_written += len(data)
+        return self._log.append(self._partition, data, token=None if writer is None else writer.token)
+
+    def _append_marker(self, submission: _Submission) -> int | Awaitable[int]:
+        assert submission.marker is not None, "only called for markers"
+        return self._log.append_marker(
+            self._partition, submission.marker, transaction_version=submission.transaction_version
+        )
 
     def _ended(self, batch: list[_Submission], done: asyncio.Task[int]) -> None:
         self._waiting_for_replicas = None
@@ -202,7 +273,10 @@ class RecordWriter:
         size_bytes = 0
         while self._waiting:
             submission = self._waiting[0]
-            if batch and size_bytes + submission.size_bytes > COORDINATOR_BATCH_BYTES_MAX:
+            if batch and (
+                size_bytes + submission.size_bytes > COORDINATOR_BATCH_BYTES_MAX
+                or not batch[0].shares_a_batch_with(submission)
+            ):
                 break
             size_bytes += submission.size_bytes
             batch.append(self._waiting.popleft())
@@ -223,6 +297,9 @@ class RecordWriter:
                 self._trouble = None
                 logger.info("%s, partition %d, is written again", self._topic.title, self._partition)
             self._notify(batch, None)
+        elif isinstance(error, _REFUSALS):
+            # The log is well, and nothing that waits builds on this.
+            self._notify(batch, error)
         else:
             level = logging.DEBUG if self._trouble is type(error) else logging.WARNING
             self._trouble = type(error)

@@ -215,6 +215,13 @@ COORDINATOR_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 # hold up everything else.
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
+# Transactions whose verification waits for one coordinator. Each holds up the connection of its producer, so this is
+# more than the connections of most brokers; beyond it producers try again.
+VERIFICATIONS_WAITING_MAX: Final = 20_000
+
+# Transactions in one request to a coordinator: it answers once the last one is in its log.
+VERIFICATIONS_PER_REQUEST_MAX: Final = 1000
+
 # Requests for one key of a coordinator (such as a group) that may wait while a change of that key is being written.
 # A member sends one heartbeat at a time, so this is more members than a group can well have.
 COORDINATOR_REQUESTS_WAITING_MAX: Final = 20_000

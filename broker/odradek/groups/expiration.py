@@ -12,6 +12,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.groups.context import GroupContext
 from odradek.groups.group import Group
 from odradek.groups.offsets import expired_offsets
+from odradek.groups.schema import OffsetKey
 from odradek.groups.state_machine import GroupStateMachine
 
 GROUPS_PER_TURN: Final = 200
@@ -58,8 +59,13 @@ class Expiration:
             counted_from=group.retention_start(),
             is_subscribed_to=group.is_subscribed_to,
         )
+        pending = machine.pending
+        if pending.has_group(group.group_id):
+            # A transaction may be about to commit what would expire.
+            expired = [key for key in expired if not pending.has(OffsetKey(group.group_id, *key))]
         self._context.offsets_expired += len(expired)
-        if len(expired) == len(offsets) and group.is_removable:
+        is_empty = len(expired) == len(offsets) and not pending.has_group(group.group_id)
+        if is_empty and group.is_removable:
             machine.remove(group, _ignore)
         else:
             machine.remove_in_batches([(group.group_id, topic, partition) for topic, partition in expired])

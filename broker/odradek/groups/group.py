@@ -59,9 +59,19 @@ class Group(Protocol):
     # --- offsets --------------------------------------------------------------------------------------------
 
     def validate_offset_commit(
-        self, *, member_id: str, instance_id: str | None, generation: int, version: int
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        version: int,
+        is_transactional: bool = False,
     ) -> None:
-        """Raises when this member may not commit now. `version` is the one of OffsetCommit."""
+        """Raises when this member may not commit now. `version` is the one of OffsetCommit.
+
+        `is_transactional` is for TxnOffsetCommit: a commit without a member is allowed to a group with members, and one
+        of a member while the group rebalances.
+        """
         ...
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import Final
 
 from odradek.coordination.runtime import CoordinatorRuntime
-from odradek.coordination.shard import DeferredAnswer
+from odradek.coordination.shard import DeferredAnswer, Shard
+from odradek.coordination.topic_log import TransactionalWriter
 from odradek.foundation.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
     InvalidCommitOffsetSize,
     OdradekError,
+    StaleMemberEpoch,
 )
+from odradek.foundation.ids import TopicPartition
 from odradek.groups.consumer.group import COMMIT_VERSION_OF_BOTH_PROTOCOLS
 from odradek.groups.context import GroupContext
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import CommittedOffset, OffsetKey
 from odradek.groups.state_machine import GroupStateMachine
+from odradek.records.control import Marker
+
+# Stands for an offset that a transaction is about to change.
+UNSTABLE: Final = CommittedOffset(-1, metadata="")
 
 
 class OffsetRequests:
@@ -53,6 +61,74 @@ class OffsetRequests:
             if version >= COMMIT_VERSION_OF_BOTH_PROTOCOLS:
                 raise GroupIdNotFound(f"there is no group {group_id!r}; join it before you commit")
             raise IllegalGeneration(f"there is no group {group_id!r} at generation {generation}; join again")
+        return self._write(shard, group_id, commits)
+
+    def begin_verification(
+        self, group_id: str, writer: TransactionalWriter, *, adds_partition: bool
+    ) -> tuple[TopicPartition, TransactionalWriter, bool]:
+        """Before a transaction's first commit here: the group's partition, `writer` as it commits, and whether its
+        coordinator has to be asked first. Raises when the group is not coordinated here.
+        """
+        shard = self._runtime.shard(group_id)
+        token = self._runtime.log.begin_verification(shard.partition, writer, adds_partition=adds_partition)
+        partition = TopicPartition(self._runtime.topic.name, shard.partition)
+        return partition, writer._replace(token=token), token is not None
+
+    def commit_transactional(
+        self,
+        group_id: str,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        version: int,
+        commits: Sequence[tuple[str, int, CommittedOffset]],
+        writer: TransactionalWriter,
+    ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
+        """As `commit`, for offsets that count once the writer's transaction is committed.
+
+        Raises IllegalGeneration where `commit` raises StaleMemberEpoch: older clients know no other error.
+        """
+        shard = self._runtime.shard(group_id)
+        if generation >= 0:
+            self._context.fences.check_may_stay(group_id)
+        group = shard.machine.groups.get(group_id)
+        if group is None and generation >= 0:
+            raise IllegalGeneration(f"there is no group {group_id!r} at generation {generation}; join again")
+        if group is not None:
+            try:
+                group.validate_offset_commit(
+                    member_id=member_id,
+                    instance_id=instance_id,
+                    generation=generation,
+                    version=version,
+                    is_transactional=True,
+                )
+            except StaleMemberEpoch as error:
+                raise IllegalGeneration(str(error)) from error
+        return self._write(shard, group_id, commits, writer=writer)
+
+    def complete_transaction(
+        self, partition: int, marker: Marker, *, transaction_version: int
+    ) -> OdradekError | Awaitable[OdradekError | None] | None:
+        """Write the end of a transaction to a partition of the offsets topic.
+
+        It is done once the offsets are there to be fetched (KAFKA-17507). Gives the error; raises where this broker
+        does not serve the partition.
+        """
+        shard = self._runtime.shard_of_partition(partition)
+        answer: DeferredAnswer[OdradekError | None] = DeferredAnswer()
+        shard.machine.complete_transaction(marker, answer, transaction_version=transaction_version)
+        return answer.get()
+
+    def _write(
+        self,
+        shard: Shard[GroupStateMachine],
+        group_id: str,
+        commits: Sequence[tuple[str, int, CommittedOffset]],
+        *,
+        writer: TransactionalWriter | None = None,
+    ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
         metadata_max = self._context.settings.offset_metadata_max_bytes
         errors: list[OdradekError | None] = [None] * len(commits)
         accepted = commits
@@ -79,7 +155,7 @@ class OffsetRequests:
         def on_late(error: OdradekError) -> None:
             answer([known or error for known in errors])
 
-        shard.machine.write_offsets(group_id, accepted, on_written, on_late=on_late)
+        shard.machine.write_offsets(group_id, accepted, on_written, on_late=on_late, writer=writer)
         return answer.get()
 
     def fetch(
@@ -89,8 +165,12 @@ class OffsetRequests:
         member_id: str | None,
         member_epoch: int,
         partitions: Iterable[tuple[str, int]] | None,
+        require_stable: bool = False,
     ) -> dict[tuple[str, int], CommittedOffset]:
         """The committed ones among `partitions`, or all of the group's for None; a group unknown here has none.
+
+        With `require_stable` those that a transaction is about to change are UNSTABLE instead, also where none is
+        committed yet.
 
         Raises when the group is not coordinated here, and UnknownMemberId or StaleMemberEpoch when a member that
         names itself is behind.
@@ -100,9 +180,17 @@ class OffsetRequests:
         if group is not None:
             group.validate_offset_fetch(member_id, member_epoch)
         offsets = shard.machine.offsets.of_group(group_id)
-        if partitions is None:
-            return dict(offsets)
-        return {key: offsets[key] for key in partitions if key in offsets}
+        pending = shard.machine.pending
+        wanted = offsets if partitions is None else partitions
+        if not require_stable or not pending.has_group(group_id):
+            return {key: offsets[key] for key in wanted if key in offsets}
+        found = {}
+        for key in wanted:
+            if pending.has(OffsetKey(group_id, *key)):
+                found[key] = UNSTABLE
+            elif key in offsets:
+                found[key] = offsets[key]
+        return found
 
     def delete(
         self, group_id: str, partitions: Sequence[tuple[str, int]]
@@ -120,7 +208,9 @@ class OffsetRequests:
                 errors.append(GroupSubscribedToTopic(f"the group {group_id!r} still subscribes to {topic!r}"))
             else:
                 errors.append(None)
-                if shard.machine.offsets.get(group_id, topic, partition) is not None:
+                if shard.machine.offsets.get(
+                    group_id, topic, partition
+                ) is not None or shard.machine.pending.has(OffsetKey(group_id, topic, partition)):
                     removals.append((group_id, topic, partition))
         if not removals:
             return errors

@@ -11,7 +11,7 @@ from typing import Final
 
 from odradek.coordination.records import kind_of
 from odradek.coordination.shard import Shard, ShardState, StateMachine
-from odradek.coordination.topic_log import EncodedRecord
+from odradek.coordination.topic_log import EncodedRecord, TransactionalWriter
 from odradek.coordination.writer import OnLate, OnWritten
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.foundation.words import count
@@ -35,15 +35,18 @@ from odradek.groups.conversion import Conversion
 from odradek.groups.group import Group
 from odradek.groups.group_table import GroupTable
 from odradek.groups.offsets import OffsetStore
+from odradek.groups.pending_offsets import PendingOffsets
 from odradek.groups.schema import (
     KIND_OFFSET,
     KIND_OFFSET_LEGACY,
     CommittedOffset,
+    OffsetKey,
     decode_offset_key,
     decode_offset_value,
     encode_offset_key,
     encode_offset_value,
 )
+from odradek.records.control import Marker
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,8 @@ class GroupStateMachine:
         self.context = context
         self.groups = GroupTable()
         self.offsets = OffsetStore()
+        self.pending = PendingOffsets()
+        shard.transactional = self
         self.topics_gone: set[str] = set()  # deleted while this was loading
         self.now, self.wall_ms, self.wake = shard.now, shard.wall_ms, shard.wake
         self.new_id = context.new_id
@@ -134,13 +139,14 @@ class GroupStateMachine:
         Then drop the group from memory, unless a member has joined meanwhile.
         """
         group_id = group.group_id
-        removals = [(group_id, topic, partition) for topic, partition in self.offsets.of_group(group_id)]
+        keys = dict.fromkeys((*self.offsets.of_group(group_id), *self.pending.of_group(group_id)))
+        removals = [(group_id, topic, partition) for topic, partition in keys]
 
         def on_written(error: OdradekError | None) -> None:
             if (
                 error is None
                 and self.groups.get(group_id) is group
-                and group.after_tombstones(has_offsets=bool(self.offsets.of_group(group_id)))
+                and group.after_tombstones(has_offsets=self.has_offsets(group_id))
             ):
                 self._forget(group, GroupIdNotFound(f"the group {group_id!r} was deleted"))
             on_removed(error)
@@ -175,6 +181,10 @@ class GroupStateMachine:
 
     # --- offsets --------------------------------------------------------------------------------------------
 
+    def has_offsets(self, group_id: str) -> bool:
+        """Whether the group has offsets, committed or pending."""
+        return bool(self.offsets.of_group(group_id)) or self.pending.has_group(group_id)
+
     def write_offsets(
         self,
         group_id: str,
@@ -182,15 +192,22 @@ class GroupStateMachine:
         on_written: OnWritten,
         *,
         on_late: OnLate | None = None,
+        writer: TransactionalWriter | None = None,
     ) -> None:
-        """Write offsets; they count once written, in the order of submission. `on_late` as for writers."""
+        """Write offsets; they count once written, in the order of submission. `on_late` as for writers.
+
+        With `writer` they belong to its transaction, and count once its marker is written.
+        """
 
         def apply(error: OdradekError | None) -> None:
             if error is None:
-                put = self.offsets.put
                 for topic, partition, committed in commits:
-                    put(group_id, topic, partition, committed)
-                self.shard.unknown_records.discard(records)
+                    if writer is None:
+                        self._put(OffsetKey(group_id, topic, partition), committed)
+                    else:
+                        self.pending.put(writer.producer_id, OffsetKey(group_id, topic, partition), committed)
+                if writer is None:
+                    self.shard.unknown_records.discard(records)
                 if group_id not in self.groups:
                     self.new_classic_group(group_id)
             on_written(error)
@@ -199,7 +216,29 @@ class GroupStateMachine:
             (encode_offset_key(group_id, topic, partition), encode_offset_value(committed))
             for topic, partition, committed in commits
         ]
-        self.shard.writer.submit(records, apply, on_late=on_late)
+        self.shard.writer.submit(records, apply, on_late=on_late, writer=writer)
+
+    def _put(self, key: OffsetKey, committed: CommittedOffset) -> None:
+        self.offsets.put(*key, committed)
+        if self.pending:
+            self.pending.replaced(key)
+
+    def _remove(self, key: OffsetKey) -> None:
+        self.offsets.remove(*key)
+        if self.pending:
+            self.pending.drop(key)
+
+    def complete_transaction(
+        self, marker: Marker, on_written: OnWritten, *, transaction_version: int
+    ) -> None:
+        """Write the end of a transaction. `on_written` is called once its offsets are there to be fetched."""
+
+        def apply(error: OdradekError | None) -> None:
+            if error is None:
+                self.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+            on_written(error)
+
+        self.shard.writer.submit_marker(marker, apply, transaction_version=transaction_version)
 
     def remove_offsets(
         self,
@@ -212,8 +251,8 @@ class GroupStateMachine:
 
         def apply(error: OdradekError | None) -> None:
             if error is None:
-                for group_id, topic, partition in removals:
-                    self.offsets.remove(group_id, topic, partition)
+                for removal in removals:
+                    self._remove(OffsetKey(*removal))
                 self.shard.unknown_records.discard(records)
             on_written(error)
 
@@ -231,13 +270,15 @@ class GroupStateMachine:
         if self.shard.is_to_be_loaded:
             self.topics_gone |= topics
             return
-        self.remove_in_batches(
-            [
-                (group_id, topic, partition)
-                for group_id, topic, partition, _ in self.offsets
-                if topic in topics
-            ]
+        keys = dict.fromkeys(
+            (group_id, topic, partition) for group_id, topic, partition, _ in self.offsets if topic in topics
         )
+        keys |= dict.fromkeys(
+            (key.group_id, key.topic, key.partition)
+            for key in self.pending.pending_keys()
+            if key.topic in topics
+        )
+        self.remove_in_batches(list(keys))
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -246,9 +287,9 @@ class GroupStateMachine:
         if kind in (KIND_OFFSET, KIND_OFFSET_LEGACY):
             offset_key = decode_offset_key(key)
             if value is None:
-                self.offsets.remove(*offset_key)
+                self._remove(offset_key)
             else:
-                self.offsets.put(*offset_key, decode_offset_value(value))
+                self._put(offset_key, decode_offset_value(value))
         elif kind == KIND_CLASSIC_GROUP:
             self._replay_classic(decode_classic_group_key(key), value)
         elif kind in consumer_schema.KINDS:
@@ -256,6 +297,20 @@ class GroupStateMachine:
         else:
             return False
         return True
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self.pending)
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> bool:
+        if value is None or kind_of(key) not in (KIND_OFFSET, KIND_OFFSET_LEGACY):
+            return False
+        self.pending.put(producer_id, decode_offset_key(key), decode_offset_value(value))
+        return True
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        for key, committed in self.pending.end(producer_id, is_commit=is_commit):
+            self.offsets.put(*key, committed)
 
     def _replay_classic(self, group_id: str, value: bytes | None) -> None:
         known = self.groups.get(group_id)
@@ -301,7 +356,7 @@ class GroupStateMachine:
     def on_loaded(self) -> None:
         """Start the sessions of every member."""
         # Offsets without a group record belong to a group that never had members.
-        for group_id in self.offsets.groups():
+        for group_id in (*self.offsets.groups(), *self.pending.groups()):
             if group_id not in self.groups:
                 self.new_classic_group(group_id)
         for group in list(self.groups.values()):
@@ -316,6 +371,7 @@ class GroupStateMachine:
             self.shard.stop_timer(group.timed)
         self.groups.clear()
         self.offsets = OffsetStore()
+        self.pending = PendingOffsets()
 
     def on_unloaded(self, error: OdradekError) -> None:
         for group in list(self.groups.values()):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.replication.hosted_partitions import HostedPartitions
     from odradek.replication.producer_ids import ProducerIds
     from odradek.replication.purgatory import Purgatory
+    from odradek.replication.transaction_verifier import TransactionVerifier
     from odradek.transactions.coordinator import TransactionCoordinator
     from odradek.transport.connection import Connection
 
@@ -50,6 +51,9 @@ class CoordinatorParts(Protocol):
 
     @property
     def transactions(self) -> TransactionCoordinator: ...
+
+    @property
+    def verifier(self) -> TransactionVerifier: ...
 
 
 class BrokerParts:
@@ -104,6 +108,11 @@ class BrokerParts:
     def transactions(self) -> TransactionCoordinator:
         """The transaction coordinator; the first use starts it."""
         return self._coordinators.transactions
+
+    @property
+    def verifier(self) -> TransactionVerifier:
+        """Asks transaction coordinators for this broker's partitions; the first use starts it."""
+        return self._coordinators.verifier
 
     @property
     def active_controller(self) -> Controller:

@@ -22,14 +22,6 @@ class Absence(NamedTuple):
 
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
-        "Transactions (KIP-98, KIP-890)",
-        "A producer's transactions begin, and its records are refused. Idempotent producers work.",
-        (
-            ApiKey.WRITE_TXN_MARKERS,
-            ApiKey.TXN_OFFSET_COMMIT,
-        ),
-    ),
-    Absence(
         "Authentication (SASL, SCRAM credentials, delegation tokens)",
         "A client with `security.protocol=SASL_…` cannot connect. A broker whose settings ask for it does not start.",
         (

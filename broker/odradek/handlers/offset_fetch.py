@@ -1,6 +1,7 @@
 """OffsetFetch: read the offsets of groups. From version 8 on of many groups, from version 10 on by topic id.
 
-Without transactions every committed offset is stable, so `require_stable` is always met.
+With `require_stable` an offset that an open transaction is about to change is UNSTABLE_OFFSET_COMMIT: its reader tries
+again. Otherwise it is the committed one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Final
 from uuid import UUID
 
 from odradek.foundation.errors import OdradekError, UnknownTopicId
+from odradek.foundation.transaction_errors import UnstableOffsetCommit
+from odradek.groups.offset_requests import UNSTABLE
 from odradek.groups.schema import CommittedOffset
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
@@ -29,6 +32,7 @@ VERSION_WITH_TOPIC_IDS: Final = 10
 VERSION_WITH_ERROR_OF_ALL: Final = 2
 
 _NONE: Final = CommittedOffset(-1)
+_UNSTABLE: Final = error_code(UnstableOffsetCommit())
 
 # A topic as the request names it.
 Name = str | UUID | None
@@ -41,22 +45,40 @@ Asked = list[
 def handle(request: OffsetFetchRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     if version >= VERSION_WITH_GROUPS:
-        return messages.response(API, version, groups=[_group(group, context) for group in request.groups])
-    code, topics = _fetch(context, request.group_id, None, -1, request.topics)
+        return messages.response(
+            API,
+            version,
+            groups=[
+                _group(group, context, require_stable=request.require_stable) for group in request.groups
+            ],
+        )
+    code, topics = _fetch(
+        context, request.group_id, None, -1, request.topics, require_stable=request.require_stable
+    )
     return messages.response(
         API, version, topics=topics, error_code=code if version >= VERSION_WITH_ERROR_OF_ALL else 0
     )
 
 
-def _group(group: OffsetFetchRequestGroup, context: RequestContext) -> Mapping[str, object]:
+def _group(
+    group: OffsetFetchRequestGroup, context: RequestContext, *, require_stable: bool
+) -> Mapping[str, object]:
     member_id = group.member_id
     member_epoch = group.member_epoch
-    code, topics = _fetch(context, group.group_id, member_id, member_epoch, group.topics)
+    code, topics = _fetch(
+        context, group.group_id, member_id, member_epoch, group.topics, require_stable=require_stable
+    )
     return {"group_id": group.group_id, "topics": topics, "error_code": code}
 
 
 def _fetch(
-    context: RequestContext, group_id: str, member_id: str | None, member_epoch: int, topics: Topics | None
+    context: RequestContext,
+    group_id: str,
+    member_id: str | None,
+    member_epoch: int,
+    topics: Topics | None,
+    *,
+    require_stable: bool,
 ) -> tuple[int, list[Mapping[str, object]]]:
     """The error of the whole group, and its topics."""
     version = context.header.api_version
@@ -66,7 +88,11 @@ def _fetch(
         wanted = [(name, index) for name, _, indexes in asked if name is not None for index in indexes]
     try:
         committed = context.broker.groups.offsets.fetch(
-            group_id, member_id=member_id, member_epoch=member_epoch, partitions=wanted
+            group_id,
+            member_id=member_id,
+            member_epoch=member_epoch,
+            partitions=wanted,
+            require_stable=require_stable,
         )
     except OdradekError as error:
         code = error_code(error)
@@ -101,7 +127,14 @@ def _asked_topic(
     if name is None:
         code = error_code(UnknownTopicId())
         return _topic(version, asked_as, [(index, _NONE, code) for index in indexes])
-    return _topic(version, asked_as, [(index, committed.get((name, index), _NONE), 0) for index in indexes])
+    return _topic(
+        version, asked_as, [_stable(index, committed.get((name, index), _NONE)) for index in indexes]
+    )
+
+
+def _stable(index: int, value: CommittedOffset) -> tuple[int, CommittedOffset, int]:
+    """Partition, offset and error."""
+    return (index, _NONE, _UNSTABLE) if value is UNSTABLE else (index, value, 0)
 
 
 def _all(
@@ -110,7 +143,7 @@ def _all(
     version = context.header.api_version
     by_topic: dict[str, list[tuple[int, CommittedOffset, int]]] = {}
     for (topic, partition), value in committed.items():
-        by_topic.setdefault(topic, []).append((partition, value, 0))
+        by_topic.setdefault(topic, []).append(_stable(partition, value))
     topics = context.broker.images.current.topics
     for name, partitions in by_topic.items():
         if version < VERSION_WITH_TOPIC_IDS:

@@ -3,26 +3,38 @@
 With one replica a record is committed once its log holds it. So acks=1 and acks=all are answered at once, or after the
 flush that flush.messages asks for. With other in-sync replicas acks=all waits for them (`produce_waiting`). acks=0 gets
 no answer. When such a request fails the connection is closed, as Kafka does, so that the client refreshes its metadata.
+
+The first batch of a transaction waits for the transaction coordinator (`produce_verification`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from odradek.foundation.errors import (
+    InvalidProducerIdMapping,
     InvalidRequiredAcks,
     InvalidTopic,
-    InvalidTxnState,
     RecordsRefused,
     RequestError,
+    TransactionalIdAuthorizationFailed,
 )
 from odradek.handlers.context import RequestContext
 from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, frame_error, has_log_start
+from odradek.handlers.produce_verification import (
+    FIRST_THAT_ADDS,
+    NOTHING_TO_VERIFY,
+    Verification,
+    begin,
+    refused,
+)
 from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
 from odradek.log.log import AppendResult
+from odradek.log.verification import VerificationToken
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
@@ -31,13 +43,16 @@ from odradek.protocol.hot.produce import (
     OnePartition,
     PartitionResult,
     ProducedTopic,
+    ProduceRequest,
     key_of,
     pack_one_partition,
     pack_produce_response,
     parse_one_partition,
     parse_produce_request,
 )
+from odradek.records.batch import is_transactional
 from odradek.replication.partition import Partition
+from odradek.replication.transaction_verifier import Question
 from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
@@ -60,19 +75,63 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
         if one is not None and -1 <= one[0] <= 1:
             return _append_one(one, context)
     request = parse_produce_request(version, frame, header.body_position)
-    topics = request.topics
+    refusal = _refusal(request)
+    verification = NOTHING_TO_VERIFY
+    if refusal is None and request.transactional_id is not None:
+        try:
+            verification = begin(request, context.broker.partitions, version=version)
+        except InvalidProducerIdMapping as error:
+            refusal = error
+    if verification.question is not None:
+        # What the producer has sent behind this must not overtake it.
+        context.connection.hold()
+        return Pending(_verify_and_append(request, context, verification, verification.question))
+    return _append_all(request, context, verification, refusal=refusal)
+
+
+async def _verify_and_append(
+    request: ProduceRequest, context: RequestContext, verification: Verification, question: Question
+) -> bytes | None:
+    """Append what the transaction coordinator confirms."""
+    version = context.header.api_version
+    try:
+        refusals = await context.broker.verifier.verify(question, retries=version >= FIRST_THAT_ADDS)
+        by_key = refused(verification, refusals, version=version)
+        answer = _append_all(request, context, verification, refused_by_key=by_key)
+    finally:
+        context.connection.release()
+    return await answer if isinstance(answer, Pending) else answer
+
+
+def _append_all(
+    request: ProduceRequest,
+    context: RequestContext,
+    verification: Verification,
+    *,
+    refusal: RequestError | None = None,
+    refused_by_key: Mapping[tuple[str | bytes, int], RequestError] = MappingProxyType({}),
+) -> Answer:
+    """Append to each partition, unless all are refused or this one is."""
     acks = request.acks
-    refusal = _refusal(acks, request.transactional_id)
     uncommitted: list[Uncommitted] = []
     results = [
         (
             topic.raw,
             [
-                _append(topic, index, records, acks, context, refusal, uncommitted)
+                _append(
+                    topic,
+                    index,
+                    records,
+                    acks,
+                    context,
+                    refusal or refused_by_key.get((topic.key, index)),
+                    uncommitted,
+                    token=verification.tokens.get((topic.key, index)),
+                )
                 for index, records in topic.partitions
             ],
         )
-        for topic in topics
+        for topic in request.topics
     ]
     if uncommitted and acks != 0:
         return _answer_later(context, acks, results, uncommitted, request.timeout_ms)
@@ -113,6 +172,8 @@ def _append_one(one: OnePartition, context: RequestContext) -> Answer:
     partition = None
     try:
         partition = context.broker.partitions.get_by_key(key, index)
+        if is_transactional(records):
+            raise _without_id()
         if partition.is_internal:
             _check_internal(partition, context)
         leader = partition.leader
@@ -148,13 +209,21 @@ def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | Non
     return _answer(context, request.acks, results)
 
 
-def _refusal(acks: int, transactional_id: str | None) -> RequestError | None:
+def _refusal(request: ProduceRequest) -> RequestError | None:
     """Why the request is refused as a whole; None where it is not."""
-    if acks not in _ACKS_ALLOWED:
-        return InvalidRequiredAcks(f"acks is {acks}; it must be 0, 1 or -1 (all).")
-    if transactional_id is not None:
-        return InvalidTxnState("This broker has no transactions yet; leave transactional.id out.")
+    if request.acks not in _ACKS_ALLOWED:
+        return InvalidRequiredAcks(f"acks is {request.acks}; it must be 0, 1 or -1 (all).")
+    if request.transactional_id is None and any(
+        is_transactional(records) for topic in request.topics for _, records in topic.partitions
+    ):
+        return _without_id()
     return None
+
+
+def _without_id() -> TransactionalIdAuthorizationFailed:
+    return TransactionalIdAuthorizationFailed(
+        "The records belong to a transaction, and the request names no transactional id."
+    )
 
 
 def _check_internal(partition: Partition, context: RequestContext) -> None:
@@ -174,6 +243,8 @@ def _append(
     context: RequestContext,
     refusal: RequestError | None,
     uncommitted: list[Uncommitted],
+    *,
+    token: VerificationToken | None,
 ) -> PartitionResult:
     partition = None
     try:
@@ -189,7 +260,7 @@ def _append(
         leader = partition.leader
         if leader is None:
             raise partition.reject(records or b"")
-        appended = leader.append(records or b"", required_acks=acks)
+        appended = leader.append(records or b"", required_acks=acks, token=token)
     except Exception as error:
         return _failed(index, error, context, topic.key, partition, records)
     result = _appended(index, appended)

@@ -49,6 +49,8 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Handler(0, 5, "add_partitions_to_txn"),
     ApiKey.ADD_OFFSETS_TO_TXN: Handler(0, 4, "add_offsets_to_txn"),
     ApiKey.END_TXN: Handler(0, 5, "end_txn"),
+    ApiKey.WRITE_TXN_MARKERS: Handler(1, 2, "write_txn_markers"),
+    ApiKey.TXN_OFFSET_COMMIT: Handler(0, 5, "txn_offset_commit"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(2, 4, "offset_for_leader_epoch"),
     ApiKey.DESCRIBE_CONFIGS: Handler(1, 4, "describe_configs"),
     ApiKey.ALTER_CONFIGS: Handler(0, 2, "alter_configs"),

@@ -48,6 +48,7 @@ _RECORD_BYTES_MIN: Final = 7
 LOG_OVERHEAD_BYTES: Final = 12
 MAGIC_POSITION: Final = 16
 CRC_RANGE_POSITION: Final = 21
+_ATTRIBUTES_LOW_POSITION: Final = 22
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME_FLAG: Final = 0x08
@@ -138,6 +139,16 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> TimestampType:
         return _timestamp_type(self.attributes)
+
+
+def is_transactional(records: Buffer | None) -> bool:
+    """Whether a batch says that it belongs to a transaction; nothing else of it is looked at."""
+    return (
+        records is not None
+        and len(records) > _ATTRIBUTES_LOW_POSITION
+        and records[MAGIC_POSITION] == MAGIC
+        and records[_ATTRIBUTES_LOW_POSITION] & TRANSACTIONAL_FLAG != 0
+    )
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

@@ -65,6 +65,10 @@ class ReplicaContext:
         """Monotonic seconds."""
         return self._clock.monotonic_seconds()
 
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self._clock.wall_ms()
+
     @property
     def lag_seconds_max(self) -> float:
         """replica.lag.time.max.ms."""

@@ -30,6 +30,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.words import count
 from odradek.log.config import LONG_MAX
 from odradek.log.log import AppendResult, Origin
+from odradek.log.verification import VerificationToken
 from odradek.replication.confirmation import ALWAYS, confirmed_as_of, is_fresh, others_electable
 from odradek.replication.flush_waiters import FlushWaiters
 from odradek.replication.follower_states import FollowerStates
@@ -102,16 +103,20 @@ class Leader:
     # --- appending ---------------------------------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview | bytes, *, required_acks: int, origin: Origin = Origin.CLIENT
+        self,
+        records: memoryview | bytes,
+        *,
+        required_acks: int,
+        origin: Origin = Origin.CLIENT,
+        token: VerificationToken | None = None,
     ) -> AppendResult:
         """Append one client's batches, move the high watermark and wake the fetches that wait for it.
 
-        Where flush.messages or followers delay the commit, the high watermark follows later. While it is not above the
-        last offset, acks=all waits for `committed`.
+        Where flush.messages or followers delay the commit, the high watermark follows later, and acks=all waits for
+        `committed`. `token` is for a batch that begins a transaction.
 
-        Raises NotEnoughReplicas for acks=all when fewer than min.insync.replicas are in sync; as in Kafka they are
-        never more than there are replicas. Raises NotLeaderOrFollower while the registry is silent and another broker
-        may lead (`confirmation`), KafkaStorageError, and what `Log.append` raises.
+        Raises NotEnoughReplicas for acks=all when too few replicas are in sync. Raises NotLeaderOrFollower while the
+        registry is silent and another broker may lead, KafkaStorageError, and whatever `Log.append` raises.
         """
         replica = self.replica
         if replica.context.is_registry_silent and not self.is_confirmed:
@@ -122,18 +127,14 @@ class Leader:
             self._check_in_sync(records)
         log = replica.log
         if replica.rejected_batches is not None:
-            out_of_order = replica.rejected_batches.skipped(records, log.producers)
-            if out_of_order is not None:
-                raise out_of_order
+            replica.check_order(records)
         try:
-            result = log.append(records, leader_epoch=replica.leader_epoch, origin=origin)
+            result = log.append(records, leader_epoch=replica.leader_epoch, origin=origin, token=token)
         except KafkaStorageError as failure:
             replica.note_rejected(records, failure)
             raise
         if replica.rejected_batches is not None:
-            replica.rejected_batches.appended(records)
-            if not replica.rejected_batches:
-                replica.rejected_batches = None
+            replica.note_appended(records)
         if not result.is_duplicate:
             size_bytes = result.size_bytes
             replica.bytes_in += size_bytes
@@ -410,9 +411,8 @@ class Leader:
         if self.followers is None:
             return {}
         start, end = self.replica.log.log_start_offset, self.replica.log.log_end_offset
-        return {
-            broker: end - max(follower.end_offset, start) for broker, follower in self.followers.known.items()
-        }
+        known = self.followers.known.items()
+        return {broker: end - max(follower.end_offset, start) for broker, follower in known}
 
     # --- deletion ----------------------------------------------------------------------------------------------------
 

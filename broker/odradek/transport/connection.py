@@ -52,6 +52,12 @@ class Connection:
         self.bytes_in = 0
         self.bytes_out = 0
 
+    def hold(self) -> None:
+        """Dispatch no further request until `release`: what follows must not overtake one that waits."""
+
+    def release(self) -> None:
+        """Go on with the requests that came meanwhile; once for each `hold`."""
+
     def close(self) -> None:
         """Close after the answers that are already due have been sent. Does nothing when closed."""
 

@@ -63,6 +63,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         "_answers",
         "_dispatch",
         "_frames",
+        "_holds",
         "_is_closing",
         "_is_dispatching",
         "_is_loading",
@@ -114,6 +115,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._frames: deque[memoryview] = deque()  # received, not yet dispatched
         self._answers: deque[_QueuedAnswer] = deque()  # from the first request that is not answered yet
         self._out: deque[Unsent] = deque()  # due, not yet with the transport
+        self._holds = 0  # requests that none may overtake
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
@@ -226,6 +228,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._is_writing_paused
             or self._is_loading
             or self._is_pumping_later
+            or self._holds > 0
             or len(self._answers) >= REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
             or self._is_closing
         )
@@ -255,6 +258,14 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         elif self._is_reading_paused:
             self._is_reading_paused = False
             self._transport.resume_reading()
+
+    def hold(self) -> None:
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        if not self._holds and not self.is_lost:
+            self._loop.call_soon(self._resume)
 
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and not self._is_closing:

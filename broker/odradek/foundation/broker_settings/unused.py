@@ -77,7 +77,6 @@ _FAMILIES: Final = (
         "log.flush.start.offset.",
         "a separate round for start offsets (they are written with the recovery points)",
     ),
-    ("add.partitions.to.txn.", "the coordination of transactions between brokers"),
     ("socket.connection.setup.", "connections between brokers"),
     ("unstable.", "features in development in Kafka"),
     ("", "Kafka's threads and its queues of waiting requests"),
@@ -111,8 +110,6 @@ RETIRED_PREFIXES: Final = (
 )
 
 _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = (
-    ("add.partitions.to.txn.retry.backoff.max.ms", Kind.INT, "100", Range(0), _READ),
-    ("add.partitions.to.txn.retry.backoff.ms", Kind.INT, "20", Range(1), _READ),
     ("alter.config.policy.class.name", Kind.CLASS, None, None, _READ),
     ("alter.log.dirs.replication.quota.window.num", Kind.INT, "11", Range(1), _READ),
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", Range(1), _READ),

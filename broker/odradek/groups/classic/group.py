@@ -347,7 +347,13 @@ class ClassicGroup:
     # --- offsets, deletion, records -------------------------------------------------------------------------
 
     def validate_offset_commit(
-        self, *, member_id: str, instance_id: str | None, generation: int, version: int
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        version: int,
+        is_transactional: bool = False,
     ) -> None:
         """Raises when this member may not commit now. Commits of members keep their sessions alive."""
         if self._rebalance.state is GroupState.DEAD:
@@ -358,12 +364,12 @@ class ClassicGroup:
             member = self._rebalance.validate(member_id, instance_id, generation)
             if self._rebalance.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
                 self._rebalance.extend_session(member)
-        else:
+        elif not is_transactional:
             raise UnknownMemberId(
                 f"the group {self.group_id!r} has members: only they may commit; stop them to set offsets "
                 f"by hand"
             )
-        if self._rebalance.state is GroupState.COMPLETING_REBALANCE:
+        if not is_transactional and self._rebalance.state is GroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress(f"the group {self.group_id!r} rebalances; commit after it")
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -324,15 +324,23 @@ class ConsumerGroup:
     # --- offsets and removal --------------------------------------------------------------------------------
 
     def validate_offset_commit(
-        self, *, member_id: str, instance_id: str | None, generation: int, version: int
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        version: int,
+        is_transactional: bool = False,
     ) -> None:
         """Raises UnknownMemberId, UnsupportedVersion, IllegalGeneration or StaleMemberEpoch."""
         if generation < 0 and self.is_empty:
             return
+        if is_transactional and generation < 0 and not member_id and instance_id is None:
+            return
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberId(f"the group {self.group_id!r} has no member {member_id!r}; join again")
-        if member.classic is None and version < COMMIT_VERSION_OF_BOTH_PROTOCOLS:
+        if not is_transactional and member.classic is None and version < COMMIT_VERSION_OF_BOTH_PROTOCOLS:
             raise UnsupportedVersion(
                 f"members of consumer groups commit with OffsetCommit {COMMIT_VERSION_OF_BOTH_PROTOCOLS} "
                 f"or newer"

@@ -55,6 +55,57 @@ class EndTxnRequest:
     committed: bool
 
 
+class WritableTxnMarkerTopic:
+    __slots__ = ()
+    name: str
+    partition_indexes: tuple[int, ...]
+
+
+class WritableTxnMarker:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"topics": WritableTxnMarkerTopic}
+    producer_id: int
+    producer_epoch: int
+    transaction_result: bool
+    topics: tuple[WritableTxnMarkerTopic, ...]
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
+class WriteTxnMarkersRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"markers": WritableTxnMarker}
+    markers: tuple[WritableTxnMarker, ...]
+
+
+class TxnOffsetCommitRequestPartition:
+    __slots__ = ()
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int = -1
+    committed_metadata: str | None
+
+
+class TxnOffsetCommitRequestTopic:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"partitions": TxnOffsetCommitRequestPartition}
+    name: str
+    partitions: tuple[TxnOffsetCommitRequestPartition, ...]
+
+
+class TxnOffsetCommitRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"topics": TxnOffsetCommitRequestTopic}
+    transactional_id: str
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    topics: tuple[TxnOffsetCommitRequestTopic, ...]
+
+
 class DescribeTransactionsRequest:
     __slots__ = ()
     transactional_ids: tuple[str, ...]
@@ -72,6 +123,8 @@ TYPES: Final[dict[int, type]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnRequest,
     ApiKey.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnRequest,
     ApiKey.END_TXN: EndTxnRequest,
+    ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersRequest,
+    ApiKey.TXN_OFFSET_COMMIT: TxnOffsetCommitRequest,
     ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest,
     ApiKey.LIST_TRANSACTIONS: ListTransactionsRequest,
 }

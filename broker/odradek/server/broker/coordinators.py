@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.controller.api import ControllerApi
     from odradek.coordination.internal_topic import ReplicatedTopicLog
     from odradek.groups.coordinator import GroupCoordinator
+    from odradek.replication.transaction_verifier import TransactionVerifier
     from odradek.server.broker.peer_transport import PeerTransport
     from odradek.transactions.coordinator import TransactionCoordinator
 
@@ -60,6 +61,7 @@ class Coordinators:
         self._flusher = flusher
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
+        self._verifier: TransactionVerifier | None = None
         self._transports: list[PeerTransport] = []
         self._unsubscribe: Callable[[], None] | None = None
         self.producer_ids = ProducerIds(controller.allocate_producer_ids)
@@ -107,6 +109,8 @@ class Coordinators:
         for coordinator in (self._transactions, self._groups):
             if coordinator is not None:
                 await coordinator.stop()
+        if self._verifier is not None:
+            await self._verifier.close()
         for transport in self._transports:
             await transport.close()
         await self.producer_ids.stop()
@@ -132,6 +136,22 @@ class Coordinators:
     def started_transactions(self) -> TransactionCoordinator | None:
         """The transaction coordinator if it was started."""
         return self._transactions
+
+    @property
+    def verifier(self) -> TransactionVerifier:
+        """Asks transaction coordinators whether partitions of this broker belong to transactions."""
+        if self._verifier is None:
+            from odradek.replication.transaction_verifier import TransactionVerifier
+
+            self._verifier = TransactionVerifier(
+                self.peer_transport("verification"), self._images, current_settings=self._current_settings
+            )
+        return self._verifier
+
+    @property
+    def started_verifier(self) -> TransactionVerifier | None:
+        """The verifier if it was used."""
+        return self._verifier
 
     def _make_groups(self) -> GroupCoordinator:
         from odradek.groups.coordinator import GroupCoordinator

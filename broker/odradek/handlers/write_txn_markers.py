@@ -1,0 +1,126 @@
+"""WriteTxnMarkers: the ends of transactions, from their coordinator to the leaders of partitions.
+
+An answer has an error for each partition. It says that the marker is committed; for the offsets topic also that the
+offsets are there to be fetched. Version 2 says which version of transactions a marker is of (KIP-1228). The admin
+client sends version 1 to abort a transaction that its coordinator does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Final
+
+from odradek.foundation.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaStorageError,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    OdradekError,
+    RequestError,
+)
+from odradek.handlers.context import RequestContext
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import NONE, error_code
+from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.transactions import WritableTxnMarker, WriteTxnMarkersRequest
+from odradek.records.control import Marker
+from odradek.replication.partition import Partition
+from odradek.replication.transactional_writes import append_marker
+from odradek.transport.pending import Pending
+
+logger = logging.getLogger(__name__)
+
+API: Final = ApiKey.WRITE_TXN_MARKERS
+
+
+def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_write_all(request, context))
+
+
+async def _write_all(request: WriteTxnMarkersRequest, context: RequestContext) -> Message:
+    """All markers are appended before the first one is waited for."""
+    outcomes = [
+        _write(topic.name, index, _marker(one, context), one.transaction_version, context)
+        for one in request.markers
+        for topic in one.topics
+        for index in topic.partition_indexes
+    ]
+    late = await asyncio.gather(*(outcome for outcome in outcomes if not isinstance(outcome, int)))
+    codes_of_late = iter(late)
+    codes = iter([one if isinstance(one, int) else next(codes_of_late) for one in outcomes])
+    return response(
+        API,
+        context.header.api_version,
+        markers=[
+            {
+                "producer_id": one.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {"partition_index": index, "error_code": next(codes)}
+                            for index in topic.partition_indexes
+                        ],
+                    }
+                    for topic in one.topics
+                ],
+            }
+            for one in request.markers
+        ],
+    )
+
+
+def _marker(one: WritableTxnMarker, context: RequestContext) -> Marker:
+    return Marker(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        is_commit=one.transaction_result,
+        coordinator_epoch=one.coordinator_epoch,
+        timestamp_ms=context.broker.clock.wall_ms(),
+    )
+
+
+def _write(
+    topic: str, index: int, marker: Marker, transaction_version: int, context: RequestContext
+) -> int | Coroutine[Any, Any, int]:
+    """Append one marker. Its error, or what ends with it once the marker is committed."""
+    try:
+        if topic == OFFSETS_TOPIC:
+            outcome = context.broker.groups.offsets.complete_transaction(
+                index, marker, transaction_version=transaction_version
+            )
+            return _late_code(outcome) if isinstance(outcome, Awaitable) else _code(outcome)
+        partition = context.broker.partitions.get(topic, index)
+        last_offset = append_marker(
+            partition.require_leader(), marker, transaction_version=transaction_version
+        )
+        if partition.high_watermark > last_offset:
+            return NONE
+        return _committed(partition, last_offset, context)
+    except Exception as error:
+        return _code(error)
+
+
+async def _late_code(outcome: Awaitable[OdradekError | None]) -> int:
+    return _code(await outcome)
+
+
+async def _committed(partition: Partition, last_offset: int, context: RequestContext) -> int:
+    try:
+        await partition.committed(last_offset, seconds_max=context.broker.settings.request_timeout_ms / 1000)
+    except Exception as error:
+        return _code(error)
+    return NONE
+
+
+def _code(error: BaseException | None) -> int:
+    """The error of one partition; a coordinator of groups that is not there is a leader that is not there."""
+    if isinstance(error, CoordinatorNotAvailable | CoordinatorLoadInProgress | NotCoordinator):
+        error = NotLeaderOrFollower(str(error))
+    elif error is not None and not isinstance(error, RequestError | KafkaStorageError):
+        logger.error("writing the end of a transaction failed", exc_info=error)
+    return error_code(error)
