@@ -139,6 +139,33 @@ LOG_END_OFFSET = _gauge("odradek_log_end_offset", "The next offset to be written
 HIGH_WATERMARK = _gauge(
     "odradek_high_watermark", "Offsets below are held by all in-sync replicas.", "topic", "partition"
 )
+LAST_STABLE_OFFSET_LAG = _gauge(
+    "odradek_last_stable_offset_lag",
+    "Offsets below the high watermark that readers of committed records may not read yet.",
+    "topic",
+    "partition",
+)
+OPEN_TRANSACTIONS = _gauge(
+    "odradek_open_transactions", "Transactions without a marker, counted once for each partition."
+)
+OLDEST_TRANSACTION_SECONDS = _gauge(
+    "odradek_oldest_transaction_seconds",
+    "The age of a partition's oldest open transaction; absent where none is open.",
+    "topic",
+    "partition",
+    "producer_id",
+)
+PARTITIONS_WITH_LATE_TRANSACTIONS = _gauge(
+    "odradek_partitions_with_late_transactions",
+    "Partitions whose oldest transaction is open for 5 minutes longer than transaction.max.timeout.ms allows.",
+)
+TRANSACTION_VERIFICATIONS = _counter(
+    "odradek_transaction_verifications_total",
+    "Questions to coordinators whether a partition belongs to a transaction.",
+)
+TRANSACTION_VERIFICATION_REQUESTS = _counter(
+    "odradek_transaction_verification_requests_total", "Requests that carried these questions."
+)
 LOG_SIZE_BYTES = _gauge(
     "odradek_log_size_bytes", "Bytes of a partition's segments on disk.", "topic", "partition"
 )

@@ -9,7 +9,7 @@ What it leaves out: what is known of each producer (`producers`), and aborted tr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -46,6 +46,10 @@ class OpenTransactions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __iter__(self) -> Iterator[OpenTransaction]:
+        """The open ones, the oldest first."""
+        return iter(tuple(self._open.values()))
 
     def begin(self, first_offset: int, producer_id: int, *, started_ms: int) -> None:
         """A transaction begins at the log's end."""

@@ -18,6 +18,8 @@ from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
 
 _MS_PER_SECOND: Final = 1000
+# What Kafka allows a coordinator beyond the longest timeout of a transaction before the transaction counts as late.
+LATE_TRANSACTION_MS: Final = 5 * 60 * _MS_PER_SECOND
 
 
 def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
@@ -28,7 +30,18 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
     registry.register(lambda: _requests(broker))
     # A start may scan logs for minutes: these metrics show its progress.
     registry.register(lambda: _recovery(broker))
-    for source in (_waiting, _connections, _topics, _logs, _directories, _compaction, _cluster, _groups):
+    serving = (
+        _waiting,
+        _connections,
+        _topics,
+        _logs,
+        _transactions,
+        _directories,
+        _compaction,
+        _cluster,
+        _groups,
+    )
+    for source in serving:
         registry.register(_once_serving(broker, source))
     registry.register(_once_serving(broker, lambda serving: _lag(serving, ages)))
 
@@ -111,6 +124,34 @@ def _logs(broker: AnyBroker) -> Iterator[Sample]:
     yield metrics.PARTITIONS_OFFLINE.sample(offline)
     yield metrics.LOG_FLUSHES.sample(broker.flusher.flushes)
     yield metrics.LOG_FLUSH_SECONDS.sample(broker.flusher.flush_seconds)
+
+
+def _transactions(broker: AnyBroker) -> Iterator[Sample]:
+    now_ms = broker.clock.wall_ms()
+    late_after_ms = broker.dynamic_settings.current.transaction_max_timeout_ms + LATE_TRANSACTION_MS
+    count = late = 0
+    for partition in broker.partitions:
+        if partition.gone is not None:
+            continue
+        labels = partition.topic_partition
+        transactions = partition.log.producers.transactions
+        yield metrics.LAST_STABLE_OFFSET_LAG.sample(
+            partition.high_watermark - partition.last_stable_offset, *labels
+        )
+        oldest = transactions.oldest
+        if oldest is not None:
+            count += len(transactions)
+            age_ms = max(0, now_ms - oldest.started_ms)
+            late += age_ms > late_after_ms
+            yield metrics.OLDEST_TRANSACTION_SECONDS.sample(
+                age_ms / _MS_PER_SECOND, *labels, oldest.producer_id
+            )
+    yield metrics.OPEN_TRANSACTIONS.sample(count)
+    yield metrics.PARTITIONS_WITH_LATE_TRANSACTIONS.sample(late)
+    verifier = broker.coordinators.started_verifier
+    if verifier is not None:
+        yield metrics.TRANSACTION_VERIFICATIONS.sample(verifier.questions)
+        yield metrics.TRANSACTION_VERIFICATION_REQUESTS.sample(verifier.requests)
 
 
 def _recovery(broker: AnyBroker) -> Iterator[Sample]:
